@@ -1,0 +1,48 @@
+"""The two checksums of a record.
+
+``BODYCRC`` covers the stored body bytes alone. The optional record checksum covers everything before it in
+the record; it is kept as the last property, always ``CRC_PROPERTY_SIZE`` bytes long, so that it can be
+written in place once queue offset, physical offset and store time are known:
+
+    at  size  field
+     0     8  key, "__CRC32#"
+     8     1  0x01
+     9    10  decimal digits, least significant first, filled up with "0" on the right
+    19     1  0x02
+
+Both are CRC-32 with the zlib polynomial and the sign bit cleared, because Java keeps them in an ``int``.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+CRC_PROPERTY_KEY = "__CRC32#"
+CRC_PROPERTY_PREFIX = b"__CRC32#\x01"
+CRC_PROPERTY_SIZE = 20
+assert len(CRC_PROPERTY_PREFIX) + 10 + 1 == CRC_PROPERTY_SIZE
+
+
+def body_crc(body: bytes | bytearray | memoryview) -> int:
+    """Checksum of a stored body; 0 for an empty one."""
+    return crc32(body) & 0x7FFFFFFF
+
+
+def record_crc(record: bytes | bytearray | memoryview) -> int:
+    """Checksum of a whole record whose last 20 bytes are (or will be) the checksum property."""
+    with memoryview(record) as view:
+        return crc32(view[: len(view) - CRC_PROPERTY_SIZE]) & 0x7FFFFFFF
+
+
+def crc_property(checksum: int) -> bytes:
+    """The property that carries a record checksum."""
+    return CRC_PROPERTY_PREFIX + (b"%010d" % checksum)[::-1] + b"\x02"
+
+
+def has_crc_property(properties: bytes) -> bool:
+    """Whether a stored properties string ends with the checksum property.
+
+    Only the key and its place are looked at: a damaged digit or terminator must count as a checksum that
+    does not match, never as "this record has none".
+    """
+    return properties[-CRC_PROPERTY_SIZE:].startswith(CRC_PROPERTY_PREFIX)

@@ -1,0 +1,101 @@
+"""Topic names: which are legal, which are RocketMQ's own, and how retry and dead-letter names are built.
+
+A record stores the length of its topic in one signed byte (V1) or in two bytes (V2). So a name is limited to
+127 bytes where it is created; only the retry topics of POP consumption, ``%RETRY%group_topic``, may be
+longer, up to 255 bytes, and are what V2 exists for.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from flaremq.errors import InvalidArgumentError
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+AUTO_CREATE_TOPIC = "TBW102"
+BENCHMARK_TOPIC = "BenchmarkTest"
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+SYSTEM_PREFIX = "rmq_sys_"
+REPLY_SUFFIX = "_REPLY_TOPIC"
+
+NAME_BYTES_MAX = 127
+RETRY_NAME_BYTES_MAX = 255
+
+# Clients may read these but not send to them.
+NO_CLIENT_SEND = frozenset(
+    (SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC)
+)
+_SYSTEM_TOPICS = NO_CLIENT_SEND | {TRACE_TOPIC, AUTO_CREATE_TOPIC, BENCHMARK_TOPIC}
+
+_LEGAL = re.compile(r"[A-Za-z0-9%_|-]+")
+LEGAL_BYTES = re.compile(rb"[A-Za-z0-9%_|-]+")
+
+
+def validate_topic(topic: str) -> None:
+    """Refuse a name that RocketMQ would not let anyone create."""
+    if not _LEGAL.fullmatch(topic):
+        raise InvalidArgumentError(
+            f"topic {topic!r} is not legal: ASCII letters, digits, '%', '-', '_' and '|' are allowed"
+        )
+    if len(topic) > NAME_BYTES_MAX:
+        raise InvalidArgumentError(
+            f"topic {topic!r} has {len(topic)} characters, at most {NAME_BYTES_MAX} are allowed"
+        )
+
+
+@lru_cache(maxsize=4096)
+def encode_topic(topic: str) -> bytes:
+    """The name as stored, or ``InvalidArgumentError``. Cached, so it may stand on the path of every append.
+
+    Longer than ``validate_topic`` allows is fine for a retry topic, which then makes a V2 record.
+    """
+    if len(topic) <= NAME_BYTES_MAX or not topic.startswith(RETRY_PREFIX):
+        validate_topic(topic)
+    elif not _LEGAL.fullmatch(topic) or len(topic) > RETRY_NAME_BYTES_MAX:
+        raise InvalidArgumentError(
+            f"retry topic {topic!r} is not legal or longer than {RETRY_NAME_BYTES_MAX} characters"
+        )
+    return topic.encode()
+
+
+def retry_topic(group: str) -> str:
+    return RETRY_PREFIX + group
+
+
+def pop_retry_topic(group: str, topic: str) -> str:
+    return f"{RETRY_PREFIX}{group}_{topic}"
+
+
+def dlq_topic(group: str) -> str:
+    return DLQ_PREFIX + group
+
+
+def reply_topic(cluster: str) -> str:
+    return cluster + REPLY_SUFFIX
+
+
+def is_retry_topic(topic: str) -> bool:
+    return topic.startswith(RETRY_PREFIX)
+
+
+def is_dlq_topic(topic: str) -> bool:
+    return topic.startswith(DLQ_PREFIX)
+
+
+def is_system_topic(topic: str) -> bool:
+    """Whether RocketMQ itself made this topic, so that readers of "all topics" leave it out.
+
+    The topics named after cluster and broker cannot be told by name; retry and dead-letter topics hold
+    application messages and are not counted here.
+    """
+    return topic in _SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX)
