@@ -1,0 +1,175 @@
+"""AllocateMappedFileService: the next log file and the one after it are ready before the log needs them.
+
+Creating a file costs a few synced metadata writes; done here, in the background, the put that rolls over pays a
+dictionary lookup. Optional warm-up touches every page (only of the part whose space is reserved), locks it in memory
+and advises the kernel. Without a thread (``start`` never called) files are made on demand.
+
+TransientStorePool: buffers that take appends instead of the mapping. Faster while the kernel writes back, but what
+was not yet committed dies with the *process*: with ASYNC_FLUSH that includes acknowledged messages.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import threading
+
+from flaremq.errors import FlareMQError, NotFoundError, StoreIOError
+from flaremq.storage.mapped_file import PAGE, MappedFile
+from flaremq.storage.mapped_file_queue import MappedFileQueue
+from flaremq.storage.filesystem import FileSystem
+
+_log = logging.getLogger(__name__)
+_WAIT_SECONDS = 5.0  # as the original: a roll that has to wait longer is answered with an error
+
+
+class TransientStorePool:
+    """Anonymous memory for whole log files, reused."""
+
+    __slots__ = ("_free", "file_size")
+
+    def __init__(self, file_size: int, count: int) -> None:
+        self.file_size = file_size
+        self._free = [memoryview(mmap.mmap(-1, file_size)) for _ in range(count)]
+
+    @property
+    def available_count(self) -> int:
+        return len(self._free)
+
+    def borrow(self) -> memoryview | None:
+        """A zeroed buffer is not promised: only what was written since is ever read."""
+        return self._free.pop() if self._free else None
+
+    def give_back(self, buffer: memoryview) -> None:
+        self._free.append(buffer)
+
+
+class AllocateMappedFileService:
+    """Makes log files ahead of need. ``take`` is called under the put lock."""
+
+    __slots__ = (
+        "_condition",
+        "_failure",
+        "_filesystem",
+        "_queue",
+        "_ready",
+        "_reserve_step",
+        "_stopped",
+        "_thread",
+        "_wanted",
+        "_warm_sync_pages",
+        "_warm_up",
+    )
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        queue: MappedFileQueue,
+        *,
+        reserve_step: int,
+        warm_up: bool = False,
+        warm_sync_pages: int = 0,
+    ) -> None:
+        self._filesystem = filesystem
+        self._queue = queue
+        self._reserve_step = reserve_step
+        self._warm_up = warm_up
+        self._warm_sync_pages = warm_sync_pages
+        self._condition = threading.Condition()  # guards the fields below
+        self._ready: dict[int, MappedFile] = {}
+        self._wanted: list[int] = []
+        self._failure: FlareMQError | None = None
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="flaremq-allocate", daemon=True)
+        self._thread.start()
+
+    def request(self, start: int) -> None:
+        """Prepare the file at ``start`` and the one after it, if not yet under way."""
+        if self._thread is None:
+            return
+        with self._condition:
+            for wanted in (start, start + self._queue.file_size):
+                if wanted not in self._ready and wanted not in self._wanted:
+                    self._wanted.append(wanted)
+            self._condition.notify_all()
+
+    def take(self, start: int) -> MappedFile:
+        """The file starting here; raises when it cannot be made."""
+        if self._thread is None:
+            return self._create(start)
+        self.request(start)
+        with self._condition:
+            if not self._condition.wait_for(
+                lambda: start in self._ready or self._failure is not None or self._stopped, _WAIT_SECONDS
+            ):
+                raise StoreIOError("create", self._queue.path_for(start), TimeoutError("not ready in 5 s"))
+            if start in self._ready:
+                return self._ready.pop(start)
+            failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        raise StoreIOError("create", self._queue.path_for(start), OSError("the store is closing"))
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                self._condition.wait_for(lambda: self._wanted or self._stopped)
+                if self._stopped:
+                    return
+                start = min(self._wanted)
+            try:
+                created = self._create(start)
+            except FlareMQError as error:
+                # Not retried here: the put that needs the file asks again, and gets the reason meanwhile.
+                _log.warning("could not prepare a log file: %s", error)
+                with self._condition:
+                    self._wanted.clear()
+                    self._failure = error
+                    self._condition.notify_all()
+                continue
+            with self._condition:
+                self._wanted.remove(start)
+                self._failure = None
+                self._ready[start] = created
+                self._condition.notify_all()
+
+    def _create(self, start: int) -> MappedFile:
+        path = self._queue.path_for(start)
+        try:
+            created = MappedFile.create(self._filesystem, path, self._queue.file_size, reserve=self._reserve_step)
+        except FlareMQError:
+            self._remove_quietly(path)  # no half-made file, no space taken, while the disk is full
+            raise
+        mapping = created.mapping()
+        if self._warm_up:
+            self._warm(created)
+            mapping.lock(0, created.reserved)
+            mapping.advise(mmap.MADV_WILLNEED, 0, created.reserved)
+        return created
+
+    def _warm(self, file: MappedFile) -> None:
+        buffer = file.buffer
+        for number, at in enumerate(range(0, file.reserved, PAGE)):
+            buffer[at] = 0
+            if self._warm_sync_pages and number % self._warm_sync_pages == self._warm_sync_pages - 1:
+                file.file().sync()
+        file.file().sync()
+
+    def _remove_quietly(self, path: str) -> None:
+        try:
+            self._filesystem.remove(path)
+        except (NotFoundError, StoreIOError):
+            _log.debug("nothing to remove at %s", path)
+
+    def stop(self) -> None:
+        """Stop and delete files that were prepared but not used."""
+        with self._condition:
+            self._stopped = True
+            self._condition.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        for start in sorted(self._ready, reverse=True):
+            self._ready.pop(start).destroy()

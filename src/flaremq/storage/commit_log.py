@@ -1,0 +1,428 @@
+"""CommitLog: append records, make them durable, read them back. Knows framing and places, not topics or queues.
+
+Offsets, all physical: ``flushed_offset <= committed <= end_offset``. ``readable_offset`` is what others may see: in
+SYNC_FLUSH only what is durable, so nothing a reader acted on can vanish in a power cut.
+
+An append happens under ``lock`` in the caller's thread: one clock reading, one ``pack_into`` on the mapping, two
+copies. The space it touches was reserved before; a full disk shows when the next step is reserved and is answered
+with a status, not a signal. A record never spans two files; what is left of a file becomes a blank.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+import zlib
+from collections.abc import Sequence
+
+from flaremq.clock import Clock
+from flaremq.errors import StoreIOError
+from flaremq.message.codec import (
+    BLANK,
+    HEADER,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    PREFIX_BY_FAMILY,
+    PREFIX_V4,
+    RECORD_SIZE_MIN,
+)
+from flaremq.message.crc import CRC_PROPERTY_SIZE, crc_property
+from flaremq.storage.allocation import AllocateMappedFileService, TransientStorePool
+from flaremq.storage.mapped_file import MappedFile
+from flaremq.storage.mapped_file_queue import MappedFileQueue
+
+_SPARE = BLANK.size  # every file keeps room for a blank header
+_CLOCK_BACKSTEP_MAX_MS = 600_000  # smaller steps back are hidden, so store times do not decrease in the log
+_pack_prefix_v4 = PREFIX_V4.pack_into
+
+
+class CommitLog:
+    """The log of one store."""
+
+    __slots__ = (
+        "_allocation",
+        "_buffer",
+        "_clock",
+        "_file",
+        "_last_timestamp",
+        "_limit",
+        "_now_ms",
+        "_pool",
+        "_reserve_step",
+        "_sync_mode",
+        "append_began_ms",
+        "end_offset",
+        "files",
+        "flush_lock",
+        "flushed_offset",
+        "flushed_timestamp",
+        "lock",
+    )
+
+    def __init__(
+        self,
+        files: MappedFileQueue,
+        allocation: AllocateMappedFileService,
+        clock: Clock,
+        *,
+        reserve_step: int,
+        sync_mode: bool,
+        pool: TransientStorePool | None = None,
+    ) -> None:
+        self.files = files
+        self._allocation = allocation
+        self._clock = clock
+        self._now_ms = clock.now_ms
+        self._reserve_step = reserve_step
+        self._sync_mode = sync_mode
+        self._pool = pool
+        self.lock = threading.Lock()  # guards appending: the current file, end_offset and the queue offsets
+        self.flush_lock = threading.Lock()  # guards syncing: flushed_offset
+        self._file: MappedFile | None = None
+        self._buffer = memoryview(bytearray())
+        self._limit = -1  # appends end at or before this file offset, minus the spare bytes
+        self._last_timestamp = 0
+        self.append_began_ms = 0  # 0 while nobody is appending
+        self.end_offset = 0
+        self.flushed_offset = 0
+        self.flushed_timestamp = 0
+
+    @property
+    def min_offset(self) -> int:
+        return self.files.min_offset
+
+    @property
+    def committed_offset(self) -> int:
+        file = self._file
+        return self.end_offset if file is None or self._pool is None else file.start + file.committed
+
+    @property
+    def readable_offset(self) -> int:
+        """Records that end at or before this may be shown to others."""
+        return self.flushed_offset if self._sync_mode else self.committed_offset
+
+    @property
+    def last_timestamp(self) -> int:
+        """Store time of the newest record appended."""
+        return self._last_timestamp
+
+    def begin(self, end_offset: int, last_timestamp: int) -> None:
+        """After recovery: appends continue at ``end_offset``; everything before it is durable."""
+        self.end_offset = self.flushed_offset = end_offset
+        self._last_timestamp = self.flushed_timestamp = last_timestamp
+        file = self.files.last
+        if file is not None:
+            self._use(file)
+            if file.wrote >= file.size:
+                self._limit = -1
+
+    def _use(self, file: MappedFile) -> None:
+        if self._pool is not None and file.pool_buffer is None and file.wrote < file.size:
+            file.pool_buffer = self._pool.borrow()
+            if file.pool_buffer is not None and file.wrote:
+                # Readers go to the file; only commit copies from here, starting at ``committed``.
+                file.committed = file.wrote
+        self._file = file
+        self._buffer = file.write_buffer
+        self._limit = file.reserved
+        self._allocation.request(file.end)
+
+    def append(
+        self,
+        magic: int,
+        topic_tail: bytes,
+        queue_offsets: dict[int, int],
+        queue_id: int,
+        body: bytes | memoryview,
+        flag: int,
+        sys_flag: int,
+        born_timestamp: int,
+        born_host: bytes,
+        store_host: bytes,
+        reconsume_times: int,
+        prepared_offset: int,
+        seal_crc: bool,
+    ) -> tuple[int, int, int, int]:
+        """Append one record; (queue offset, physical offset, store time, size).
+
+        ``topic_tail`` is everything after the body: topic length, topic, properties length, properties (with 20
+        spare bytes at the end when ``seal_crc``). The caller has checked sizes and holds ``lock``.
+        Raises StoreIOError, with nothing changed, when there is no space.
+        """
+        body_length = len(body)
+        if sys_flag & 0x30:
+            prefix = PREFIX_BY_FAMILY[sys_flag >> 4 & 3]
+            pack_into, prefix_size = prefix.pack_into, prefix.size
+        else:
+            pack_into, prefix_size = _pack_prefix_v4, 88
+        total = prefix_size + body_length + len(topic_tail)
+        now = self._now_ms()
+        last = self._last_timestamp
+        if now < last and last - now <= _CLOCK_BACKSTEP_MAX_MS:
+            now = last
+        self.append_began_ms = now
+        file = self._file
+        if file is None or file.wrote + total + 8 > self._limit:
+            file = self._make_room(total)
+        at = file.wrote
+        physical_offset = file.start + at
+        if sys_flag & 0x4:  # prepared and rollback records have no place in a queue
+            queue_offset = 0
+        else:
+            queue_offset = queue_offsets.get(queue_id, 0)
+        buffer = self._buffer
+        pack_into(
+            buffer,
+            at,
+            total,
+            magic,
+            zlib.crc32(body) & 0x7FFFFFFF,
+            queue_id,
+            flag,
+            queue_offset,
+            physical_offset,
+            sys_flag,
+            born_timestamp,
+            born_host,
+            now,
+            store_host,
+            reconsume_times,
+            prepared_offset,
+            body_length,
+        )
+        body_at = at + prefix_size
+        tail_at = body_at + body_length
+        buffer[body_at:tail_at] = body
+        end = at + total
+        buffer[tail_at:end] = topic_tail
+        if seal_crc:
+            covered = end - CRC_PROPERTY_SIZE
+            buffer[covered:end] = crc_property(zlib.crc32(buffer[at:covered]) & 0x7FFFFFFF)
+        if not sys_flag & 0x4:
+            queue_offsets[queue_id] = queue_offset + 1
+        file.wrote = end
+        if self._pool is None:
+            file.committed = end
+        self._last_timestamp = now
+        self.end_offset = physical_offset + total
+        self.append_began_ms = 0
+        return queue_offset, physical_offset, now, total
+
+    def append_batch(
+        self,
+        magic: int,
+        tails: Sequence[bytes],
+        bodies: Sequence[bytes],
+        flags: Sequence[int],
+        queue_offsets: dict[int, int],
+        queue_id: int,
+        sys_flag: int,
+        born_timestamp: int,
+        born_host: bytes,
+        store_host: bytes,
+        reconsume_times: int,
+        seal_crc: bool,
+    ) -> tuple[int, int, int, list[int]]:
+        """Append records for consecutive queue offsets, all in one file; like ``append``, sizes as a list."""
+        prefix = PREFIX_BY_FAMILY[sys_flag >> 4 & 3]
+        pack, prefix_size = prefix.pack, prefix.size
+        sizes = [prefix_size + len(body) + len(tail) for body, tail in zip(bodies, tails, strict=True)]
+        total = sum(sizes)
+        now = self._now_ms()
+        if now < self._last_timestamp and self._last_timestamp - now <= _CLOCK_BACKSTEP_MAX_MS:
+            now = self._last_timestamp
+        self.append_began_ms = now
+        file = self._file
+        if file is None or file.wrote + total + 8 > self._limit:
+            file = self._make_room(total)
+        at = file.wrote
+        first_physical = physical_offset = file.start + at
+        first_queue_offset = queue_offset = queue_offsets.get(queue_id, 0)
+        crc32 = zlib.crc32
+        parts: list[bytes] = []
+        add = parts.append
+        for size, body, tail, flag in zip(sizes, bodies, tails, flags, strict=True):
+            head = pack(
+                size,
+                magic,
+                crc32(body) & 0x7FFFFFFF,
+                queue_id,
+                flag,
+                queue_offset,
+                physical_offset,
+                sys_flag,
+                born_timestamp,
+                born_host,
+                now,
+                store_host,
+                reconsume_times,
+                0,
+                len(body),
+            )
+            if seal_crc:
+                covered = head + body + tail[:-CRC_PROPERTY_SIZE]
+                add(covered)
+                add(crc_property(crc32(covered) & 0x7FFFFFFF))
+            else:
+                add(head)
+                add(body)
+                add(tail)
+            physical_offset += size
+            queue_offset += 1
+        self._buffer[at : at + total] = b"".join(parts)
+        queue_offsets[queue_id] = queue_offset
+        file.wrote = at + total
+        if self._pool is None:
+            file.committed = file.wrote
+        self._last_timestamp = now
+        self.end_offset = physical_offset
+        self.append_began_ms = 0
+        return first_queue_offset, first_physical, now, sizes
+
+    def append_raw(self, record: bytes | memoryview) -> int:
+        """Append a finished record (its offsets already right for this place); the physical offset."""
+        total = len(record)
+        file = self._file
+        if file is None or file.wrote + total + 8 > self._limit:
+            file = self._make_room(total)
+        at = file.wrote
+        self._buffer[at : at + total] = record
+        file.wrote = at + total
+        if self._pool is None:
+            file.committed = file.wrote
+        self.end_offset = file.start + file.wrote
+        return file.start + at
+
+    def next_place(self, total: int) -> int:
+        """The physical offset a record of this size will get; rolls to the next file if it must."""
+        file = self._file
+        if file is None or file.wrote + total + 8 > self._limit:
+            file = self._make_room(total)
+        return file.start + file.wrote
+
+    def _make_room(self, total: int) -> MappedFile:
+        """Reserve more of the current file, or finish it and go to the next one."""
+        try:
+            file = self._file
+            if file is None or file.wrote + total + _SPARE > file.size:
+                file = self._roll(file)
+            if file.wrote + total + _SPARE > file.reserved:
+                file.reserve_to(file.wrote + total + _SPARE, self._reserve_step)
+            self._limit = file.reserved
+        except BaseException:
+            self.append_began_ms = 0
+            raise
+        return file
+
+    def _roll(self, file: MappedFile | None) -> MappedFile:
+        start = self.end_offset if file is None else file.end
+        if file is None:
+            start -= start % self.files.file_size
+        created = self._allocation.take(start)  # first, so that a failure leaves the old file as it is
+        if file is not None and file.wrote < file.size:
+            if file.wrote + _SPARE > file.reserved:
+                file.reserve_to(file.wrote + _SPARE, self._reserve_step)
+            BLANK.pack_into(file.write_buffer, file.wrote, file.size - file.wrote, MAGIC_BLANK)
+            # The filler counts as written to the end; pool memory is committed only as far as it was written.
+            if file.pool_buffer is not None:
+                written = file.wrote + _SPARE
+                file.file().write_at(file.committed, file.pool_buffer[file.committed : written])
+                assert self._pool is not None
+                self._pool.give_back(file.pool_buffer)
+                file.pool_buffer = None
+            file.wrote = file.committed = file.size
+        self.files.append(created)
+        self.end_offset = created.start
+        self._use(created)
+        return created
+
+    def commit(self) -> None:
+        """Move what lies in pool memory to the file."""
+        file = self._file
+        if file is not None and self._pool is not None:
+            with self.lock:
+                file.commit()
+
+    def sync(self) -> int:
+        """Make everything appended so far durable; the offset reached. Raises StoreIOError and moves nothing."""
+        with self.flush_lock:
+            if self._pool is not None:
+                self.commit()
+            timestamp = self._last_timestamp  # read before the end: never newer than what is synced
+            target = self.end_offset
+            offset = self.flushed_offset
+            while offset < target:
+                file = self.files.find(offset)
+                if file is None:
+                    raise StoreIOError("sync", f"log offset {offset}", OSError("no file holds this offset"))
+                file.sync()
+                if file.flushed == file.size:
+                    file.seal()
+                offset = min(file.end, target)
+            self.flushed_offset = target
+            self.flushed_timestamp = timestamp
+            return target
+
+    def pending_bytes(self) -> int:
+        return self.end_offset - self.flushed_offset
+
+    def header(self, physical_offset: int) -> tuple[int, ...] | None:
+        """The first 48 bytes' fields of a record that claims to start here; None if none does."""
+        file = self.files.find(physical_offset)
+        if file is None or not file.available or physical_offset < 0:
+            return None
+        at = physical_offset - file.start
+        if at + RECORD_SIZE_MIN > file.size:
+            return None
+        try:
+            fields = HEADER.unpack_from(file.buffer, at)
+        except (ValueError, struct.error):  # unmapped meanwhile
+            return None
+        if fields[1] not in (MAGIC_V1, MAGIC_V2) or fields[6] != physical_offset:
+            return None
+        return fields
+
+    def record(self, physical_offset: int, end: int | None = None) -> memoryview | None:
+        """A view of the record that starts here and ends at or before ``end`` (default: what is readable)."""
+        fields = self.header(physical_offset)
+        if fields is None:
+            return None
+        size = fields[0]
+        limit = self.readable_offset if end is None else end
+        if size < RECORD_SIZE_MIN or physical_offset + size > limit:
+            return None
+        file = self.files.find(physical_offset)
+        return None if file is None else file.view(physical_offset - file.start, size)
+
+    def close(self) -> None:
+        self._buffer = memoryview(bytearray())
+        self._file = None
+        self.files.close()
+
+
+def saved_tail_name(start: int, end: int) -> str:
+    return f"{start:020d}-{end:020d}"
+
+
+def save_tail(log: CommitLog, folder: str, start: int, end: int) -> str:
+    """Copy [start, end) of the log to a file of its own before it is cut off; durable when this returns."""
+    filesystem = log.files._filesystem
+    filesystem.make_directories(folder)
+    path = os.path.join(folder, saved_tail_name(start, end))
+    target = filesystem.open(path, create=True)
+    try:
+        offset = start
+        while offset < end:
+            file = log.files.find(offset)
+            if file is None:
+                break
+            stop = min(file.end, end, offset + (1 << 20))
+            target.write_at(offset - start, bytes(file.buffer[offset - file.start : stop - file.start]))
+            offset = stop
+        target.sync()
+    finally:
+        target.close()
+    filesystem.sync_directory(folder)
+    return path

@@ -1,0 +1,173 @@
+"""ConsumeQueue: queue offset -> place of the record in the log. A view of the log, rebuilt from it at will.
+
+One unit. Position in the queue = queue_offset * UNIT.size.
+
+    at  size  field             note
+     0     8  physical_offset   start of the record in the CommitLog
+     8     4  record_size       whole record in bytes, not the body alone
+    12     8  tags_code         Java hash of the tag, sign-extended; due time in the delay topic; ext address
+
+A unit's place is always ``q * 20``. Where the log has no record for a queue offset (a replica that joined late, a
+damaged record) stands a *filler* unit, which is recognised and skipped. Units are never served unchecked: the store
+compares each with its record.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from flaremq.storage.queue_files import QueueFiles
+
+UNIT = struct.Struct(">qiq")
+UNIT_SIZE = 20
+assert UNIT.size == UNIT_SIZE  # fixed by the RocketMQ format; see docs/formats/consume_queue.md
+
+FILLER_SIZE = 2**31 - 1
+FILLER = UNIT.pack(0, FILLER_SIZE, 0)
+_ZERO_UNIT = bytes(UNIT_SIZE)
+_FILL_CHUNK = 4096
+
+# A plain tag hash never lies this low: it is an address in the ext file.
+EXT_ADDRESS_MAX = -(2**31) - 1
+
+
+class ConsumeQueue:
+    """One queue of one topic. Written by dispatch (or recovery), read by anyone."""
+
+    __slots__ = ("end", "files", "max_physical_offset", "min_offset", "queue_id", "topic")
+
+    def __init__(self, topic: str, queue_id: int, files: QueueFiles) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.files = files
+        self.min_offset = 0  # first queue offset whose record is still in the log
+        self.end = 0  # next queue offset; readers see units below it
+        self.max_physical_offset = 0  # end of the last record with a unit here
+
+    def __repr__(self) -> str:
+        return f"ConsumeQueue({self.topic!r}, {self.queue_id}, [{self.min_offset}, {self.end}))"
+
+    @property
+    def first_offset(self) -> int:
+        """First queue offset the files have room for."""
+        return self.files.begin // UNIT_SIZE
+
+    def read_units(self, queue_offset: int, count: int) -> bytes:
+        """Whole units from ``queue_offset`` on, at most to the end of its file and of the queue."""
+        count = min(count, self.end - queue_offset)
+        if count <= 0 or queue_offset < 0:
+            return b""
+        data = self.files.read(queue_offset * UNIT_SIZE, count * UNIT_SIZE)
+        return data[: len(data) // UNIT_SIZE * UNIT_SIZE]
+
+    def unit(self, queue_offset: int) -> tuple[int, int, int] | None:
+        """(physical offset, size, tags code), or None for a filler or absent unit."""
+        data = self.read_units(queue_offset, 1)
+        if not data or data == FILLER or data == _ZERO_UNIT:
+            return None
+        return UNIT.unpack(data)
+
+    def append(self, queue_offset: int, units: bytes | memoryview, *, max_physical_offset: int) -> None:
+        """Add units for consecutive queue offsets; known ones are skipped, a gap before them becomes filler."""
+        count = len(units) // UNIT_SIZE
+        if queue_offset < self.end:
+            known = min(self.end - queue_offset, count)
+            units = memoryview(units)[known * UNIT_SIZE :]
+            queue_offset += known
+            if not len(units):
+                return
+        if not self.files.starts:
+            # The first file of the queue starts at a file boundary; what lies before is filler.
+            begin = queue_offset * UNIT_SIZE // self.files.file_size * self.files.file_size
+            self.end = begin // UNIT_SIZE
+            if self.end < queue_offset:
+                self._fill(queue_offset)
+            self.min_offset = queue_offset
+        elif queue_offset > self.end:
+            self._fill(queue_offset)
+        self.files.write(queue_offset * UNIT_SIZE, units)
+        self.max_physical_offset = max(self.max_physical_offset, max_physical_offset)
+        self.end = queue_offset + len(units) // UNIT_SIZE
+
+    def _fill(self, queue_offset: int) -> None:
+        while self.end < queue_offset:
+            count = min(queue_offset - self.end, _FILL_CHUNK)
+            self.files.write(self.end * UNIT_SIZE, FILLER * count)
+            self.end += count
+
+    def replace(self, queue_offset: int, unit: bytes) -> None:
+        """Put a unit right that contradicts its record."""
+        self.files.write(queue_offset * UNIT_SIZE, unit)
+
+    def truncate(self, end: int) -> None:
+        """Forget units from queue offset ``end`` on, durably, and work out the last record again."""
+        self.files.truncate(end * UNIT_SIZE)
+        self.end = max(end, self.first_offset)
+        self.min_offset = min(self.min_offset, self.end)
+        self.max_physical_offset = 0
+        for queue_offset in range(self.end - 1, self.first_offset - 1, -1):
+            unit = self.unit(queue_offset)
+            if unit is not None:
+                self.max_physical_offset = unit[0] + unit[1]
+                break
+
+    def guess_end(self) -> int:
+        """Where units stop if the files end in zeros, by binary search: cheap, to be checked by the caller."""
+        if not self.files.starts:
+            return 0
+        for start in reversed(self.files.starts):
+            low, high = start // UNIT_SIZE, (start + self.files.file_size) // UNIT_SIZE
+            if self.files.read(low * UNIT_SIZE, UNIT_SIZE) == _ZERO_UNIT:
+                continue  # this file holds nothing: the end lies in an earlier one
+            while low + 1 < high:
+                middle = (low + high) // 2
+                if self.files.read(middle * UNIT_SIZE, UNIT_SIZE) == _ZERO_UNIT:
+                    high = middle
+                else:
+                    low = middle
+            return low + 1
+        return self.first_offset
+
+    def scan_end(self) -> int:
+        """Queue offset after the last unit that is not all zeros, found by reading from the back."""
+        return -(-self.files.nonzero_end() // UNIT_SIZE)
+
+    def correct_min_offset(self, log_min_offset: int) -> None:
+        """Move ``min_offset`` to the first real unit whose record is still in the log."""
+        low = max(self.min_offset, self.first_offset)
+        if self._is_retained(low, log_min_offset):
+            self.min_offset = low
+            return
+        high = self.end
+        if high <= low:
+            self.min_offset = self.end
+            return
+        if not self._is_retained(high - 1, log_min_offset):
+            self.min_offset = self.end
+            return
+        while low + 1 < high:  # low is not retained, high - 1 is
+            middle = (low + high - 1) // 2
+            if middle == low:
+                break
+            if self._is_retained(middle, log_min_offset):
+                high = middle + 1
+            else:
+                low = middle
+        self.min_offset = high - 1
+
+    def _is_retained(self, queue_offset: int, log_min_offset: int) -> bool:
+        unit = self.unit(queue_offset)
+        return unit is not None and unit[0] >= log_min_offset
+
+    def drop_files_before(self, log_min_offset: int) -> int:
+        """Delete leading files whose records are all gone, never the last; the number deleted."""
+        dropped = 0
+        while len(self.files.starts) > 1:
+            last_unit = (self.files.starts[0] + self.files.file_size) // UNIT_SIZE - 1
+            unit = self.unit(last_unit)
+            if unit is not None and unit[0] >= log_min_offset:
+                break
+            self.files.drop_first()
+            dropped += 1
+        self.min_offset = max(self.min_offset, self.first_offset)
+        return dropped

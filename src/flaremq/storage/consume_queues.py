@@ -1,0 +1,119 @@
+"""All queues of a store, by topic and queue id: loaded from the folders, created by dispatch, read by everyone."""
+
+from __future__ import annotations
+
+import os
+
+from flaremq.errors import InvalidArgumentError
+from flaremq.storage.batch_consume_queue import BatchConsumeQueue
+from flaremq.storage.consume_queue import UNIT_SIZE, ConsumeQueue
+from flaremq.storage.consume_queue_ext import ConsumeQueueExt
+from flaremq.storage.filesystem import FileSystem
+from flaremq.storage.layout import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, CONSUME_QUEUE_EXT, StoreLayout, checked_topic
+from flaremq.storage.queue_files import HandleCache, QueueFiles
+
+BATCH_FILE_SIZE = 13_800_000  # bytes: 300,000 units of 46
+QueueKey = tuple[str, int]
+
+
+class ConsumeQueues:
+    """The table of queues. Dispatch (one thread) adds; readers look up without a lock."""
+
+    __slots__ = ("_ext_file_size", "_file_size", "_filesystem", "_handles", "_layout", "_read_only", "batch", "ext", "simple")
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        layout: StoreLayout,
+        *,
+        file_size: int,
+        ext_file_size: int = 50_331_648,
+        read_only: bool = False,
+    ) -> None:
+        self._filesystem = filesystem
+        self._layout = layout
+        self._file_size = -(-file_size // UNIT_SIZE) * UNIT_SIZE  # RocketMQ rounds up to whole units
+        self._ext_file_size = ext_file_size
+        self._read_only = read_only
+        self._handles = HandleCache(filesystem, read_only=read_only)
+        self.simple: dict[QueueKey, ConsumeQueue] = {}
+        self.batch: dict[QueueKey, BatchConsumeQueue] = {}
+        self.ext: dict[QueueKey, ConsumeQueueExt] = {}
+
+    def load(self) -> None:
+        """Find every queue folder; folders that are no queue are left alone."""
+        for key in self._folders(CONSUME_QUEUE):
+            queue = self.simple[key] = ConsumeQueue(*key, self._files(CONSUME_QUEUE, key, self._file_size))
+            queue.files.load()
+        for key in self._folders(BATCH_CONSUME_QUEUE):
+            size = self._first_length(BATCH_CONSUME_QUEUE, key) or BATCH_FILE_SIZE
+            batch = self.batch[key] = BatchConsumeQueue(*key, self._files(BATCH_CONSUME_QUEUE, key, size))
+            batch.files.load()
+        for key in self._folders(CONSUME_QUEUE_EXT):
+            size = self._first_length(CONSUME_QUEUE_EXT, key) or self._ext_file_size
+            ext = self.ext[key] = ConsumeQueueExt(self._files(CONSUME_QUEUE_EXT, key, size))
+            ext.files.load()
+
+    def _folders(self, kind: str) -> list[QueueKey]:
+        root = self._layout.path(kind)
+        keys = []
+        for topic in self._filesystem.list_directory(root):
+            try:
+                checked_topic(topic)
+            except InvalidArgumentError:
+                continue
+            keys += [
+                (topic, int(name))
+                for name in self._filesystem.list_directory(os.path.join(root, topic))
+                if name.isascii() and name.isdigit() and str(int(name)) == name and int(name) < 2**31
+            ]
+        return keys
+
+    def _files(self, kind: str, key: QueueKey, file_size: int) -> QueueFiles:
+        folder = self._layout.queue_folder(*key, kind=kind)
+        return QueueFiles(self._filesystem, self._handles, folder, file_size, read_only=self._read_only)
+
+    def _first_length(self, kind: str, key: QueueKey) -> int:
+        """Sizes no option tells are read off the first file."""
+        folder = self._layout.queue_folder(*key, kind=kind)
+        names = self._filesystem.list_directory(folder)
+        return self._filesystem.size(os.path.join(folder, names[0])) if names else 0
+
+    def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
+        key = (topic, queue_id)
+        queue = self.simple.get(key)
+        if queue is None:
+            queue = ConsumeQueue(topic, queue_id, self._files(CONSUME_QUEUE, key, self._file_size))
+            # A new dict, not a new entry: readers may be walking the old one.
+            self.simple = {**self.simple, key: queue}
+        return queue
+
+    def get_or_create_batch(self, topic: str, queue_id: int) -> BatchConsumeQueue:
+        key = (topic, queue_id)
+        queue = self.batch.get(key)
+        if queue is None:
+            queue = BatchConsumeQueue(topic, queue_id, self._files(BATCH_CONSUME_QUEUE, key, BATCH_FILE_SIZE))
+            self.batch = {**self.batch, key: queue}
+        return queue
+
+    def all(self) -> list[ConsumeQueue | BatchConsumeQueue]:
+        return [*self.simple.values(), *self.batch.values()]
+
+    @property
+    def max_physical_offset(self) -> int:
+        return max((queue.max_physical_offset for queue in self.all()), default=0)
+
+    def flush(self) -> None:
+        """Make every unit written so far durable."""
+        for queue in self.all():
+            if queue.files.is_dirty:
+                queue.files.flush()
+
+    def remove_all(self) -> None:
+        """Delete every unit, to be rebuilt from the log."""
+        for queue in self.all():
+            queue.files.remove_all()
+        self.simple, self.batch = {}, {}
+
+    def close(self) -> None:
+        self._handles.clear()

@@ -1,0 +1,199 @@
+"""Dispatch: the one function from log to views. Live dispatch, recovery and rebuild all go through it.
+
+A record of transaction type none or commit gets one queue unit at place ``queue_offset``; a record with a UNIQ_KEY or
+KEYS gets index entries. Nothing else is written, and nothing depends on when it runs: the same log always gives the
+same queue and index bytes.
+
+Small ranges are walked in Python; from ``BULK_BYTES`` on, compiled kernels parse and write in bulk (kernels.py, loaded
+on first need). Both give the same bytes; tests run them side by side.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass, field
+
+from flaremq.message import properties as names
+from flaremq.message.delay import DelayLevels
+from flaremq.message.java_hash import tags_code
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.record_check import CheckReason, check_record
+from flaremq.message.sys_flag import INNER_BATCH, gets_index_entry, gets_queue_unit
+from flaremq.message.topics import SCHEDULE_TOPIC
+from flaremq.storage.batch_consume_queue import BatchUnit
+from flaremq.storage.commit_log import CommitLog
+from flaremq.storage.consume_queue import UNIT
+from flaremq.storage.consume_queues import ConsumeQueues
+from flaremq.storage.index_service import IndexService
+from flaremq.storage.mapped_file import MappedFile
+
+_log = logging.getLogger(__name__)
+
+_PROBE_RECORDS = 64
+BULK_BYTES = 1 << 18  # below this, loading the kernels costs more than it saves
+
+
+@dataclass(slots=True)
+class DamagedRange:
+    """Log bytes that are no record although records follow."""
+
+    start: int
+    end: int
+    reason: str
+
+
+@dataclass(slots=True)
+class WalkResult:
+    """Where a walk stopped: ``reason`` is None at the asked end, else why ``offset`` is no record."""
+
+    offset: int
+    reason: CheckReason | None = None
+    last_timestamp: int = 0
+    last_offset: int = -1
+    damaged: list[DamagedRange] = field(default_factory=list)
+
+
+class Dispatcher:
+    """Feeds queues and index from the log. One caller at a time (the dispatch lock of the store)."""
+
+    __slots__ = ("bulk_bytes", "delay_levels", "index", "index_from", "log", "position", "queues", "touched")
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: IndexService | None,
+        delay_levels: DelayLevels,
+    ) -> None:
+        self.log = log
+        self.queues = queues
+        self.index = index
+        self.delay_levels = delay_levels
+        self.touched: set[tuple[str, int]] = set()  # queues that grew; whoever wakes readers empties it
+        self.position = 0
+        self.index_from = 0  # records before this are in the index already
+        self.bulk_bytes = BULK_BYTES
+
+    def run(self, end: int, *, check: bool = False, strict: bool = False) -> WalkResult:
+        """Dispatch records from ``position`` up to ``end``; stops at the first byte that is no record.
+
+        ``check`` verifies checksums (recovery); live dispatch reads back what this process just wrote.
+        """
+        result = WalkResult(self.position)
+        while self.position < end:
+            file = self.log.files.find(self.position)
+            if file is None:
+                result.reason = CheckReason.EMPTY
+                break
+            limit = min(end, file.end) - file.start
+            # In recovery the asked end is a file's end, however little was written: look before loading kernels.
+            if check and limit - (self.position - file.start) >= self.bulk_bytes:
+                before = self.position
+                reason = self._walk(file, limit, result, check, strict, budget=_PROBE_RECORDS)
+                if reason is not None or self.position == before:
+                    result.reason = reason
+                    break
+                if self.position >= file.end:
+                    continue
+            if limit - (self.position - file.start) >= self.bulk_bytes:
+                from flaremq.storage.bulk_dispatch import dispatch_bulk
+
+                reason = dispatch_bulk(self, file, limit, result, check=check, strict=strict)
+            else:
+                reason = self._walk(file, limit, result, check, strict)
+            if reason is not None:
+                result.reason = reason
+                break
+        result.offset = self.position
+        return result
+
+    def _walk(
+        self,
+        file: MappedFile,
+        limit: int,
+        result: WalkResult,
+        check: bool,
+        strict: bool,
+        budget: int = sys.maxsize,
+    ) -> CheckReason | None:
+        """Record by record to ``limit`` (a file offset), a blank or the budget; the reason if something else stands there."""
+        buffer = file.buffer
+        at = self.position - file.start
+        window = buffer[:limit]
+        while at < limit and budget:
+            budget -= 1
+            verdict = check_record(
+                window, at, physical_offset=file.start + at, check_body_crc=check, strict=strict
+            )
+            if verdict.reason is CheckReason.OK:
+                message = MessageExt(window[at : at + verdict.size])
+                self.dispatch(message)
+                result.last_timestamp = message.store_timestamp
+                result.last_offset = file.start + at
+                at += verdict.size
+                self.position = file.start + at
+            elif verdict.reason is CheckReason.BLANK and verdict.size == file.size - at:
+                if file is self.log.files.last:
+                    return verdict.reason  # a filler with no file behind it is not part of the log yet
+                self.position = file.end
+                return None
+            else:
+                return verdict.reason
+        return None
+
+    def dispatch(self, message: MessageExt) -> None:
+        """One record into its views."""
+        sys_flag = message.sys_flag
+        properties = message.properties
+        if gets_queue_unit(sys_flag):
+            self._put_unit(message, sys_flag, properties)
+        if self.index is not None and gets_index_entry(sys_flag) and message.physical_offset >= self.index_from:
+            unique_key = properties.get(names.UNIQUE_KEY)
+            keys = properties.get(names.KEYS)
+            if unique_key or keys:
+                self.index.put(
+                    message.topic,
+                    unique_key,
+                    keys.split(" ") if keys else (),
+                    message.physical_offset,
+                    message.store_timestamp,
+                )
+
+    def _put_unit(self, message: MessageExt, sys_flag: int, properties: dict[str, str]) -> None:
+        topic, queue_id, queue_offset = message.topic, message.queue_id, message.queue_offset
+        physical_offset, size = message.physical_offset, message.size
+        code = self.tags_code_of(topic, properties, message.store_timestamp)
+        count = 1
+        if sys_flag & INNER_BATCH or (topic, queue_id) in self.queues.batch:
+            count = _inner_count(properties)
+            unit = BatchUnit(physical_offset, size, code, message.store_timestamp, queue_offset, count)
+            self.queues.get_or_create_batch(topic, queue_id).append(unit)
+        else:
+            queue = self.queues.get_or_create(topic, queue_id)
+            queue.append(
+                queue_offset,
+                UNIT.pack(physical_offset, size, code),
+                max_physical_offset=physical_offset + size,
+            )
+        self.touched.add((topic, queue_id))
+
+    def tags_code_of(self, topic: str, properties: dict[str, str], store_timestamp: int) -> int:
+        """A unit's third field: the tag's hash, or the due time of a delayed message."""
+        if topic == SCHEDULE_TOPIC:
+            level = _int_or_zero(properties.get(names.DELAY))
+            if level > 0:
+                return self.delay_levels.due_ms(level, store_timestamp)
+        tags = properties.get(names.TAGS)
+        return tags_code(tags) if tags else 0
+
+
+def _int_or_zero(text: str | None) -> int:
+    try:
+        return int(text) if text else 0
+    except ValueError:
+        return 0
+
+
+def _inner_count(properties: dict[str, str]) -> int:
+    return max(1, min(_int_or_zero(properties.get(names.INNER_NUM)), 32767))

@@ -1,0 +1,165 @@
+"""One fixed-size mapped file of the commit log: cursors, space reservation, view lifetime.
+
+Cursors, all file offsets: ``flushed <= committed <= wrote <= reserved``. Without the transient pool an append goes
+straight into the mapping and ``committed`` follows ``wrote``; with it, appends go to a borrowed buffer and
+``commit`` copies them to the file.
+
+Space is reserved in steps ahead of ``wrote`` before the mapping is touched, so a full disk is an error from
+``reserve_to`` and never a SIGBUS; a small store does not take a whole file's space.
+
+Views handed out by ``view`` keep the mapping alive (Python counts them): ``destroy`` answers False while one is lent
+and is tried again later; nothing is ever unmapped under a reader.
+"""
+
+from __future__ import annotations
+
+import os
+
+from flaremq.storage.filesystem import File, FileSystem, Mapping
+
+PAGE = 4096
+
+
+class MappedFile:
+    """A log file. Writers call under the put lock, ``sync`` under the flush lock, readers any time."""
+
+    __slots__ = (
+        "_file",
+        "_filesystem",
+        "_mapping",
+        "available",
+        "committed",
+        "end",
+        "flushed",
+        "path",
+        "pool_buffer",
+        "read_only",
+        "reserved",
+        "size",
+        "start",
+        "wrote",
+    )
+
+    def __init__(self, filesystem: FileSystem, path: str, size: int, *, read_only: bool = False) -> None:
+        self._filesystem = filesystem
+        self.path = path
+        self.size = size
+        self.start = int(os.path.basename(path))
+        self.end = self.start + size
+        self.read_only = read_only
+        self._file: File | None = None
+        self._mapping: Mapping | None = None
+        self.pool_buffer: memoryview | None = None
+        self.available = True
+        # A loaded file counts as full until recovery says otherwise.
+        self.wrote = self.committed = self.flushed = self.reserved = size
+
+    @classmethod
+    def create(cls, filesystem: FileSystem, path: str, size: int, *, reserve: int) -> MappedFile:
+        """A new zero-filled file of full length, its first bytes reserved and its name durable."""
+        folder = os.path.dirname(path)
+        handle = filesystem.open(path, create=True)
+        try:
+            if handle.size() != size:
+                handle.resize(size)
+            handle.reserve(0, min(reserve, size))
+            handle.sync()
+            filesystem.sync_directory(folder)
+        except BaseException:
+            handle.close()
+            raise
+        created = cls(filesystem, path, size)
+        created._file = handle
+        created.set_positions(0)
+        created.reserved = min(reserve, size)
+        return created
+
+    def set_positions(self, position: int) -> None:
+        """After recovery: everything before ``position`` is written and durable, the rest is free."""
+        self.wrote = self.committed = self.flushed = position
+        self.reserved = position
+
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self._filesystem.open(self.path, read_only=self.read_only)
+        return self._file
+
+    def mapping(self) -> Mapping:
+        if self._mapping is None:
+            self._mapping = self.file().map(self.size, read_only=self.read_only)
+        return self._mapping
+
+    @property
+    def is_mapped(self) -> bool:
+        return self._mapping is not None
+
+    @property
+    def buffer(self) -> memoryview:
+        """The whole mapping."""
+        return self.mapping().buffer
+
+    @property
+    def write_buffer(self) -> memoryview:
+        """Where an append goes: the mapping, or the pool's memory."""
+        return self.pool_buffer if self.pool_buffer is not None else self.buffer
+
+    def view(self, file_offset: int, length: int) -> memoryview | None:
+        """Lend a view; None once the file is going away."""
+        if not self.available or file_offset < 0 or length < 0 or file_offset + length > self.size:
+            return None
+        try:
+            return self.buffer[file_offset : file_offset + length]
+        except ValueError:  # unmapped between the check and the slice
+            return None
+
+    def reserve_to(self, file_offset: int, step: int) -> None:
+        """Reserve whole steps so that bytes below ``file_offset`` can be stored; raises when the disk is full."""
+        if file_offset <= self.reserved:
+            return
+        target = min(self.size, (file_offset + step - 1) // step * step)
+        start = self.reserved // PAGE * PAGE
+        self.file().reserve(start, target - start)
+        self.reserved = target
+
+    def commit(self) -> None:
+        """Copy what lies in pool memory to the file; without a pool there is nothing to copy."""
+        wrote = self.wrote
+        if self.pool_buffer is not None and wrote > self.committed:
+            self.file().write_at(self.committed, self.pool_buffer[self.committed : wrote])
+        self.committed = wrote
+
+    def sync(self) -> int:
+        """Make everything committed durable; the new flushed position. Raises and moves nothing on failure."""
+        target = self.committed
+        self.file().sync()
+        self.flushed = target
+        return target
+
+    def seal(self) -> None:
+        """Nothing more will be written: keep the mapping, give the descriptor back."""
+        if self._file is not None and self._mapping is not None and self.flushed == self.size:
+            self._file.close()
+            self._file = None
+
+    def unmap(self) -> bool:
+        """Unmap an idle file; False while a view is lent."""
+        if self._mapping is not None:
+            if not self._mapping.close():
+                return False
+            self._mapping = None
+        return True
+
+    def destroy(self) -> bool:
+        """Delete the file unless somebody holds a view; then False, and the file stays readable to the holder."""
+        self.available = False
+        if not self.unmap():
+            return False
+        self.close()
+        self._filesystem.remove(self.path)
+        return True
+
+    def close(self) -> None:
+        self.unmap()
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,674 @@
+"""MessageStore: the embedded store. Put, get, query; open, flush, close. The only storage name other layers use.
+
+Put appends to the log in the caller's thread and, in SYNC_FLUSH, waits for a sync it may share with others. Dispatch
+then turns the durable part of the log into queue units and index entries, which is what readers see. A maintenance
+thread makes those durable now and then, moves the point recovery starts from, and deletes what is expired.
+
+Locks, never taken in another order: ``log.lock`` (append) alone; ``_checkpoint_lock`` > ``_dispatch_lock`` >
+``log.flush_lock``. With ``threads=False`` nothing runs on its own: puts sync and dispatch inline and ``tick`` does the
+periodic work, which makes every run repeatable.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from flaremq.clock import Clock, SystemClock
+from flaremq.errors import FlareMQError, InvalidArgumentError, StoreIOError, UnavailableError
+from flaremq.message.delay import parse_delay_levels
+from flaremq.message.message import Message
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.stored_form import StoredForm
+from flaremq.storage.allocation import AllocateMappedFileService, TransientStorePool
+from flaremq.storage.checkpoint import DurableOffsets, OffsetsFile, StoreCheckpoint
+from flaremq.storage.commit_log import CommitLog
+from flaremq.storage.consume_queues import ConsumeQueues
+from flaremq.storage.dispatch import Dispatcher
+from flaremq.storage.filesystem import FileSystem, LocalFileSystem, write_atomically
+from flaremq.storage.flush import FlushTimer, GroupCommit
+from flaremq.storage.health import Health, RunningFlag
+from flaremq.storage.index_service import IndexService
+from flaremq.storage.layout import StoreLayout
+from flaremq.storage.mapped_file_queue import MappedFileQueue
+from flaremq.storage.options import StoreOptions
+from flaremq.storage.reading import GetResult, MessageReader
+from flaremq.storage.recovery import Recovery, RecoveryReport
+from flaremq.storage.retention import Retention
+from flaremq.storage.services import ServiceThread
+from flaremq.storage.statistics import StoreStatistics
+from flaremq.storage.writing import MessageWriter, PutResult
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_log = logging.getLogger(__name__)
+_END_OF_TIME = 2**63 - 1
+_GATHER_SECONDS = 0.002  # a busy log is dispatched in slices of this length unless somebody waits for a message
+
+
+class MessageStore:
+    """An open store. Thread-safe; use ``MessageStore.open`` and ``close`` (or ``with``)."""
+
+    def __init__(
+        self,
+        path: str,
+        options: StoreOptions,
+        filesystem: FileSystem,
+        clock: Clock,
+        *,
+        threads: bool,
+    ) -> None:
+        self.path = path
+        self.options = options
+        self._filesystem = filesystem
+        self._clock = clock
+        self._threads = threads
+        self._layout = StoreLayout(path, options.commit_log_folders(path))
+        self._sync_mode = options.flush_disk_type == "SYNC_FLUSH"
+        self.health_state = Health()
+        self._statistics = StoreStatistics()
+        self._delay_levels = parse_delay_levels(options.message_delay_level)
+        self._dispatch_lock = threading.Lock()  # guards queues and index against two writers
+        self._checkpoint_lock = threading.Lock()  # one checkpoint at a time
+        self._offsets_lock = threading.Lock()  # guards flaremq.offsets
+        self._arrival = threading.Condition()  # wakes wait_for_message and wait_for_dispatch
+        self._waiters = 0
+        self._closed = False
+        self._services: list[ServiceThread] = []
+        self._dispatch_service: ServiceThread | None = None
+        self._open()
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        options: StoreOptions | None = None,
+        *,
+        filesystem: FileSystem | None = None,
+        clock: Clock | None = None,
+        threads: bool = True,
+    ) -> MessageStore:
+        """Open the store in this directory, creating it if there is none; recovers first if it was not closed."""
+        return cls(
+            os.path.abspath(os.fspath(path)),
+            options or StoreOptions(),
+            filesystem or LocalFileSystem(),
+            clock or SystemClock(),
+            threads=threads,
+        )
+
+    # Opening
+
+    def _open(self) -> None:
+        filesystem, layout = self._filesystem, self._layout
+        if filesystem.exists(self.path) and not filesystem.is_directory(self.path):
+            raise InvalidArgumentError(f"{self.path} is not a directory")
+        filesystem.make_directories(self.path)
+        self._lock = filesystem.lock(layout.lock)  # before anything is read, let alone changed
+        try:
+            self._load()
+            self._recover()
+            self._start()
+        except BaseException:
+            self._release()
+            raise
+
+    def _load(self) -> None:
+        filesystem, layout, options = self._filesystem, self._layout, self.options
+        for folder in layout.commit_log_paths:
+            filesystem.make_directories(folder)
+        self._closed_cleanly = not filesystem.exists(layout.abort)
+        files = MappedFileQueue(
+            filesystem,
+            layout.commit_log_paths,
+            options.mapped_file_size_commit_log,
+            read_only_folders=frozenset(options.read_only_commit_log_folders),
+        )
+        files.load()
+        pool = None
+        if options.transient_store_pool_enable and options.broker_role != "SLAVE":
+            pool = TransientStorePool(options.mapped_file_size_commit_log, options.transient_store_pool_size)
+        self._allocation = AllocateMappedFileService(
+            filesystem,
+            files,
+            reserve_step=options.reserve_step_commit_log,
+            warm_up=options.warm_maped_file_enable,
+            warm_sync_pages=options.flush_least_pages_when_warm_maped_file if self._sync_mode else 0,
+        )
+        self._commit_log = CommitLog(
+            files,
+            self._allocation,
+            self._clock,
+            reserve_step=options.reserve_step_commit_log,
+            sync_mode=self._sync_mode,
+            pool=pool,
+        )
+        self._queues = ConsumeQueues(
+            filesystem,
+            layout,
+            file_size=options.mapped_file_size_consume_queue,
+            ext_file_size=options.mapped_file_size_consume_queue_ext,
+        )
+        self._queues.load()
+        self._index: IndexService | None = None
+        if options.message_index_enable:
+            self._index = IndexService(
+                filesystem,
+                self._clock,
+                layout.index,
+                slots=options.max_hash_slot_num,
+                entries=options.max_index_num,
+                reserve_step=options.reserve_step_index,
+            )
+            self._index.load()
+        self._dispatcher = Dispatcher(self._commit_log, self._queues, self._index, self._delay_levels)
+        self._offsets = OffsetsFile.open(filesystem, layout.offsets, self.path)
+        self._checkpoint = StoreCheckpoint.load(filesystem, layout.checkpoint)
+
+    def _recover(self) -> None:
+        recovery = Recovery(
+            self._filesystem,
+            self._layout,
+            self._commit_log,
+            self._queues,
+            self._index,
+            self._dispatcher,
+            self._offsets,
+            self._checkpoint,
+        )
+        self.recovery: RecoveryReport = recovery.run(closed_cleanly=self._closed_cleanly)
+        self._group_commit = GroupCommit(self._sync_log, self._commit_log.flushed_offset)
+        self._reader = MessageReader(
+            self._commit_log, self._queues, self._index, self._dispatcher, self.options
+        )
+        self._writer = MessageWriter(
+            self._commit_log,
+            self._group_commit,
+            self.health_state,
+            self.options,
+            self._clock,
+            self._delay_levels,
+            self._statistics,
+            self._after_append,
+        )
+        for queue in self._queues.all():
+            self._writer.queue_offsets.setdefault(queue.topic, {})[queue.queue_id] = queue.end
+        self._retention = Retention(
+            self._filesystem,
+            self._clock,
+            self.options,
+            self._commit_log,
+            self._queues,
+            self._index,
+            self.health_state,
+            self._layout.path("."),
+            self._before_delete,
+            pause=time.sleep if self._threads else _no_pause,
+        )
+
+    def _start(self) -> None:
+        if self.options.broker_role == "SLAVE":
+            self.health_state.set(RunningFlag.NOT_WRITABLE, "this store is a replica")
+        now = self._clock.monotonic()
+        self._flush_timer = FlushTimer(
+            least_pages=self.options.flush_commit_log_least_pages,
+            thorough_interval_ms=self.options.flush_commit_log_thorough_interval,
+            now=now,
+        )
+        self._next_checkpoint = now + self.options.flush_consume_queue_thorough_interval / 1000
+        self._next_cleaning = now
+        # What recovery rebuilt becomes durable, and the mark "closed cleanly" goes, before anything is appended.
+        self._save_checkpoint()
+        abort = self._filesystem.open(self._layout.abort, create=True)
+        try:
+            abort.write_at(0, str(os.getpid()).encode())
+            abort.sync()
+        finally:
+            abort.close()
+        self._filesystem.sync_directory(self.path)
+        if self._threads:
+            self._allocation.start()
+            self._dispatch_service = ServiceThread("dispatch", self._dispatch_step)
+            self._flush_service = ServiceThread("flush", self._flush_step)
+            self._services = [
+                self._dispatch_service,
+                self._flush_service,
+                ServiceThread("maintenance", self._maintenance_step),
+            ]
+            for service in self._services:
+                service.start()
+
+    # Writing
+
+    def put(
+        self,
+        message: Message,
+        queue_id: int = 0,
+        *,
+        born_timestamp: int | None = None,
+        born_host: str | bytes | None = None,
+        reconsume_times: int = 0,
+        sys_flag: int = 0,
+        prepared_transaction_offset: int = 0,
+    ) -> PutResult:
+        """Store one message. PUT_OK in SYNC_FLUSH means it is on disk (unless it asked not to wait)."""
+        return self._writer.put(
+            message, queue_id, born_timestamp, born_host, reconsume_times, sys_flag, prepared_transaction_offset
+        )
+
+    def put_batch(
+        self,
+        messages: Sequence[Message],
+        queue_id: int = 0,
+        *,
+        born_timestamp: int | None = None,
+        born_host: str | bytes | None = None,
+        sys_flag: int = 0,
+    ) -> PutResult:
+        """Store messages of one topic for consecutive queue offsets: one lock, one write, one wait."""
+        return self._writer.put_batch(messages, queue_id, born_timestamp, born_host, sys_flag)
+
+    def put_form(self, form: StoredForm) -> PutResult:
+        """Store a record in its stored form, as built by flaremq.message.stored_form and .transaction."""
+        return self._writer.put_form(form)
+
+    def _after_append(self) -> None:
+        service = self._dispatch_service
+        if service is not None:
+            service.wake_if_idle()
+        elif not self._threads:
+            self._dispatch_now()
+
+    def _sync_log(self) -> int:
+        """The sync behind group commit: a failure ends all writing."""
+        if self.health_state.poison is not None:
+            raise StoreIOError("sync", self.path, OSError("an earlier sync failed"))
+        try:
+            reached = self._commit_log.sync()
+        except StoreIOError as error:
+            self.health_state.fail_stop(error)
+            _log.critical("a sync of the commit log failed, writing stops: %s", error)
+            raise
+        with self._offsets_lock:
+            try:
+                self._offsets.note_log_durable(reached)
+            except StoreIOError as error:
+                _log.warning("could not note the durable offset: %s", error)  # a lower value is safe
+        return reached
+
+    def flush(self) -> int:
+        """Make everything put so far durable; the physical offset reached. Raises StoreIOError on failure."""
+        end = self._commit_log.end_offset
+        if not self._group_commit.wait(end):
+            raise self._group_commit.failure or UnavailableError("the sync did not finish")
+        return self._commit_log.flushed_offset
+
+    # Reading
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int = 32,
+        *,
+        tags: str | None = None,
+        max_bytes: int | None = None,
+    ) -> GetResult:
+        """Messages of a queue from ``offset`` on; ``tags`` as in ``"A || B"``."""
+        self._check_open()
+        if max_count < 1:
+            raise InvalidArgumentError(f"max_count must be at least 1, not {max_count}")
+        result = self._reader.get(topic, queue_id, offset, max_count, tags, max_bytes)
+        if result.messages:
+            self._statistics.get_found_count += 1
+            self._statistics.get_transferred_count += len(result.messages)
+        else:
+            self._statistics.get_miss_count += 1
+        return result
+
+    def query(
+        self, topic: str, key: str, max_count: int = 32, begin_ms: int = 0, end_ms: int = _END_OF_TIME
+    ) -> list[MessageExt]:
+        """Messages with this key or unique key stored within the time range, oldest first."""
+        self._check_open()
+        return self._reader.query(topic, key, max_count, begin_ms, end_ms)
+
+    def query_many(self, topic: str, keys: Sequence[str], max_count: int = 32) -> list[list[MessageExt]]:
+        """``query`` for many keys at once, by the compiled kernels."""
+        self._check_open()
+        from flaremq.storage.bulk_query import query_many
+
+        return query_many(self._reader, topic, keys, max_count)
+
+    def read(self, physical_offset: int) -> MessageExt | None:
+        """The message whose record starts at this byte of the log, None if none does."""
+        self._check_open()
+        return self._reader.read(physical_offset)
+
+    def scan(
+        self,
+        topic: str,
+        queue_id: int,
+        start: int = 0,
+        end: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pyarrow.RecordBatch]:
+        """A range of a queue as Arrow batches, decoded without a Python object per message."""
+        self._check_open()
+        from flaremq.storage.scan import scan_queue
+
+        return scan_queue(self._commit_log, self._queues, topic, queue_id, start, end, columns)
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER") -> int:
+        """First queue offset stored at or after a time (LOWER), or last one at or before it (UPPER)."""
+        self._check_open()
+        if boundary not in ("LOWER", "UPPER"):
+            raise InvalidArgumentError(f"boundary must be LOWER or UPPER, not {boundary!r}")
+        return self._reader.offset_by_time(topic, queue_id, timestamp_ms, boundary)
+
+    def earliest_store_time(self, topic: str, queue_id: int) -> int | None:
+        """Store time of the oldest message of a queue."""
+        queue = self._queues.simple.get((topic, queue_id))
+        return None if queue is None else self._reader.store_timestamp(queue, queue.min_offset)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        queue = self._find_queue(topic, queue_id)
+        return 0 if queue is None else queue.min_offset
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """The next offset of a queue, as readers see it."""
+        queue = self._find_queue(topic, queue_id)
+        return 0 if queue is None else queue.end
+
+    def _find_queue(self, topic: str, queue_id: int) -> Any:
+        return self._queues.simple.get((topic, queue_id)) or self._queues.batch.get((topic, queue_id))
+
+    def queues(self) -> list[tuple[str, int]]:
+        """Every (topic, queue id) that has units."""
+        return sorted((queue.topic, queue.queue_id) for queue in self._queues.all())
+
+    # State
+
+    @property
+    def min_physical_offset(self) -> int:
+        return self._commit_log.min_offset
+
+    @property
+    def max_physical_offset(self) -> int:
+        return self._commit_log.end_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        return self._commit_log.flushed_offset
+
+    @property
+    def dispatched_offset(self) -> int:
+        return self._dispatcher.position
+
+    @property
+    def dispatch_lag_bytes(self) -> int:
+        return max(0, self._commit_log.end_offset - self._dispatcher.position)
+
+    @property
+    def health(self) -> RunningFlag:
+        return self.health_state.flags
+
+    @property
+    def is_writable(self) -> bool:
+        return self.health_state.refusal is None
+
+    def statistics(self) -> dict[str, Any]:
+        """Counters under RocketMQ's names, and ours."""
+        return self._statistics.to_dict() | {
+            "commitLogMinOffset": self.min_physical_offset,
+            "commitLogMaxOffset": self.max_physical_offset,
+            "flushedOffset": self.flushed_offset,
+            "dispatchedOffset": self.dispatched_offset,
+            "dispatchBehindBytes": self.dispatch_lag_bytes,
+            "runningFlags": int(self.health),
+            "refusal": self.health_state.refusal,
+            "damagedReads": self._reader.damaged_reads,
+            "repairedUnits": self._reader.repaired_units,
+        }
+
+    def wait_for_dispatch(self, timeout: float | None = None) -> bool:
+        """Wait until everything put before this call can be read; False after ``timeout`` seconds."""
+        target = self._commit_log.end_offset
+        if self._sync_mode:
+            self.flush()
+        if not self._threads:
+            self._dispatch_now()
+        return self._wait_until(lambda: self._dispatcher.position >= target, timeout)
+
+    def wait_for_message(self, topic: str, queue_id: int, offset: int, timeout: float | None = None) -> bool:
+        """Wait until the queue holds a message at ``offset``; False after ``timeout`` seconds."""
+        return self._wait_until(lambda: self.max_offset(topic, queue_id) > offset, timeout)
+
+    def _wait_until(self, reached: Any, timeout: float | None) -> bool:
+        with self._arrival:
+            self._waiters += 1
+            try:
+                if self._dispatch_service is not None:
+                    self._dispatch_service.wake()
+                return bool(self._arrival.wait_for(lambda: reached() or self._closed, timeout)) and bool(reached())
+            finally:
+                self._waiters -= 1
+
+    # Background work
+
+    def _dispatch_now(self) -> None:
+        """Dispatch what is readable; an error is kept in the health flags and tried again later."""
+        try:
+            with self._dispatch_lock:
+                self._run_dispatch()
+        except StoreIOError as error:
+            self.health_state.set(RunningFlag.LOGIC_QUEUE_ERROR, f"queues cannot be written: {error}")
+            return
+        self.health_state.clear(RunningFlag.LOGIC_QUEUE_ERROR)
+        if self._waiters:
+            with self._arrival:
+                self._arrival.notify_all()
+
+    def _run_dispatch(self) -> None:
+        dispatcher, log = self._dispatcher, self._commit_log
+        while dispatcher.position < (end := log.readable_offset):
+            if dispatcher.position < log.min_offset:
+                dispatcher.position = log.min_offset
+            walk = dispatcher.run(end)
+            if walk.reason is not None and dispatcher.position < end:
+                # Never seen on a sound machine: memory or disk changed bytes this process wrote.
+                self.health_state.fail_stop(
+                    StoreIOError(
+                        "dispatch", f"log offset {walk.offset}", OSError(f"unreadable record: {walk.reason.value}")
+                    )
+                )
+                _log.critical("dispatch stopped at log offset %d: %s", walk.offset, walk.reason.value)
+                return
+
+    def _dispatch_step(self) -> float:
+        if self._dispatcher.position >= self._commit_log.readable_offset:
+            return 0.5
+        self._dispatch_now()
+        if self.health_state.flags & RunningFlag.LOGIC_QUEUE_ERROR:
+            return 1.0
+        if not self._waiters:
+            time.sleep(_GATHER_SECONDS)
+        return 0.0
+
+    def _flush_step(self) -> float:
+        """One round of the flush thread; the seconds to the next."""
+        log, options = self._commit_log, self.options
+        if self.health_state.poison is not None:
+            return 1.0
+        if self._sync_mode:
+            # Waiters sync for themselves; this is for messages that asked not to wait.
+            if log.pending_bytes() > 0:
+                self._group_commit.wait(log.end_offset)
+                self._after_append()
+            return 0.01
+        if options.transient_store_pool_enable:
+            log.commit()
+        if self._flush_timer.is_due(pending_bytes=log.pending_bytes(), now=self._clock.monotonic()):
+            self._group_commit.wait(log.end_offset)
+        wait_ms = options.flush_interval_commit_log
+        if options.transient_store_pool_enable:
+            wait_ms = min(wait_ms, options.commit_interval_commit_log)
+        return wait_ms / 1000
+
+    def _maintenance_step(self) -> float:
+        now = self._clock.monotonic()
+        behind = self._dispatcher.position - self._offsets.offsets.dispatched
+        if behind >= self.options.offset_checkpoint_bytes or (behind > 0 and now >= self._next_checkpoint):
+            self._next_checkpoint = now + self.options.flush_consume_queue_thorough_interval / 1000
+            self._checkpoint_quietly()
+        if now >= self._next_cleaning:
+            self._next_cleaning = now + self.options.clean_resource_interval / 1000
+            with self._dispatch_lock:
+                self._retention.run_round()
+        return min(self.options.flush_interval_consume_queue / 1000, 1.0)
+
+    def tick(self) -> None:
+        """All periodic work once, now (with ``threads=False``, where nothing runs on its own)."""
+        if self._commit_log.pending_bytes() and self.health_state.poison is None:
+            self._group_commit.wait(self._commit_log.end_offset)
+        self._dispatch_now()
+        self._checkpoint_quietly()
+        self._retention.run_round()
+
+    def _checkpoint_quietly(self) -> None:
+        try:
+            self._save_checkpoint()
+        except StoreIOError as error:
+            _log.warning("the checkpoint could not be written, recovery would start earlier: %s", error)
+
+    def _save_checkpoint(self, *, log_end: int = -1) -> None:
+        """Make queues and index durable as far as they are now, then say so."""
+        with self._checkpoint_lock:
+            with self._dispatch_lock:
+                dispatched = self._dispatcher.position
+                state = self._index_state()
+                timestamp = self._commit_log.last_timestamp
+            if self._commit_log.flushed_offset < dispatched and not self._group_commit.wait(dispatched):
+                return
+            self._queues.flush()
+            if self._index is not None:
+                self._index.sync()
+            flushed, flushed_timestamp = self._commit_log.flushed_offset, self._commit_log.flushed_timestamp
+            with self._offsets_lock:
+                self._offsets.save(
+                    replace(state, log_durable=flushed, dispatched=dispatched, log_end=log_end)
+                )
+            self._checkpoint = replace(
+                self._checkpoint,
+                physic_msg_timestamp=flushed_timestamp,
+                logics_msg_timestamp=min(timestamp, flushed_timestamp),
+                index_msg_timestamp=state.index_end_timestamp,
+            )
+            self._checkpoint.save(self._filesystem, self._layout.checkpoint)
+
+    def _index_state(self) -> DurableOffsets:
+        file = self._index.last if self._index is not None else None
+        if file is None:
+            return DurableOffsets()
+        return DurableOffsets(
+            index_name=int(file.name),
+            index_begin_timestamp=file.begin_timestamp,
+            index_end_timestamp=file.end_timestamp,
+            index_begin_offset=file.begin_offset,
+            index_end_offset=file.end_offset,
+            index_slot_count=file.slot_count,
+            index_count=file.count,
+        )
+
+    def _before_delete(self, log_start: int) -> None:
+        """Recovery must never have to start in a file that is about to go."""
+        if self._offsets.offsets.dispatched < log_start:
+            raise UnavailableError(f"the log before {log_start} is not yet dispatched durably")
+
+    def delete_expired(self, *, force: bool = False) -> int:
+        """Delete expired log files now (with ``force`` all but the last); the number deleted."""
+        self._check_open()
+        self._save_checkpoint()
+        with self._dispatch_lock:
+            return self._retention.delete_expired(at_once=force)
+
+    # Closing
+
+    def close(self) -> None:
+        """Stop taking messages, dispatch and flush everything, mark the store as closed cleanly."""
+        if self._closed:
+            return
+        self.health_state.set(RunningFlag.NOT_WRITABLE, "the store is closed")
+        with self._commit_log.lock:
+            pass  # an append under way finishes; later ones see the flag
+        for service in self._services:
+            service.stop()
+        try:
+            if self.health_state.poison is None:
+                self.flush()
+                with self._dispatch_lock:
+                    self._run_dispatch()
+            if self.health_state.poison is None:
+                self._allocation.stop()
+                self._save_checkpoint(log_end=self._commit_log.end_offset)
+                self._save_queue_hints()
+                self._filesystem.remove(self._layout.abort)
+                self._filesystem.sync_directory(self.path)
+            else:
+                _log.error("%s is left for recovery: %s", self.path, self.health_state.refusal)
+        finally:
+            self._release()
+
+    def _save_queue_hints(self) -> None:
+        queues = [[queue.topic, queue.queue_id, queue.end] for queue in self._queues.simple.values()]
+        hints = {"logEnd": self._commit_log.end_offset, "queues": sorted(queues)}
+        write_atomically(self._filesystem, self._layout.queue_hints, json.dumps(hints).encode())
+
+    def abandon(self) -> None:
+        """Drop everything as a killed process would: no flush, no checkpoint, ``abort`` stays. For tests."""
+        self.health_state.set(RunningFlag.NOT_WRITABLE, "the store was abandoned")
+        for service in self._services:
+            service.stop()
+        self._release()
+
+    def _release(self) -> None:
+        """Give back memory, files and the lock; the disk stays as it is."""
+        self._closed = True
+        with self._arrival:
+            self._arrival.notify_all()
+        for part in ("_queues", "_index", "_commit_log", "_offsets"):
+            held = getattr(self, part, None)
+            if held is not None:
+                try:
+                    held.close()
+                except FlareMQError:
+                    _log.exception("while closing %s", part)
+        self._lock.release()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UnavailableError(f"the store {self.path} is closed")
+
+    def __enter__(self) -> MessageStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _no_pause(seconds: float) -> None:
+    """Without threads nothing waits."""

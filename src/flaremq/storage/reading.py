@@ -1,0 +1,414 @@
+"""Reading a store: by queue offset, by physical offset, by key, by time. All answers are RocketMQ's.
+
+Nothing is served unchecked: a unit must agree with its record (place, queue, queue offset) and the record with its
+checksums. A unit that contradicts an intact log is repaired from the log; a damaged record costs only itself.
+Messages are views into the mapped log: no body byte is copied before it is asked for, and a file is not deleted
+while such a view lives.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from zlib import crc32
+
+from flaremq.message.codec import HEADER, MAGIC_V1, MAGIC_V2, PREFIX_BY_FAMILY
+from flaremq.message.java_hash import tags_code
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.record_check import check_record
+from flaremq.storage.batch_consume_queue import BatchConsumeQueue
+from flaremq.storage.commit_log import CommitLog
+from flaremq.storage.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
+from flaremq.storage.consume_queue_ext import is_ext_address
+from flaremq.storage.consume_queues import ConsumeQueues
+from flaremq.storage.dispatch import Dispatcher
+from flaremq.storage.index_service import IndexService
+from flaremq.storage.options import StoreOptions
+from flaremq.storage.status import GetMessageStatus
+
+_log = logging.getLogger(__name__)
+_RETRY_WALK_MAX = 64 << 20  # how far a repair looks through the log for a unit's record
+
+
+class GetResult:
+    """What a read by queue offset found."""
+
+    __slots__ = ("bytes", "max_offset", "messages", "min_offset", "next_offset", "status", "suggest_slave")
+
+    def __init__(
+        self,
+        status: GetMessageStatus,
+        next_offset: int,
+        min_offset: int,
+        max_offset: int,
+        messages: Sequence[MessageExt] = (),
+        size: int = 0,
+        suggest_slave: bool = False,
+    ) -> None:
+        self.status = status
+        self.next_offset = next_offset
+        self.min_offset = min_offset
+        self.max_offset = max_offset
+        self.messages = list(messages)
+        self.bytes = size
+        self.suggest_slave = suggest_slave
+
+    def __repr__(self) -> str:
+        return (
+            f"GetResult({self.status.name}, {len(self.messages)} messages, next_offset={self.next_offset}, "
+            f"range=[{self.min_offset}, {self.max_offset}))"
+        )
+
+
+def parse_tags(expression: str | None) -> dict[int, set[str]] | None:
+    """Tag hash -> tags of an expression such as ``A || B``; None for "everything"."""
+    if expression is None or expression.strip() in ("", "*"):
+        return None
+    wanted: dict[int, set[str]] = {}
+    for tag in expression.split("||"):
+        if tag := tag.strip():
+            wanted.setdefault(tags_code(tag) & 0xFFFFFFFF, set()).add(tag)
+    return wanted or None
+
+
+class MessageReader:
+    """The read side of a store. Any thread."""
+
+    __slots__ = ("_dispatcher", "_index", "_log", "_memory_bytes", "_options", "_queues", "_read_only", "damaged_reads", "repaired_units")
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: IndexService | None,
+        dispatcher: Dispatcher,
+        options: StoreOptions,
+        *,
+        read_only: bool = False,
+    ) -> None:
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._dispatcher = dispatcher
+        self._options = options
+        self._read_only = read_only
+        self._memory_bytes = _physical_memory() * options.access_message_in_memory_max_ratio // 100
+        self.damaged_reads = 0
+        self.repaired_units = 0
+
+    def get(
+        self, topic: str, queue_id: int, offset: int, max_count: int, tags: str | None, max_bytes: int | None
+    ) -> GetResult:
+        """Messages from a queue offset on; see the status for why there are none."""
+        status = GetMessageStatus
+        queue = self._queues.simple.get((topic, queue_id))
+        if queue is None:
+            batch = self._queues.batch.get((topic, queue_id))
+            if batch is not None:
+                return self._get_batch(batch, offset, max_count)
+            return GetResult(status.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        low, high = queue.min_offset, queue.end
+        if high == 0:
+            return GetResult(status.NO_MESSAGE_IN_QUEUE, 0, low, high)
+        if offset < low:
+            return GetResult(status.OFFSET_TOO_SMALL, low, low, high)
+        if offset == high:
+            return GetResult(status.OFFSET_OVERFLOW_ONE, offset, low, high)
+        if offset > high:
+            return GetResult(status.OFFSET_OVERFLOW_BADLY, high, low, high)
+        options = self._options
+        examined_max = max(options.max_filter_message_size, max_count * UNIT.size) // UNIT.size
+        data = queue.read_units(offset, examined_max)
+        if not data:
+            size = queue.files.file_size
+            next_file = (offset * UNIT.size // size + 1) * size // UNIT.size
+            return GetResult(status.OFFSET_FOUND_NULL, next_file, low, high)
+        return self._collect(queue, offset, data, max_count, parse_tags(tags), max_bytes, low, high)
+
+    def _collect(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        data: bytes,
+        max_count: int,
+        wanted: dict[int, set[str]] | None,
+        max_bytes: int | None,
+        low: int,
+        high: int,
+    ) -> GetResult:
+        options, log = self._options, self._log
+        log_end = log.readable_offset
+        far = log_end - self._memory_bytes  # records before this are taken to be on disk
+        queue_id = queue.queue_id
+        found: list[MessageExt] = []
+        found_bytes = 0
+        removed = False
+        skip_below = -1
+        last_physical = 0
+        queue_offset = offset - 1
+        for physical_offset, size, code in UNIT.iter_unpack(data):
+            queue_offset += 1
+            if size == FILLER_SIZE:
+                continue
+            if found:
+                if len(found) >= max_count or self._is_full(found_bytes, size, len(found), physical_offset < far, max_bytes):
+                    queue_offset -= 1
+                    break
+            last_physical = physical_offset
+            if skip_below >= 0 and physical_offset < skip_below:
+                continue
+            if wanted is not None and not self._tag_may_match(queue, code, wanted):
+                continue
+            message = self._message(queue_id, queue_offset, physical_offset, size, log_end)
+            if message is None:
+                message = self._repair(queue, queue_offset)
+                if message is None:
+                    removed = True
+                    if physical_offset < log.min_offset:
+                        skip_below = log.min_offset
+                    continue
+            if wanted is not None and not _tag_matches(message, wanted):
+                continue
+            found.append(message)
+            found_bytes += message.size
+        if found:
+            result = GetMessageStatus.FOUND
+        else:
+            result = GetMessageStatus.MESSAGE_WAS_REMOVING if removed else GetMessageStatus.NO_MATCHED_MESSAGE
+        behind = log_end - last_physical > self._memory_bytes
+        return GetResult(result, queue_offset + 1, low, high, found, found_bytes, behind)
+
+    def _is_full(self, total: int, size: int, count: int, on_disk: bool, max_bytes: int | None) -> bool:
+        options = self._options
+        if max_bytes is not None:
+            return total + size > max_bytes
+        if on_disk:
+            return (
+                total + size > options.max_transfer_bytes_on_message_in_disk
+                or count > options.max_transfer_count_on_message_in_disk - 1
+            )
+        return (
+            total + size > options.max_transfer_bytes_on_message_in_memory
+            or count > options.max_transfer_count_on_message_in_memory - 1
+        )
+
+    def _tag_may_match(self, queue: ConsumeQueue, code: int, wanted: dict[int, set[str]]) -> bool:
+        if is_ext_address(code):
+            ext = self._queues.ext.get((queue.topic, queue.queue_id))
+            unit = ext.read(code) if ext is not None else None
+            if unit is None:
+                return True  # the record decides
+            code = unit.tags_code
+        return code & 0xFFFFFFFF in wanted
+
+    def _message(
+        self, queue_id: int, queue_offset: int, physical_offset: int, size: int, log_end: int
+    ) -> MessageExt | None:
+        """The record a unit points to, if it is there, says the same, and its checksums hold."""
+        log = self._log
+        file = log.files.find(physical_offset)
+        if file is None or size < 91 or physical_offset + size > log_end:
+            return None
+        view = file.view(physical_offset - file.start, size)
+        if view is None:
+            return None
+        fields = HEADER.unpack_from(view)
+        if (
+            fields[0] != size
+            or fields[1] not in (MAGIC_V1, MAGIC_V2)
+            or fields[3] != queue_id
+            or fields[5] != queue_offset
+            or fields[6] != physical_offset
+            or not self._checksums_hold(view, fields)
+        ):
+            return None
+        return MessageExt(view)
+
+    def _checksums_hold(self, view: memoryview, fields: tuple[int, ...]) -> bool:
+        """Whole frame and checksums, the common case without a second parse."""
+        prefix = PREFIX_BY_FAMILY[fields[7] >> 4 & 3]
+        body_at = prefix.size
+        body_end = body_at + int.from_bytes(view[body_at - 4 : body_at], "big", signed=True)
+        if body_at <= body_end < len(view) - 2 and crc32(view[body_at:body_end]) & 0x7FFFFFFF == fields[2]:
+            if check_record(view, check_body_crc=False).ok:
+                return True
+        self.damaged_reads += 1
+        return False
+
+    def _repair(self, queue: ConsumeQueue, queue_offset: int) -> MessageExt | None:
+        """Find the record of a unit that does not fit by walking the log between its neighbours, and put it right."""
+        log = self._log
+        position = log.min_offset
+        for before in range(queue_offset - 1, max(queue.first_offset, queue_offset - 64) - 1, -1):
+            unit = queue.unit(before)
+            if unit is not None and unit[0] >= log.min_offset and self._agrees(queue, before, unit):
+                position = unit[0] + unit[1]
+                break
+        stop = min(log.readable_offset, position + _RETRY_WALK_MAX)
+        for after in range(queue_offset + 1, min(queue.end, queue_offset + 64)):
+            unit = queue.unit(after)
+            if unit is not None and unit[0] >= log.min_offset and self._agrees(queue, after, unit):
+                stop = min(stop, unit[0])
+                break
+        while position < stop:
+            file = log.files.find(position)
+            if file is None:
+                return None
+            verdict = check_record(file.buffer, position - file.start, physical_offset=position, check_body_crc=False)
+            if not verdict.ok:
+                if verdict.reason.name == "BLANK":
+                    position = file.end
+                    continue
+                return None
+            view = file.view(position - file.start, verdict.size)
+            if view is None:
+                return None
+            message = MessageExt(view)
+            if (message.queue_id, message.queue_offset) == (queue.queue_id, queue_offset) and message.topic == queue.topic:
+                if not self._checksums_hold(view, HEADER.unpack_from(view)):
+                    return None
+                code = self._dispatcher.tags_code_of(queue.topic, message.properties, message.store_timestamp)
+                if not self._read_only:
+                    queue.replace(queue_offset, UNIT.pack(position, verdict.size, code))
+                self.repaired_units += 1
+                _log.warning("unit %d of %s@%d contradicted the log and was repaired", queue_offset, queue.topic, queue.queue_id)
+                return message
+            position += verdict.size
+        return None
+
+    def _agrees(self, queue: ConsumeQueue, queue_offset: int, unit: tuple[int, int, int]) -> bool:
+        fields = self._log.header(unit[0])
+        return fields is not None and (fields[0], fields[3], fields[5]) == (unit[1], queue.queue_id, queue_offset)
+
+    def _get_batch(self, queue: BatchConsumeQueue, offset: int, max_count: int) -> GetResult:
+        status = GetMessageStatus
+        low, high = queue.min_offset, queue.end
+        if high == 0:
+            return GetResult(status.NO_MESSAGE_IN_QUEUE, 0, low, high)
+        if offset < low:
+            return GetResult(status.OFFSET_TOO_SMALL, low, low, high)
+        if offset >= high:
+            one = offset == high
+            return GetResult(status.OFFSET_OVERFLOW_ONE if one else status.OFFSET_OVERFLOW_BADLY, high, low, high)
+        found: list[MessageExt] = []
+        found_bytes = count = 0
+        next_offset = offset
+        log_end = self._log.readable_offset
+        far = log_end - self._memory_bytes
+        number = queue.find(offset)
+        while number < queue.unit_end and (unit := queue.unit(number)) is not None:
+            if found and (
+                count + unit.count > max_count
+                or self._is_full(found_bytes, unit.record_size, count, unit.physical_offset < far, None)
+            ):
+                break
+            view = self._log.record(unit.physical_offset)
+            next_offset = unit.base_offset + unit.count
+            number += 1
+            if view is not None and check_record(view, physical_offset=unit.physical_offset).ok:
+                found.append(MessageExt(view))
+                found_bytes += unit.record_size
+                count += unit.count
+        return GetResult(status.FOUND if found else status.MESSAGE_WAS_REMOVING, next_offset, low, high, found, found_bytes)
+
+    def read(self, physical_offset: int) -> MessageExt | None:
+        """The record that starts exactly here, if there is one and it is whole."""
+        view = self._log.record(physical_offset)
+        if view is None or not check_record(view, physical_offset=physical_offset).ok:
+            return None
+        return MessageExt(view)
+
+    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[MessageExt]:
+        """Messages with this key (or unique key), oldest first; compared by text, not by hash."""
+        index = self._index
+        if index is None:
+            return []
+        max_count = min(max_count, self._options.max_msgs_num_batch)
+        # Collisions must not push out real hits: ask for more until enough real ones are found or none are left.
+        asked = max_count
+        while True:
+            offsets = index.lookup(topic, key, begin_ms, end_ms, asked)
+            found = []
+            for physical_offset in dict.fromkeys(offsets):
+                message = self.read(physical_offset)
+                if (
+                    message is not None
+                    and message.topic == topic
+                    and begin_ms <= message.store_timestamp <= end_ms
+                    and _has_key(message, key)
+                ):
+                    found.append(message)
+                    if len(found) >= max_count:
+                        break
+            if len(found) >= max_count or len(offsets) < asked:
+                found.reverse()
+                found.sort(key=_physical_offset)
+                return found
+            asked *= 4
+
+    def store_timestamp(self, queue: ConsumeQueue, queue_offset: int) -> int | None:
+        """Store time of the record behind a unit; None for filler, expired and unreadable ones."""
+        unit = queue.unit(queue_offset)
+        if unit is None:
+            return None
+        fields = self._log.header(unit[0])
+        file = self._log.files.find(unit[0])
+        if fields is None or file is None:
+            return None
+        at = unit[0] - file.start + (68 if fields[7] & 0x10 else 56)
+        return int.from_bytes(file.buffer[at : at + 8], "big", signed=True)
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str) -> int:
+        """LOWER: first offset stored at or after the time; UPPER: last offset stored at or before it."""
+        queue = self._queues.simple.get((topic, queue_id))
+        if queue is None:
+            batch = self._queues.batch.get((topic, queue_id))
+            return 0 if batch is None else self._batch_offset_by_time(batch, timestamp_ms, boundary)
+        low, high = queue.min_offset, queue.end
+        if boundary == "UPPER":
+            timestamp_ms += 1
+        while low < high:  # first offset with store time >= timestamp
+            middle = (low + high) // 2
+            at = middle
+            time = self.store_timestamp(queue, at)
+            while time is None and at + 1 < high:  # a filler or damaged record says nothing: ask its successor
+                at += 1
+                time = self.store_timestamp(queue, at)
+            if time is None or time >= timestamp_ms:
+                high = middle
+            else:
+                low = at + 1
+        if boundary == "UPPER":
+            return max(low - 1, queue.min_offset) if low > queue.min_offset else queue.min_offset
+        return low
+
+    def _batch_offset_by_time(self, queue: BatchConsumeQueue, timestamp_ms: int, boundary: str) -> int:
+        number = queue.first_unit
+        previous = queue.min_offset
+        while number < queue.unit_end and (unit := queue.unit(number)) is not None:
+            if unit.store_timestamp >= timestamp_ms + (boundary == "UPPER"):
+                return unit.base_offset if boundary == "LOWER" else previous
+            previous = unit.base_offset
+            number += 1
+        return queue.end if boundary == "LOWER" else previous
+
+
+def _tag_matches(message: MessageExt, wanted: dict[int, set[str]]) -> bool:
+    tags = message.tags
+    return tags is not None and tags in wanted.get(tags_code(tags) & 0xFFFFFFFF, ())
+
+
+def _has_key(message: MessageExt, key: str) -> bool:
+    return message.uniq_key == key or key in message.keys
+
+
+def _physical_offset(message: MessageExt) -> int:
+    return message.physical_offset
+
+
+def _physical_memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return 24 << 30

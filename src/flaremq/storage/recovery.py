@@ -1,0 +1,422 @@
+"""Recovery: from whatever is on disk to a log with a sure end, and queues and index that agree with it.
+
+The log decides. Three questions, in order:
+
+1. *Where to start?* After a clean stop at the recorded end. After a crash of ours at ``dispatched`` of
+   flaremq.offsets: everything before it is durable in all three views. For a store last used by RocketMQ, by
+   RocketMQ's own rule (checkpoint times choose a file).
+2. *Where does the log end?* Records are walked and checked from there. At something that is no record:
+   - below ``log_durable`` (or if that is unknown) a valid record further on means the bytes between are *damaged*:
+     they are reported and stepped over, nothing behind them is lost;
+   - above it, this is the torn tail of a power cut and the log ends here, a prefix of what was appended. If whole
+     records follow, the tail is copied aside before it is cut.
+   The cut is made durable: zeros on disk, later files removed, newest first.
+3. *Do the views agree?* Queues are cut back to units of records before the start, the index to its state there; both
+   are then completed by the same dispatch that runs in normal service.
+
+Running it again on its own result changes nothing, and a crash anywhere inside it is just another crash.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, field
+
+from flaremq.errors import CorruptionError, NotFoundError
+from flaremq.message.codec import HEADER, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, store_timestamp_at
+from flaremq.message.record_check import CheckReason, check_record
+from flaremq.storage.checkpoint import OffsetsFile, StoreCheckpoint
+from flaremq.storage.commit_log import CommitLog, save_tail
+from flaremq.storage.consume_queue import FILLER_SIZE, UNIT, UNIT_SIZE, ConsumeQueue
+from flaremq.storage.consume_queues import ConsumeQueues
+from flaremq.storage.dispatch import DamagedRange, Dispatcher
+from flaremq.storage.filesystem import FileSystem
+from flaremq.storage.index_service import IndexService
+from flaremq.storage.layout import StoreLayout
+from flaremq.storage.mapped_file import MappedFile
+
+_log = logging.getLogger(__name__)
+_MAGIC_PREFIX = b"\xda\xa3\x20"
+_BLANK_MAGIC = MAGIC_BLANK.to_bytes(4, "big", signed=True)
+_SEARCH_CHUNK = 1 << 20
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What opening the store found and did."""
+
+    closed_cleanly: bool = True
+    started_at: int = 0
+    log_end: int = 0
+    truncated_bytes: int = 0
+    saved_tail: str | None = None
+    damaged: list[DamagedRange] = field(default_factory=list)
+    rebuilt: bool = False
+    last_timestamp: int = 0
+
+
+class Recovery:
+    """One pass over one store, before anything else runs."""
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        layout: StoreLayout,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: IndexService | None,
+        dispatcher: Dispatcher,
+        offsets: OffsetsFile,
+        checkpoint: StoreCheckpoint,
+    ) -> None:
+        self._filesystem = filesystem
+        self._layout = layout
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._dispatcher = dispatcher
+        self._offsets = offsets.offsets
+        self._offsets_known = offsets.is_known
+        self._checkpoint = checkpoint
+
+    def run(self, *, closed_cleanly: bool) -> RecoveryReport:
+        report = RecoveryReport(closed_cleanly=closed_cleanly)
+        files = self._log.files.files
+        if not files:
+            self._refuse_orphans()
+            self._log.begin(0, 0)
+            return report
+        self._offsets_known = self._offsets_known and (
+            files[0].start <= self._offsets.dispatched <= files[-1].end
+            and self._offsets.dispatched <= self._offsets.log_durable <= files[-1].end
+        )
+        start = self._prepare_clean(report) if closed_cleanly else self._prepare_abnormal()
+        report.started_at = start
+        self._dispatcher.position = start
+        end = self._find_end(report)
+        self._cut_log(end, report)
+        for queue in self._queues.simple.values():
+            if queue.max_physical_offset > end:
+                self._drop_unproven_units(queue, end)
+        for queue in self._queues.all():
+            queue.correct_min_offset(self._log.min_offset)
+        report.log_end = end
+        self._dispatcher.position = end
+        self._dispatcher.index_from = 0
+        self._log.begin(end, report.last_timestamp)
+        return report
+
+    def _refuse_orphans(self) -> None:
+        """Queues or index without a log: a wrong mount or path far more likely than an empty store."""
+        for queue in self._queues.all():
+            if queue.files.starts:
+                raise CorruptionError(
+                    "the store has consume queues but no commit log: wrong path or missing mount? "
+                    "Remove the consumequeue and index folders to start an empty store",
+                    path=queue.files.folder,
+                )
+
+    # Where to start
+
+    def _prepare_clean(self, report: RecoveryReport) -> int:
+        hints = self._queue_hints()
+        for key, queue in self._queues.simple.items():
+            self._settle_clean_queue(queue, hints.get(key) if hints else None)
+        for batch in self._queues.batch.values():
+            batch.recover(self._log.files.files[-1].end)
+        first = self._log.files.files[0].start
+        reached = max(self._queues.max_physical_offset, first)
+        if self._offsets_known and self._offsets.log_end >= 0:
+            reached = max(reached, self._offsets.log_end)
+        queues_complete = bool(self._queues.all()) or reached == first
+        if hints is not None:
+            queues_complete = all(
+                key in self._queues.simple and self._queues.simple[key].end >= hint for key, hint in hints.items()
+            )
+        index_complete = self._index is None or bool(self._index.files) or reached == first
+        if self._offsets_known and self._index is not None and self._offsets.log_end >= 0:
+            wanted = self._offsets.index_name
+            index_complete = wanted == 0 or any(int(file.name) >= wanted for file in self._index.files)
+        if queues_complete and index_complete:
+            self._dispatcher.index_from = reached
+            return self._record_start(reached)
+        report.rebuilt = True
+        if index_complete:
+            self._dispatcher.index_from = reached
+        elif self._index is not None:
+            self._index.drop_all()
+        return first
+
+    def _queue_hints(self) -> dict[tuple[str, int], int] | None:
+        """Queue ends written at our last clean stop; None if there are none or the log has moved since."""
+        try:
+            file = self._filesystem.open(self._layout.queue_hints, read_only=True)
+        except NotFoundError:
+            return None
+        try:
+            hints = json.loads(file.read_at(0, file.size()))
+            if not self._offsets_known or hints["logEnd"] != self._offsets.log_end:
+                return None
+            return {(topic, queue_id): end for topic, queue_id, end in hints["queues"]}
+        except (ValueError, KeyError, TypeError):
+            return None
+        finally:
+            file.close()
+
+    def _settle_clean_queue(self, queue: ConsumeQueue, hint: int | None) -> None:
+        if hint is not None and self._is_end(queue, hint):
+            queue.end = hint
+        else:
+            queue.end = queue.guess_end()
+            if not self._is_end(queue, queue.end):
+                queue.end = queue.scan_end()
+                self._drop_unproven_units(queue, self._log.files.files[-1].end)
+        last = queue.unit(queue.end - 1)
+        queue.max_physical_offset = last[0] + last[1] if last else 0
+
+    def _is_end(self, queue: ConsumeQueue, end: int) -> bool:
+        if end <= queue.first_offset:
+            return False
+        after = queue.files.read(end * UNIT_SIZE, UNIT_SIZE)
+        if after.strip(b"\0"):
+            return False
+        queue.end = end
+        unit = queue.unit(end - 1)
+        return unit is not None and self._proves(queue, end - 1, unit)
+
+    def _prepare_abnormal(self) -> int:
+        if self._offsets_known:
+            start = self._record_start(self._offsets.dispatched)
+        else:
+            start = self._start_by_time()
+        for queue in self._queues.simple.values():
+            queue.end = queue.scan_end()
+            self._drop_unproven_units(queue, start)
+        for batch in self._queues.batch.values():
+            batch.recover(start)
+        if self._index is not None:
+            if self._offsets_known and start == self._offsets.dispatched:
+                return self._restore_index(start)
+            self._cut_index(start)
+        return start
+
+    def _record_start(self, offset: int) -> int:
+        """``offset`` if a record, a filler or nothing at all starts there; else the start of its file."""
+        file = self._log.files.find(offset)
+        if file is None:
+            return offset  # the end of the last file
+        verdict = check_record(file.buffer, offset - file.start, physical_offset=offset)
+        good = (CheckReason.OK, CheckReason.BLANK, CheckReason.EMPTY, CheckReason.TRUNCATED)
+        return offset if verdict.reason in good else file.start
+
+    def _start_by_time(self) -> int:
+        """RocketMQ's rule: the newest file whose first record is older than the checkpoint's recovery time."""
+        limit = self._checkpoint.recovery_time_ms
+        for file in reversed(self._log.files.files):
+            fields = HEADER.unpack_from(file.buffer, 0)
+            if fields[1] not in (MAGIC_V1, MAGIC_V2):
+                continue
+            at = store_timestamp_at(fields[7])
+            timestamp = int.from_bytes(file.buffer[at : at + 8], "big", signed=True)
+            if 0 < timestamp <= limit:
+                return file.start
+        return self._log.files.files[0].start
+
+    # Where the log ends
+
+    def _find_end(self, report: RecoveryReport) -> int:
+        dispatcher = self._dispatcher
+        files_end = self._log.files.files[-1].end
+        durable = self._offsets.log_durable if self._offsets_known and not report.closed_cleanly else files_end
+        while True:
+            strict = dispatcher.position >= durable
+            walk = dispatcher.run(files_end if strict else min(durable, files_end), check=True, strict=strict)
+            report.last_timestamp = walk.last_timestamp or report.last_timestamp
+            if walk.reason is None:
+                if strict or dispatcher.position >= files_end:
+                    break
+                continue
+            if dispatcher.position >= durable and not strict:
+                continue  # walked past the durable point inside a record's reach: look again, strictly
+            position = dispatcher.position
+            if self._is_known_end(position, report):
+                break
+            following = self._next_valid(position)
+            if following is None:
+                break
+            if strict and self._offsets_known:
+                report.saved_tail = self._save_tail(position)
+                break
+            damage = DamagedRange(position, following, walk.reason.value)
+            _log.error("log bytes [%d, %d) are damaged: %s", damage.start, damage.end, damage.reason)
+            report.damaged.append(damage)
+            dispatcher.position = following
+        if not report.last_timestamp:
+            report.last_timestamp = self._timestamp_before(dispatcher.position)
+        return dispatcher.position
+
+    def _is_known_end(self, position: int, report: RecoveryReport) -> bool:
+        """We closed the store here ourselves: what follows are the zeros it was created with."""
+        return report.closed_cleanly and self._offsets_known and self._offsets.log_end == position
+
+    def _next_valid(self, position: int) -> int | None:
+        """The first whole record (or filler with a file behind it) after ``position``."""
+        for file in self._log.files.files:
+            if file.end <= position:
+                continue
+            found = self._next_valid_in(file, max(position + 1 - file.start, 0))
+            if found is not None:
+                return file.start + found
+        return None
+
+    def _next_valid_in(self, file: MappedFile, at: int) -> int | None:
+        buffer = file.buffer
+        data_end = min(file.file().data_end(), file.size)
+        is_last = file is self._log.files.last
+        while at < data_end:
+            chunk = bytes(buffer[at : min(at + _SEARCH_CHUNK + 8, data_end)])
+            for magic_at in _candidates(chunk):
+                start = at + magic_at - 4
+                if magic_at < 4 and at > 0 and start < 0:
+                    continue
+                if start < 0:
+                    continue
+                verdict = check_record(buffer, start, physical_offset=file.start + start)
+                if verdict.ok or (
+                    verdict.reason is CheckReason.BLANK and verdict.size == file.size - start and not is_last
+                ):
+                    return start
+            at += _SEARCH_CHUNK
+        return None
+
+    def _save_tail(self, start: int) -> str | None:
+        end = start
+        for file in self._log.files.files:
+            if file.end > start:
+                data_end = file.start + min(file.file().data_end(), file.size)
+                end = max(end, data_end)
+        path = save_tail(self._log, self._layout.saved_tail, start, end)
+        _log.warning("log bytes [%d, %d) were never confirmed durable and are cut off; a copy is in %s", start, end, path)
+        return path
+
+    def _cut_log(self, end: int, report: RecoveryReport) -> None:
+        if self._is_known_end(end, report):
+            self._log.files.truncate(end, erase_tail=False)
+            return
+        leftover = end
+        for file in self._log.files.files:
+            if file.end > end:
+                at = max(end - file.start, 0)
+                data_end = min(file.file().data_end(), file.size)
+                tail = bytes(file.buffer[at:data_end]).rstrip(b"\0") if data_end > at else b""
+                if tail:
+                    leftover = file.start + at + len(tail)
+        report.truncated_bytes = leftover - end
+        self._log.files.truncate(end)
+
+    def _timestamp_before(self, end: int) -> int:
+        """Store time of the last record before ``end``, found through the queues; 0 if there is none."""
+        newest = 0
+        for queue in self._queues.simple.values():
+            unit = queue.unit(queue.end - 1)
+            if unit is not None and unit[0] + unit[1] <= end:
+                newest = max(newest, unit[0])
+        fields = self._log.header(newest)
+        file = self._log.files.find(newest)
+        if fields is None or file is None:
+            return 0
+        at = newest - file.start + store_timestamp_at(fields[7])
+        return int.from_bytes(file.buffer[at : at + 8], "big", signed=True)
+
+    # Do the views agree
+
+    def _proves(self, queue: ConsumeQueue, queue_offset: int, unit: tuple[int, int, int]) -> bool:
+        """Whether the record a unit points to says the same; a record retention has taken cannot object."""
+        if 0 <= unit[0] < self._log.files.files[0].start:
+            return unit[1] > 0
+        fields = self._log.header(unit[0])
+        return (
+            fields is not None
+            and fields[0] == unit[1]
+            and fields[3] == queue.queue_id
+            and fields[5] == queue_offset
+        )
+
+    def _drop_unproven_units(self, queue: ConsumeQueue, limit: int) -> None:
+        """Cut the queue behind its last unit that points below ``limit`` and agrees with its record."""
+        end = queue.end
+        block = 1024
+        while end > queue.first_offset:
+            low = max(end - block, queue.first_offset)
+            data = queue.files.read(low * UNIT_SIZE, (end - low) * UNIT_SIZE)
+            if len(data) < (end - low) * UNIT_SIZE:  # the block crosses files: go to the boundary first
+                low = max(low, queue.files.file_size // UNIT_SIZE * ((end - 1) * UNIT_SIZE // queue.files.file_size))
+                data = queue.files.read(low * UNIT_SIZE, (end - low) * UNIT_SIZE)
+            units = list(UNIT.iter_unpack(data))
+            for number in range(len(units) - 1, -1, -1):
+                unit = units[number]
+                if unit[1] == FILLER_SIZE:
+                    continue  # stands for no record: a queue does not end with it
+                if 0 <= unit[0] < limit and unit[1] > 0 and self._proves(queue, low + number, unit):
+                    queue.truncate(low + number + 1)
+                    return
+            end = low
+        queue.truncate(queue.first_offset)
+
+    def _restore_index(self, start: int) -> int:
+        """Put the index back to its recorded state at ``start``; the log's first byte if that is gone."""
+        index, state = self._index, self._offsets
+        assert index is not None
+        while index.files and int(index.files[-1].name) > state.index_name:
+            index.drop_last()
+        last = index.last
+        if state.index_name == 0:
+            self._dispatcher.index_from = start
+            return start
+        if last is None or int(last.name) != state.index_name or state.index_count > last.entries:
+            index.drop_all()
+            self._dispatcher.index_from = 0
+            return self._log.files.files[0].start
+        last.begin_timestamp, last.end_timestamp = state.index_begin_timestamp, state.index_end_timestamp
+        last.begin_offset, last.end_offset = state.index_begin_offset, state.index_end_offset
+        last.cut(state.index_count)
+        last.sync()
+        self._dispatcher.index_from = start
+        return start
+
+    def _cut_index(self, start: int) -> None:
+        """Drop entries of records at or after ``start``, which will be dispatched again (store of RocketMQ)."""
+        index = self._index
+        assert index is not None
+        while index.files and index.files[-1].entry(1)[1] >= start:
+            index.drop_last()
+        last = index.last
+        if last is not None:
+            low, high = 1, min(last.count, last.entries)
+            while low < high:
+                middle = (low + high) // 2
+                if last.entry(middle)[1] < start:
+                    low = middle + 1
+                else:
+                    high = middle
+            last.end_offset = last.entry(low - 1)[1]
+            fields = self._log.header(last.end_offset)
+            file = self._log.files.find(last.end_offset)
+            if fields is not None and file is not None:
+                at = last.end_offset - file.start + store_timestamp_at(fields[7])
+                last.end_timestamp = int.from_bytes(file.buffer[at : at + 8], "big", signed=True)
+            last.cut(low)
+            last.sync()
+        self._dispatcher.index_from = start
+
+
+def _candidates(chunk: bytes) -> list[int]:
+    """Places of a magic number, ascending."""
+    places = []
+    for magic in (_MAGIC_PREFIX, _BLANK_MAGIC):
+        at = chunk.find(magic)
+        while at >= 0:
+            places.append(at)
+            at = chunk.find(magic, at + 1)
+    return sorted(places)

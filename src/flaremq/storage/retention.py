@@ -1,0 +1,149 @@
+"""What to delete: whole log files, oldest first, never the last, never under a reader; queues and index follow.
+
+A file goes when it is expired and the hour has come (or space is short, or somebody asked), or at once when the disk
+is nearly full. A file's age is the store time of the first record *after* it, so copies and restores of files, which
+change modification times, do not matter. Deletion is spread: a pause between files, a bound per round.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from flaremq.clock import Clock
+from flaremq.errors import FlareMQError
+from flaremq.message.codec import HEADER, MAGIC_V1, MAGIC_V2, store_timestamp_at
+from flaremq.storage.commit_log import CommitLog
+from flaremq.storage.consume_queue import ConsumeQueue
+from flaremq.storage.consume_queues import ConsumeQueues
+from flaremq.storage.filesystem import FileSystem
+from flaremq.storage.health import Health, RunningFlag
+from flaremq.storage.index_service import IndexService
+from flaremq.storage.mapped_file import MappedFile
+from flaremq.storage.options import StoreOptions
+
+_log = logging.getLogger(__name__)
+_MANUAL_ROUNDS = 20  # a request by hand is good for this many rounds, as in the original
+
+
+class Retention:
+    """Disk checks and deletion. One caller at a time."""
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        clock: Clock,
+        options: StoreOptions,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: IndexService | None,
+        health: Health,
+        queue_root: str,
+        before_delete: Callable[[int], None],
+        *,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._filesystem = filesystem
+        self._clock = clock
+        self._options = options
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._health = health
+        self._queue_root = queue_root
+        self._before_delete = before_delete  # told the new log start, makes what it must durable first
+        self._pause = pause
+        self._manual_rounds = 0
+        self._cleaned_to = log.min_offset
+
+    def request(self) -> None:
+        """Delete expired files in the next rounds, whatever the hour."""
+        self._manual_rounds = _MANUAL_ROUNDS
+
+    def run_round(self) -> int:
+        """One round: check the disk, delete what is due; the number of log files deleted."""
+        space_short, at_once = self._check_disk()
+        manual = self._manual_rounds > 0
+        self._manual_rounds = max(0, self._manual_rounds - 1)
+        deleted = 0
+        if space_short or manual or self._is_delete_hour():
+            deleted = self.delete_expired(at_once=at_once)
+        self.follow_log()
+        return deleted
+
+    def _is_delete_hour(self) -> bool:
+        return time.localtime(self._clock.now_ms() / 1000).tm_hour in self._options.delete_hours
+
+    def _check_disk(self) -> tuple[bool, bool]:
+        """(clean expired files now, clean without regard to age); sets or clears the disk-full flags."""
+        options = self._options
+        ratios = {folder: self._used(folder) for folder in self._log.files.folders}
+        self._log.files.full_folders = frozenset(
+            folder for folder, used in ratios.items() if used > options.disk_space_clean_forcibly_ratio / 100
+        )
+        log_short, log_at_once = self._judge(min(ratios.values()), RunningFlag.DISK_FULL, "commit log")
+        queue_short, queue_at_once = self._judge(self._used(self._queue_root), RunningFlag.LOGIC_DISK_FULL, "queues")
+        return log_short or queue_short, (log_at_once or queue_at_once) and options.clean_file_forcibly_enable
+
+    def _used(self, path: str) -> float:
+        """Used share of the partition, rounded up to a percent; 0 for a folder that does not exist yet."""
+        try:
+            return -(-self._filesystem.used_ratio(path) * 100 // 1) / 100
+        except FlareMQError:
+            return 0.0
+
+    def _judge(self, used: float, flag: RunningFlag, what: str) -> tuple[bool, bool]:
+        options = self._options
+        if used > options.disk_space_warning_level_ratio / 100:
+            self._health.set(flag, f"the disk of the {what} is {used:.0%} full")
+            return True, True
+        self._health.clear(flag)
+        if used > options.disk_space_clean_forcibly_ratio / 100:
+            return True, True
+        return used > options.disk_max_used_space_ratio / 100, False
+
+    def delete_expired(self, *, at_once: bool = False) -> int:
+        """Delete expired log files (all but the last when ``at_once``) up to the bound per round."""
+        deleted = 0
+        files = self._log.files
+        while len(files.files) > 1 and deleted < self._options.delete_file_batch_max:
+            oldest, following = files.files[0], files.files[1]
+            if not at_once and not self._is_expired(following):
+                break
+            if following.start > self._log.flushed_offset:
+                break
+            self._before_delete(following.start)
+            if deleted:
+                self._pause(self._options.delete_commit_log_files_interval / 1000)
+            if not files.drop_first():
+                _log.info("%s is still being read and stays for now", oldest.path)
+                break
+            _log.info("deleted %s", oldest.path)
+            deleted += 1
+        if deleted:
+            self.follow_log()
+        return deleted
+
+    def _is_expired(self, following: MappedFile) -> bool:
+        """Whether everything before ``following`` is older than the retention time."""
+        fields = HEADER.unpack_from(following.buffer, 0)
+        if fields[1] in (MAGIC_V1, MAGIC_V2) and fields[6] == following.start:
+            at = store_timestamp_at(fields[7])
+            newest = int.from_bytes(following.buffer[at : at + 8], "big", signed=True)
+        else:
+            newest = self._filesystem.modified_ms(following.path)
+        return newest + self._options.file_reserved_time * 3_600_000 <= self._clock.now_ms()
+
+    def follow_log(self) -> None:
+        """Queues and index drop what points before the log's start."""
+        log_min = self._log.min_offset
+        if log_min <= self._cleaned_to:
+            return
+        for queue in self._queues.all():
+            if isinstance(queue, ConsumeQueue) and queue.drop_files_before(log_min):
+                self._pause(self._options.delete_consume_queue_files_interval / 1000)
+            queue.correct_min_offset(log_min)
+        if self._index is not None:
+            self._index.drop_before(log_min)
+        self._cleaned_to = log_min

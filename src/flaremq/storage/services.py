@@ -1,0 +1,59 @@
+"""The threads of a store: flush, dispatch, maintenance. Each is a loop around one method of the store.
+
+A loop survives any error it does not understand: it logs it with the traceback and tries again, and tells the
+health of the store where that matters, so that a dead dispatch is never silent.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+_log = logging.getLogger(__name__)
+
+
+class ServiceThread:
+    """Calls ``step`` again and again until stopped; ``step`` returns how many seconds to wait (woken earlier)."""
+
+    __slots__ = ("_idle", "_name", "_step", "_stopped", "_thread", "_wake")
+
+    def __init__(self, name: str, step: Callable[[], float]) -> None:
+        self._name = name
+        self._step = step
+        self._wake = threading.Event()
+        self._idle = False
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name=f"flaremq-{name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake_if_idle(self) -> None:
+        """Cheap enough for every put: one attribute unless the thread really sleeps."""
+        if self._idle:
+            self._idle = False
+            self._wake.set()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            try:
+                seconds = self._step()
+            except Exception:
+                _log.exception("%s: an unexpected error; trying again in a second", self._name)
+                seconds = 1.0
+            if seconds > 0 and not self._stopped:
+                self._idle = True
+                self._wake.wait(seconds)
+                self._idle = False
+                self._wake.clear()
+
+    def stop(self) -> None:
+        """Finish the step under way and end."""
+        self._stopped = True
+        self._wake.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()

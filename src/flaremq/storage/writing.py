@@ -1,0 +1,441 @@
+"""The put path: check, append under the lock, wait for durability. One message costs a few microseconds here.
+
+Every check comes before the lock and before any byte is written; a refused message leaves no trace, not even a used
+queue offset. What is answered PUT_OK in SYNC_FLUSH is on disk.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+from flaremq.clock import Clock
+from flaremq.errors import InvalidArgumentError, StoreIOError
+from flaremq.message.codec import MAGIC_V1, MAGIC_V2, PREFIX_BY_FAMILY, SHORT
+from flaremq.message.crc import CRC_PROPERTY_SIZE
+from flaremq.message.delay import DelayLevels
+from flaremq.message.hosts import encode_host
+from flaremq.message.message import Message
+from flaremq.message.message_id import encode_message_id
+from flaremq.message.stored_form import StoredForm, delayed
+from flaremq.message.sys_flag import INNER_BATCH, TRANSACTION_MASK, with_host_families
+from flaremq.message.topics import NAME_BYTES_MAX, encode_topic
+from flaremq.storage.commit_log import CommitLog
+from flaremq.storage.flush import GroupCommit
+from flaremq.storage.health import Health
+from flaremq.storage.options import StoreOptions
+from flaremq.storage.statistics import StoreStatistics
+from flaremq.storage.status import PutMessageStatus
+
+_PROPERTIES_MAX = 32767
+_OVERHEAD_MAX = 65536
+_LOCK_AGE_MAX_MS = 10_000_000  # as the original: an older value means the clock jumped
+_CRC_ROOM = bytes(CRC_PROPERTY_SIZE)
+_pack_short = SHORT.pack
+
+_OK = PutMessageStatus.PUT_OK
+
+
+class PutResult:
+    """What became of a put. Offsets are -1 if nothing was stored; ``detail`` says why."""
+
+    __slots__ = ("_sizes", "_store_host", "detail", "physical_offset", "queue_offset", "size", "status", "store_timestamp")
+
+    def __init__(
+        self,
+        status: PutMessageStatus,
+        queue_offset: int = -1,
+        physical_offset: int = -1,
+        store_timestamp: int = 0,
+        size: int = 0,
+        store_host: bytes = b"",
+        detail: str | None = None,
+        sizes: list[int] | None = None,
+    ) -> None:
+        self.status = status
+        self.queue_offset = queue_offset
+        self.physical_offset = physical_offset
+        self.store_timestamp = store_timestamp
+        self.size = size
+        self._store_host = store_host
+        self.detail = detail
+        self._sizes = sizes
+
+    @property
+    def ok(self) -> bool:
+        return self.status is _OK
+
+    @property
+    def count(self) -> int:
+        """Messages stored by this put."""
+        if self._sizes is not None:
+            return len(self._sizes)
+        return 0 if self.physical_offset < 0 else 1
+
+    @property
+    def message_ids(self) -> list[str]:
+        """Offset ids, one a message."""
+        if self.physical_offset < 0:
+            return []
+        ids, offset = [], self.physical_offset
+        for size in self._sizes or (self.size,):
+            ids.append(encode_message_id(self._store_host, offset))
+            offset += size
+        return ids
+
+    @property
+    def message_id(self) -> str:
+        """Offset id; for a batch the ids joined by commas, as RocketMQ answers."""
+        return ",".join(self.message_ids)
+
+    def __repr__(self) -> str:
+        if self.physical_offset < 0:
+            return f"PutResult({self.status.name}, {self.detail!r})"
+        return f"PutResult({self.status.name}, queue_offset={self.queue_offset}, physical_offset={self.physical_offset})"
+
+
+class MessageWriter:
+    """The write side of a store. Any thread."""
+
+    __slots__ = (
+        "_after_append",
+        "_busy_ms",
+        "_clock",
+        "_commit",
+        "_crc",
+        "_delay_levels",
+        "_file_size",
+        "_health",
+        "_log",
+        "_max_size",
+        "_statistics",
+        "_store_host",
+        "_sync_mode",
+        "_timeout",
+        "_topics",
+        "_versioned",
+        "queue_offsets",
+    )
+
+    def __init__(
+        self,
+        log: CommitLog,
+        commit: GroupCommit,
+        health: Health,
+        options: StoreOptions,
+        clock: Clock,
+        delay_levels: DelayLevels,
+        statistics: StoreStatistics,
+        after_append: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._commit = commit
+        self._health = health
+        self._clock = clock
+        self._delay_levels = delay_levels
+        self._statistics = statistics
+        self._after_append = after_append
+        self._sync_mode = options.flush_disk_type == "SYNC_FLUSH"
+        self._timeout = options.sync_flush_timeout / 1000
+        self._max_size = options.max_message_size
+        self._busy_ms = options.os_page_cache_busy_time_out_mills
+        self._crc = options.enabled_append_prop_crc
+        self._versioned = options.auto_message_version_on_topic_len
+        self._file_size = options.mapped_file_size_commit_log
+        self._store_host = encode_host(f"{options.broker_ip1}:{options.listen_port}")
+        # topic -> (magic, length-prefixed name, next offset by queue id); the offsets change under the put lock.
+        self._topics: dict[str, tuple[int, bytes, dict[int, int]]] = {}
+        self.queue_offsets: dict[str, dict[int, int]] = {}
+
+    def put(
+        self,
+        message: Message,
+        queue_id: int,
+        born_timestamp: int | None,
+        born_host: str | bytes | None,
+        reconsume_times: int,
+        sys_flag: int,
+        prepared_transaction_offset: int,
+    ) -> PutResult:
+        host = self._store_host
+        if born_host is not None:
+            host = encode_host(born_host) if isinstance(born_host, str) else born_host
+        if born_timestamp is None:
+            born_timestamp = self._clock.now_ms()
+        if message.delay_level > 0 and not sys_flag & 0x4:
+            form = StoredForm.of_message(
+                message,
+                queue_id=queue_id,
+                born_timestamp=born_timestamp,
+                born_host=host,
+                sys_flag=sys_flag,
+                reconsume_times=reconsume_times,
+            )
+            return self.put_form(form)
+        return self._put(
+            message.topic,
+            queue_id,
+            message.body,
+            message.encoded_properties(),
+            message.flag,
+            sys_flag,
+            born_timestamp,
+            host,
+            reconsume_times,
+            prepared_transaction_offset,
+            message.wait_store_msg_ok,
+        )
+
+    def put_form(self, form: StoredForm) -> PutResult:
+        """Store a record given in its stored form: retries, dead letters, transactions, due messages."""
+        if form.delay_level > 0 and not form.sys_flag & 0x4:
+            if (refused := self._illegal_topic(form.topic)) is not None:
+                return refused
+            form = delayed(form, self._delay_levels)
+        return self._put(
+            form.topic,
+            form.queue_id,
+            form.body,
+            form.properties,
+            form.flag,
+            form.sys_flag,
+            form.born_timestamp,
+            form.born_host,
+            form.reconsume_times,
+            form.prepared_transaction_offset,
+            form.wait_store_msg_ok,
+        )
+
+    def _put(
+        self,
+        topic: str,
+        queue_id: int,
+        body: bytes,
+        properties: bytes,
+        flag: int,
+        sys_flag: int,
+        born_timestamp: int,
+        born_host: bytes,
+        reconsume_times: int,
+        prepared_offset: int,
+        wait: bool,
+    ) -> PutResult:
+        if self._health.refusal is not None:
+            return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+        entry = self._topics.get(topic)
+        if entry is None:
+            entry = self._topic_entry(topic)
+            if entry is None:
+                return self._illegal_topic(topic) or self._refused(PutMessageStatus.MESSAGE_ILLEGAL, topic)
+        if not 0 <= queue_id <= 0x7FFFFFFF:
+            raise InvalidArgumentError(f"queue id {queue_id} is outside 0..2147483647")
+        magic, topic_prefix, queue_offsets = entry
+        crc = self._crc
+        if crc:
+            separator = b"\x02" if properties and properties[-1] != 2 else b""
+            properties = properties + separator + _CRC_ROOM
+        if len(properties) > _PROPERTIES_MAX:
+            return self._refused(
+                PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
+                f"properties take {len(properties)} bytes, at most {_PROPERTIES_MAX} fit",
+            )
+        tail = topic_prefix + _pack_short(len(properties)) + properties
+        store_host = self._store_host
+        if len(born_host) != 8 or len(store_host) != 8:
+            sys_flag = with_host_families(sys_flag, born_host, store_host)
+        size = 112 + len(body) + len(tail)  # at most
+        if len(body) > self._max_size or size > self._max_size or size > self._file_size - 8:
+            refused = self._check_size(len(body), len(tail), sys_flag)
+            if refused is not None:
+                return refused
+        if sys_flag & INNER_BATCH:
+            return self._refused(
+                PutMessageStatus.MESSAGE_ILLEGAL, "inner batches are only for topics of type BatchCQ"
+            )
+        log = self._log
+        lock = log.lock
+        if not lock.acquire(False):
+            if self._is_busy():
+                return self._refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, "an append has been under way for too long")
+            lock.acquire()
+        try:
+            if self._health.refusal is not None:
+                return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+            queue_offset, physical_offset, store_timestamp, total = log.append(
+                magic,
+                tail,
+                queue_offsets,
+                queue_id,
+                body,
+                flag,
+                sys_flag,
+                born_timestamp,
+                born_host,
+                store_host,
+                reconsume_times,
+                prepared_offset,
+                crc,
+            )
+        except StoreIOError as error:
+            return self._refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
+        except struct.error as error:
+            log.append_began_ms = 0
+            raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
+        finally:
+            lock.release()
+        return self._finish(queue_offset, physical_offset, store_timestamp, total, wait, None)
+
+    def put_batch(
+        self,
+        messages: Sequence[Message],
+        queue_id: int,
+        born_timestamp: int | None,
+        born_host: str | bytes | None,
+        sys_flag: int,
+    ) -> PutResult:
+        """All messages, of one topic, in one file and for consecutive queue offsets; or none."""
+        if not messages:
+            raise InvalidArgumentError("an empty batch cannot be stored")
+        topic = messages[0].topic
+        if self._health.refusal is not None:
+            return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+        entry = self._topics.get(topic) or self._topic_entry(topic)
+        if entry is None:
+            return self._illegal_topic(topic) or self._refused(PutMessageStatus.MESSAGE_ILLEGAL, topic)
+        if not 0 <= queue_id <= 0x7FFFFFFF:
+            raise InvalidArgumentError(f"queue id {queue_id} is outside 0..2147483647")
+        magic, topic_prefix, queue_offsets = entry
+        crc = self._crc
+        tails, bodies, flags = [], [], []
+        wait = True
+        for message in messages:
+            if message.topic != topic or message.delay_level > 0:
+                return self._refused(
+                    PutMessageStatus.MESSAGE_ILLEGAL, "messages of a batch need one topic and no delay level"
+                )
+            properties = message.encoded_properties()
+            if crc:
+                properties += _CRC_ROOM
+            if len(properties) > _PROPERTIES_MAX:
+                return self._refused(
+                    PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
+                    f"properties take {len(properties)} bytes, at most {_PROPERTIES_MAX} fit",
+                )
+            tails.append(topic_prefix + _pack_short(len(properties)) + properties)
+            bodies.append(message.body)
+            flags.append(message.flag)
+            wait = wait and message.wait_store_msg_ok
+        if sys_flag & TRANSACTION_MASK:
+            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, "a batch cannot be transactional")
+        host = self._store_host
+        if born_host is not None:
+            host = encode_host(born_host) if isinstance(born_host, str) else born_host
+        sys_flag = with_host_families(sys_flag, host, self._store_host)
+        refused = self._check_batch_size(bodies, tails, sys_flag)
+        if refused is not None:
+            return refused
+        log = self._log
+        if not log.lock.acquire(False):
+            if self._is_busy():
+                return self._refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, "an append has been under way for too long")
+            log.lock.acquire()
+        try:
+            queue_offset, physical_offset, store_timestamp, sizes = log.append_batch(
+                magic,
+                tails,
+                bodies,
+                flags,
+                queue_offsets,
+                queue_id,
+                sys_flag,
+                self._clock.now_ms() if born_timestamp is None else born_timestamp,
+                host,
+                self._store_host,
+                0,
+                crc,
+            )
+        except StoreIOError as error:
+            return self._refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
+        except struct.error as error:
+            log.append_began_ms = 0
+            raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
+        finally:
+            log.lock.release()
+        return self._finish(queue_offset, physical_offset, store_timestamp, sum(sizes), wait, sizes)
+
+    def _finish(
+        self, queue_offset: int, physical_offset: int, store_timestamp: int, total: int, wait: bool, sizes: list[int] | None
+    ) -> PutResult:
+        """Wait for durability if asked to, wake dispatch, count."""
+        status, detail = _OK, None
+        if self._sync_mode and wait and not self._commit.wait(physical_offset + total, self._timeout):
+            status = PutMessageStatus.FLUSH_DISK_TIMEOUT
+            detail = self._health.refusal or "the sync did not finish in time"
+        self._after_append()
+        statistics = self._statistics
+        statistics.put_count += 1 if sizes is None else len(sizes)
+        statistics.put_bytes += total
+        elapsed = self._clock.now_ms() - store_timestamp
+        if elapsed > 0:
+            statistics.note_slow_put(elapsed)
+        return PutResult(
+            status, queue_offset, physical_offset, store_timestamp, total, self._store_host, detail, sizes
+        )
+
+    def _topic_entry(self, topic: str) -> tuple[int, bytes, dict[int, int]] | None:
+        try:
+            name = encode_topic(topic)
+        except (InvalidArgumentError, TypeError, AttributeError):
+            return None
+        if len(name) <= NAME_BYTES_MAX:
+            magic, prefix = MAGIC_V1, bytes([len(name)]) + name
+        elif self._versioned:
+            magic, prefix = MAGIC_V2, _pack_short(len(name)) + name
+        else:
+            return None
+        with self._log.lock:
+            offsets = self.queue_offsets.setdefault(topic, {})
+            return self._topics.setdefault(topic, (magic, prefix, offsets))
+
+    def _illegal_topic(self, topic: str) -> PutResult | None:
+        try:
+            name = encode_topic(topic)
+        except (InvalidArgumentError, TypeError, AttributeError) as error:
+            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
+        if len(name) > NAME_BYTES_MAX and not self._versioned:
+            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, "the topic needs a V2 record")
+        return None
+
+    def _check_size(self, body: int, tail: int, sys_flag: int) -> PutResult | None:
+        total = PREFIX_BY_FAMILY[sys_flag >> 4 & 3].size + body + tail
+        if body > self._max_size:
+            detail = f"body of {body} bytes, maxMessageSize is {self._max_size}"
+        elif total > self._max_size + _OVERHEAD_MAX:
+            detail = f"record of {total} bytes, at most {self._max_size + _OVERHEAD_MAX} are allowed"
+        elif total > self._file_size - 8:
+            detail = f"record of {total} bytes does not fit a log file of {self._file_size} bytes"
+        else:
+            return None
+        return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
+
+    def _check_batch_size(self, bodies: list[bytes], tails: list[bytes], sys_flag: int) -> PutResult | None:
+        prefix = PREFIX_BY_FAMILY[sys_flag >> 4 & 3].size
+        total = prefix * len(bodies) + sum(map(len, bodies)) + sum(map(len, tails))
+        if sum(map(len, bodies)) > self._max_size:
+            detail = f"batch body of {sum(map(len, bodies))} bytes, maxMessageSize is {self._max_size}"
+        elif total > self._file_size - 8:
+            detail = f"batch of {total} bytes does not fit a log file of {self._file_size} bytes"
+        else:
+            return None
+        return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
+
+    def _is_busy(self) -> bool:
+        began = self._log.append_began_ms
+        if not began:
+            return False
+        age = self._clock.now_ms() - began
+        return self._busy_ms < age < _LOCK_AGE_MAX_MS
+
+    def _refused(self, status: PutMessageStatus, detail: str) -> PutResult:
+        self._statistics.put_failed_count += 1
+        return PutResult(status, detail=detail)
