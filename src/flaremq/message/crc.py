@@ -43,6 +43,10 @@ def has_crc_property(properties: bytes) -> bool:
     """Whether a stored properties string ends with the checksum property.
 
     Only the key and its place are looked at: a damaged digit or terminator must count as a checksum that
-    does not match, never as "this record has none".
+    does not match, never as "this record has none". The key must be a whole key, so that a property of an
+    application whose name merely ends like it is not taken for a checksum.
     """
-    return properties[-CRC_PROPERTY_SIZE:].startswith(CRC_PROPERTY_PREFIX)
+    last = properties[-CRC_PROPERTY_SIZE - 1 :]
+    if len(last) > CRC_PROPERTY_SIZE:
+        return last.startswith(b"\x02" + CRC_PROPERTY_PREFIX)
+    return len(last) == CRC_PROPERTY_SIZE and last.startswith(CRC_PROPERTY_PREFIX)

@@ -199,6 +199,10 @@ class MessageExt:
         result["inflatedSha256"] = hashlib.sha256(inflated).hexdigest()
         return inflated
 
+    def __reduce__(self) -> tuple[type[MessageExt], tuple[bytes]]:
+        # Pickled and copied as its record alone: a view of a mapping cannot leave the process.
+        return MessageExt, (bytes(self.record),)
+
     def __repr__(self) -> str:
         try:
             place = f"{self.topic!r}, queue_id={self.queue_id}, queue_offset={self.queue_offset}, "

@@ -20,7 +20,7 @@ from flaremq.errors import InvalidArgumentError
 from flaremq.message.hosts import format_host
 
 _OFFSET = struct.Struct(">q")
-_KEY_TAIL = struct.Struct(">iH")
+_KEY_TAIL = struct.Struct(">IH")
 
 
 def encode_message_id(store_host: bytes, physical_offset: int) -> str:
@@ -66,7 +66,7 @@ class UniqueKeyFactory:
             self._counter = (counter + 1) & 0xFFFF
             # A clock that stepped back over the start of the month counts from there.
             elapsed = max(0, now_ms - self._month_start_ms)
-        return self._prefix + _KEY_TAIL.pack(elapsed & 0x7FFFFFFF, counter).hex().upper()
+        return self._prefix + _KEY_TAIL.pack(elapsed & 0xFFFFFFFF, counter).hex().upper()
 
 
 def _month_bounds_ms(now_ms: int) -> tuple[int, int]:

@@ -62,7 +62,7 @@ class RecordCheck(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        return self.reason is CheckReason.OK
+        return self[0] is _OK
 
 
 _OK = CheckReason.OK  # a global: looking a member up on its class costs as much as a checksum of 256 bytes
@@ -133,9 +133,10 @@ def check_record(
             return RecordCheck(CheckReason.BODY_CRC, size)
     # The first byte of its key rules the property out for most records, without a copy.
     if properties_length >= CRC_PROPERTY_SIZE and view[end - CRC_PROPERTY_SIZE] == CRC_PROPERTY_PREFIX[0]:
-        tail = bytes(view[end - CRC_PROPERTY_SIZE : end])
-        if has_crc_property(tail):
-            if tail != crc_property(crc32(view[at : end - CRC_PROPERTY_SIZE]) & 0x7FFFFFFF):
+        properties = bytes(view[properties_start:end])
+        if has_crc_property(properties):
+            covered = view[at : end - CRC_PROPERTY_SIZE]
+            if properties[-CRC_PROPERTY_SIZE:] != crc_property(crc32(covered) & 0x7FFFFFFF):
                 return RecordCheck(CheckReason.RECORD_CRC, size)
             require_record_crc = False
     if require_record_crc:

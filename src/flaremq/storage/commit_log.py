@@ -43,22 +43,21 @@ class CommitLog:
 
     __slots__ = (
         "_allocation",
-        "_buffer",
-        "_clock",
-        "_file",
-        "_last_timestamp",
-        "_limit",
         "_now_ms",
-        "_pool",
         "_reserve_step",
         "_sync_mode",
         "append_began_ms",
+        "buffer",
+        "current",
         "end_offset",
         "files",
         "flush_lock",
         "flushed_offset",
         "flushed_timestamp",
+        "last_timestamp",
+        "limit",
         "lock",
+        "pool",
     )
 
     def __init__(
@@ -73,17 +72,16 @@ class CommitLog:
     ) -> None:
         self.files = files
         self._allocation = allocation
-        self._clock = clock
         self._now_ms = clock.now_ms
         self._reserve_step = reserve_step
         self._sync_mode = sync_mode
-        self._pool = pool
+        self.pool = pool
         self.lock = threading.Lock()  # guards appending: the current file, end_offset and the queue offsets
         self.flush_lock = threading.Lock()  # guards syncing: flushed_offset
-        self._file: MappedFile | None = None
-        self._buffer = memoryview(bytearray())
-        self._limit = -1  # appends end at or before this file offset, minus the spare bytes
-        self._last_timestamp = 0
+        self.current: MappedFile | None = None
+        self.buffer = memoryview(bytearray())
+        self.limit = -1  # appends end at or before this file offset, minus the spare bytes
+        self.last_timestamp = 0  # store time of the newest record
         self.append_began_ms = 0  # 0 while nobody is appending
         self.end_offset = 0
         self.flushed_offset = 0
@@ -95,39 +93,38 @@ class CommitLog:
 
     @property
     def committed_offset(self) -> int:
-        file = self._file
-        return self.end_offset if file is None or self._pool is None else file.start + file.committed
+        file = self.current
+        return self.end_offset if file is None or self.pool is None else file.start + file.committed
 
     @property
     def readable_offset(self) -> int:
         """Records that end at or before this may be shown to others."""
         return self.flushed_offset if self._sync_mode else self.committed_offset
 
-    @property
-    def last_timestamp(self) -> int:
-        """Store time of the newest record appended."""
-        return self._last_timestamp
-
     def begin(self, end_offset: int, last_timestamp: int) -> None:
         """After recovery: appends continue at ``end_offset``; everything before it is durable."""
         self.end_offset = self.flushed_offset = end_offset
-        self._last_timestamp = self.flushed_timestamp = last_timestamp
+        self.last_timestamp = self.flushed_timestamp = last_timestamp
         file = self.files.last
         if file is not None:
             self._use(file)
             if file.wrote >= file.size:
-                self._limit = -1
+                self.limit = -1
 
     def _use(self, file: MappedFile) -> None:
-        if self._pool is not None and file.pool_buffer is None and file.wrote < file.size:
-            file.pool_buffer = self._pool.borrow()
+        if self.pool is not None and file.pool_buffer is None and file.wrote < file.size:
+            file.pool_buffer = self.pool.borrow()
             if file.pool_buffer is not None and file.wrote:
                 # Readers go to the file; only commit copies from here, starting at ``committed``.
                 file.committed = file.wrote
-        self._file = file
-        self._buffer = file.write_buffer
-        self._limit = file.reserved
+        self.current = file
+        self.buffer = file.write_buffer
+        self.limit = file.reserved
         self._allocation.request(file.end)
+
+    def timestamp_after(self, now: int) -> int:
+        """The store time for a clock that went back: small steps are hidden, a corrected clock is believed."""
+        return self.last_timestamp if self.last_timestamp - now <= _CLOCK_BACKSTEP_MAX_MS else now
 
     def append(
         self,
@@ -159,20 +156,19 @@ class CommitLog:
             pack_into, prefix_size = _pack_prefix_v4, 88
         total = prefix_size + body_length + len(topic_tail)
         now = self._now_ms()
-        last = self._last_timestamp
-        if now < last and last - now <= _CLOCK_BACKSTEP_MAX_MS:
-            now = last
+        if now < self.last_timestamp:
+            now = self.timestamp_after(now)
         self.append_began_ms = now
-        file = self._file
-        if file is None or file.wrote + total + 8 > self._limit:
-            file = self._make_room(total)
+        file = self.current
+        if file is None or file.wrote + total + 8 > self.limit:
+            file = self.make_room(total)
         at = file.wrote
         physical_offset = file.start + at
         if sys_flag & 0x4:  # prepared and rollback records have no place in a queue
             queue_offset = 0
         else:
             queue_offset = queue_offsets.get(queue_id, 0)
-        buffer = self._buffer
+        buffer = self.buffer
         pack_into(
             buffer,
             at,
@@ -203,9 +199,9 @@ class CommitLog:
         if not sys_flag & 0x4:
             queue_offsets[queue_id] = queue_offset + 1
         file.wrote = end
-        if self._pool is None:
+        if self.pool is None:
             file.committed = end
-        self._last_timestamp = now
+        self.last_timestamp = now
         self.end_offset = physical_offset + total
         self.append_began_ms = 0
         return queue_offset, physical_offset, now, total
@@ -231,12 +227,12 @@ class CommitLog:
         sizes = [prefix_size + len(body) + len(tail) for body, tail in zip(bodies, tails, strict=True)]
         total = sum(sizes)
         now = self._now_ms()
-        if now < self._last_timestamp and self._last_timestamp - now <= _CLOCK_BACKSTEP_MAX_MS:
-            now = self._last_timestamp
+        if now < self.last_timestamp:
+            now = self.timestamp_after(now)
         self.append_began_ms = now
-        file = self._file
-        if file is None or file.wrote + total + 8 > self._limit:
-            file = self._make_room(total)
+        file = self.current
+        if file is None or file.wrote + total + 8 > self.limit:
+            file = self.make_room(total)
         at = file.wrote
         first_physical = physical_offset = file.start + at
         first_queue_offset = queue_offset = queue_offsets.get(queue_id, 0)
@@ -271,12 +267,12 @@ class CommitLog:
                 add(tail)
             physical_offset += size
             queue_offset += 1
-        self._buffer[at : at + total] = b"".join(parts)
+        self.buffer[at : at + total] = b"".join(parts)
         queue_offsets[queue_id] = queue_offset
         file.wrote = at + total
-        if self._pool is None:
+        if self.pool is None:
             file.committed = file.wrote
-        self._last_timestamp = now
+        self.last_timestamp = now
         self.end_offset = physical_offset
         self.append_began_ms = 0
         return first_queue_offset, first_physical, now, sizes
@@ -284,33 +280,33 @@ class CommitLog:
     def append_raw(self, record: bytes | memoryview) -> int:
         """Append a finished record (its offsets already right for this place); the physical offset."""
         total = len(record)
-        file = self._file
-        if file is None or file.wrote + total + 8 > self._limit:
-            file = self._make_room(total)
+        file = self.current
+        if file is None or file.wrote + total + 8 > self.limit:
+            file = self.make_room(total)
         at = file.wrote
-        self._buffer[at : at + total] = record
+        self.buffer[at : at + total] = record
         file.wrote = at + total
-        if self._pool is None:
+        if self.pool is None:
             file.committed = file.wrote
         self.end_offset = file.start + file.wrote
         return file.start + at
 
     def next_place(self, total: int) -> int:
         """The physical offset a record of this size will get; rolls to the next file if it must."""
-        file = self._file
-        if file is None or file.wrote + total + 8 > self._limit:
-            file = self._make_room(total)
+        file = self.current
+        if file is None or file.wrote + total + 8 > self.limit:
+            file = self.make_room(total)
         return file.start + file.wrote
 
-    def _make_room(self, total: int) -> MappedFile:
+    def make_room(self, total: int) -> MappedFile:
         """Reserve more of the current file, or finish it and go to the next one."""
         try:
-            file = self._file
+            file = self.current
             if file is None or file.wrote + total + _SPARE > file.size:
                 file = self._roll(file)
             if file.wrote + total + _SPARE > file.reserved:
                 file.reserve_to(file.wrote + total + _SPARE, self._reserve_step)
-            self._limit = file.reserved
+            self.limit = file.reserved
         except BaseException:
             self.append_began_ms = 0
             raise
@@ -329,8 +325,8 @@ class CommitLog:
             if file.pool_buffer is not None:
                 written = file.wrote + _SPARE
                 file.file().write_at(file.committed, file.pool_buffer[file.committed : written])
-                assert self._pool is not None
-                self._pool.give_back(file.pool_buffer)
+                assert self.pool is not None
+                self.pool.give_back(file.pool_buffer)
                 file.pool_buffer = None
             file.wrote = file.committed = file.size
         self.files.append(created)
@@ -340,17 +336,17 @@ class CommitLog:
 
     def commit(self) -> None:
         """Move what lies in pool memory to the file."""
-        file = self._file
-        if file is not None and self._pool is not None:
+        file = self.current
+        if file is not None and self.pool is not None:
             with self.lock:
                 file.commit()
 
     def sync(self) -> int:
         """Make everything appended so far durable; the offset reached. Raises StoreIOError and moves nothing."""
         with self.flush_lock:
-            if self._pool is not None:
+            if self.pool is not None:
                 self.commit()
-            timestamp = self._last_timestamp  # read before the end: never newer than what is synced
+            timestamp = self.last_timestamp  # read before the end: never newer than what is synced
             target = self.end_offset
             offset = self.flushed_offset
             while offset < target:
@@ -397,8 +393,8 @@ class CommitLog:
         return None if file is None else file.view(physical_offset - file.start, size)
 
     def close(self) -> None:
-        self._buffer = memoryview(bytearray())
-        self._file = None
+        self.buffer = memoryview(bytearray())
+        self.current = None
         self.files.close()
 
 

@@ -166,7 +166,7 @@ class Dispatcher:
         code = self.tags_code_of(topic, properties, message.store_timestamp)
         count = 1
         if sys_flag & INNER_BATCH or (topic, queue_id) in self.queues.batch:
-            count = _inner_count(properties)
+            count = inner_count(properties)
             unit = BatchUnit(physical_offset, size, code, message.store_timestamp, queue_offset, count)
             self.queues.get_or_create_batch(topic, queue_id).append(unit)
         else:
@@ -195,5 +195,6 @@ def _int_or_zero(text: str | None) -> int:
         return 0
 
 
-def _inner_count(properties: dict[str, str]) -> int:
+def inner_count(properties: dict[str, str]) -> int:
+    """Messages in an inner-batch record."""
     return max(1, min(_int_or_zero(properties.get(names.INNER_NUM)), 32767))

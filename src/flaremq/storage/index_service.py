@@ -113,6 +113,19 @@ class IndexService:
             self.writable_file().put(key_hash, physical_offset, store_timestamp)
         self._unfinished = (-1, 0)
 
+    @property
+    def resume_offset(self) -> int:
+        """Physical offset of the record whose indexing an error cut short, -1 if there is none."""
+        return self._unfinished[0]
+
+    @property
+    def resume_keys(self) -> int:
+        """How many keys of that record are in the index already."""
+        return self._unfinished[1]
+
+    def note_unfinished(self, physical_offset: int, keys_done: int) -> None:
+        self._unfinished = (physical_offset, keys_done)
+
     def lookup(self, topic: str, key: str, begin_ms: int, end_ms: int, max_count: int) -> list[int]:
         """Candidate physical offsets, newest first, hash collisions included: the caller compares the text."""
         key_hash = index_hash(topic, key)

@@ -22,7 +22,7 @@ from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
 from flaremq.storage.consume_queue_ext import is_ext_address
 from flaremq.storage.consume_queues import ConsumeQueues
-from flaremq.storage.dispatch import Dispatcher
+from flaremq.storage.dispatch import Dispatcher, inner_count
 from flaremq.storage.index_service import IndexService
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.status import GetMessageStatus
@@ -53,6 +53,11 @@ class GetResult:
         self.messages = list(messages)
         self.bytes = size
         self.suggest_slave = suggest_slave
+
+    @property
+    def message_count(self) -> int:
+        """Messages found; an inner batch counts as many."""
+        return sum(inner_count(message.properties) if message.is_inner_batch else 1 for message in self.messages)
 
     def __repr__(self) -> str:
         return (
@@ -391,7 +396,7 @@ class MessageReader:
                 return unit.base_offset if boundary == "LOWER" else previous
             previous = unit.base_offset
             number += 1
-        return queue.end if boundary == "LOWER" else previous
+        return previous  # past the last unit: its base, as RocketMQ answers for batch queues
 
 
 def _tag_matches(message: MessageExt, wanted: dict[int, set[str]]) -> bool:

@@ -30,7 +30,6 @@ class StoreStatistics:
         "get_found_count",
         "get_miss_count",
         "get_transferred_count",
-        "put_bytes",
         "put_count",
         "put_failed_count",
         "put_latency_max_ms",
@@ -39,7 +38,6 @@ class StoreStatistics:
 
     def __init__(self) -> None:
         self.put_count = 0
-        self.put_bytes = 0
         self.put_failed_count = 0
         self.put_latency_max_ms = 0
         self.slow_puts = [0] * len(_NAMES)  # bucket 0 is not counted but derived: it holds nearly all
@@ -63,7 +61,6 @@ class StoreStatistics:
         buckets["<=0ms"] = max(0, self.put_count - sum(self.slow_puts))
         return {
             "putMessageTimesTotal": self.put_count,
-            "putMessageSizeTotal": self.put_bytes,
             "putMessageFailedTimes": self.put_failed_count,
             "putMessageEntireTimeMax": self.put_latency_max_ms,
             "putMessageDistributeTime": buckets,

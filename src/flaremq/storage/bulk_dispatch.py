@@ -1,0 +1,136 @@
+"""Dispatch in bulk: the compiled twin of ``Dispatcher.dispatch`` for long ranges of one log file.
+
+Records are parsed into a table, grouped by queue, written to each queue in one piece and to the index in one call,
+all without the GIL. What the kernels leave to plain code (inner batches, text that is not UTF-8) goes record by record
+through the plain path, chunk by chunk, so order is kept. Imported only when a range is long enough to pay for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flaremq.errors import InvalidArgumentError, StoreIOError
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.record_check import CheckReason, check_record
+from flaremq.storage import kernels
+from flaremq.storage.consume_queue import UNIT_SIZE
+from flaremq.storage.index_service import IndexService
+from flaremq.storage.kernels import Bytes, Integers
+from flaremq.storage.mapped_file import MappedFile
+
+if TYPE_CHECKING:
+    from flaremq.storage.dispatch import Dispatcher, WalkResult
+
+_log = logging.getLogger(__name__)
+_ROWS = 16_384
+_PLAIN_MARKS = kernels.MARK_INNER_BATCH | kernels.MARK_BAD_TEXT
+_local = threading.local()  # one table a thread: it is four megabytes
+
+
+def dispatch_bulk(
+    dispatcher: Dispatcher, file: MappedFile, limit: int, result: WalkResult, *, check: bool, strict: bool
+) -> CheckReason | None:
+    """Dispatch ``file`` from the dispatcher's position to file offset ``limit``; the reason if it stops before."""
+    table = getattr(_local, "table", None)
+    if table is None:
+        table = _local.table = kernels.RecordTable(_ROWS)
+    columns = table.columns
+    flags = 0
+    if check:
+        flags |= kernels.CHECK_BODY_CRC | kernels.CHECK_RECORD_CRC
+    if strict:
+        flags |= kernels.STRICT
+    log = kernels.as_array(file.buffer)
+    delays = np.array([0, *dispatcher.delay_levels.delays_ms], np.int64)
+    while (at := dispatcher.position - file.start) < limit:
+        rows, next_at, stop = kernels.walk(log, at, limit, file.start, flags, columns)
+        if rows:
+            _dispatch_rows(dispatcher, file, log, columns, rows, delays)
+            result.last_timestamp = int(columns[kernels.STORE_TIMESTAMP, rows - 1])
+            result.last_offset = int(columns[kernels.PHYSICAL_OFFSET, rows - 1])
+        dispatcher.position = file.start + next_at
+        if stop == kernels.BLANK:
+            if file is dispatcher.log.files.last:
+                return CheckReason.BLANK
+            dispatcher.position = file.end
+            return None
+        if stop not in (kernels.END, kernels.FULL):
+            verdict = check_record(
+                file.buffer[:limit], next_at, physical_offset=file.start + next_at, check_body_crc=check, strict=strict
+            )
+            # The plain check has the last word on what a record is.
+            if verdict.reason is not CheckReason.OK:
+                return verdict.reason
+            dispatcher.dispatch(MessageExt(file.buffer[next_at : next_at + verdict.size]))
+            dispatcher.position += verdict.size
+    return None
+
+
+def _dispatch_rows(
+    dispatcher: Dispatcher, file: MappedFile, log: Bytes, columns: Integers, rows: int, delays: Integers
+) -> None:
+    if dispatcher.queues.batch or np.any(columns[kernels.MARKS, :rows] & _PLAIN_MARKS):
+        for row in range(rows):
+            at, size = int(columns[kernels.FILE_OFFSET, row]), int(columns[kernels.SIZE, row])
+            dispatcher.dispatch(MessageExt(file.buffer[at : at + size]))
+            dispatcher.position = file.start + at + size
+        return
+    order, starts = kernels.group_queues(log, columns, rows)
+    for group in range(len(starts) - 1):
+        _append_units(dispatcher, log, columns, order[starts[group] : starts[group + 1]], delays)
+    if dispatcher.index is not None:
+        _put_keys(dispatcher, dispatcher.index, file, log, columns, rows)
+
+
+def _append_units(dispatcher: Dispatcher, log: Bytes, columns: Integers, members: Integers, delays: Integers) -> None:
+    """Units of one queue, in runs of consecutive queue offsets."""
+    first = members[0]
+    topic_at = int(columns[kernels.TOPIC_AT, first])
+    topic = log[topic_at : topic_at + int(columns[kernels.TOPIC_LENGTH, first])].tobytes().decode()
+    try:
+        queue = dispatcher.queues.get_or_create(topic, int(columns[kernels.QUEUE_ID, first]))
+    except InvalidArgumentError as error:
+        _log.error("records of an unusable topic get no queue: %s", error)
+        return
+    units = np.empty(len(members) * UNIT_SIZE, np.uint8)
+    kernels.fill_units(columns, members, delays, units)
+    queue_offsets = columns[kernels.QUEUE_OFFSET][members]
+    ends = columns[kernels.PHYSICAL_OFFSET][members] + columns[kernels.SIZE][members]
+    breaks = [0, *(np.flatnonzero(np.diff(queue_offsets) != 1) + 1).tolist(), len(members)]
+    data = memoryview(units)
+    for begin, end in zip(breaks, breaks[1:], strict=False):
+        queue.append(
+            int(queue_offsets[begin]),
+            data[begin * UNIT_SIZE : end * UNIT_SIZE],
+            max_physical_offset=int(ends[end - 1]),
+        )
+    dispatcher.touched.add((topic, queue.queue_id))
+
+
+def _put_keys(
+    dispatcher: Dispatcher, index: IndexService, file: MappedFile, log: Bytes, columns: Integers, rows: int
+) -> None:
+    skip_below = max(dispatcher.index_from, index.resume_offset)
+    hashes, offsets, times = kernels.index_keys(log, columns, 0, rows, skip_below)
+    at = index.resume_keys if len(offsets) and int(offsets[0]) == index.resume_offset else 0
+    while at < len(hashes):
+        try:
+            target = index.writable_file()
+            target.reserve(target.count)
+        except StoreIOError:
+            # Queues have this chunk; the index has it up to this key. Go on exactly here next time.
+            record = int(offsets[at])
+            index.note_unfinished(record, at - int(np.searchsorted(offsets, record)))
+            dispatcher.position = record
+            raise
+        array = kernels.as_array(target.buffer)
+        at, _why = kernels.index_put(
+            array, target.slots, target.entries, target.reserved_entries, hashes, offsets, times, at
+        )
+        del array
+        target.load_header()
+    index.note_unfinished(-1, 0)

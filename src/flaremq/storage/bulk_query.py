@@ -1,0 +1,80 @@
+"""Many keys at once: index chains and records walked by kernels, one Python object per message found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from flaremq.message.message_ext import MessageExt
+from flaremq.storage import kernels
+from flaremq.storage.commit_log import CommitLog
+from flaremq.storage.index_service import IndexService
+
+_END_OF_TIME = 2**63 - 1
+_CHECKS = kernels.CHECK_BODY_CRC | kernels.CHECK_RECORD_CRC
+
+
+def query_many(
+    log: CommitLog, index: IndexService, topic: str, keys: Sequence[str], max_count: int
+) -> list[list[MessageExt]]:
+    """Messages of ``topic`` for each key, oldest first; the same as asking one by one."""
+    texts = [key.encode("utf-8", "surrogatepass") for key in keys]
+    blob = kernels.as_array(b"".join(texts))
+    bounds = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum([len(text) for text in texts], out=bounds[1:])
+    topic_bytes = kernels.as_array(topic.encode("utf-8", "surrogatepass"))
+    hashes = np.empty(len(texts), np.int64)
+    kernels.key_hashes(topic_bytes, blob, bounds, hashes)
+    found: list[list[MessageExt]] = [[] for _ in texts]
+    numbers, offsets = _candidates(index, hashes, max_count)
+    end = log.readable_offset
+    while len(offsets):
+        file = log.files.find(int(offsets[0]))
+        if file is None:
+            numbers, offsets = numbers[1:], offsets[1:]
+            continue
+        inside = (offsets >= file.start) & (offsets < min(file.end, end))
+        inside[0] = True
+        chosen, places = np.ascontiguousarray(numbers[inside]), offsets[inside] - file.start
+        numbers, offsets = numbers[~inside], offsets[~inside]
+        table = kernels.RecordTable(len(chosen))
+        array = kernels.as_array(file.buffer)
+        kernels.parse_at(array, places, file.start, _CHECKS, table.columns)
+        verdicts = np.empty(len(chosen), np.uint8)
+        kernels.match_keys(array, table.columns, chosen, topic_bytes, blob, bounds, 0, _END_OF_TIME, verdicts)
+        buffer = file.buffer
+        sizes = table[kernels.SIZE]
+        for row in np.flatnonzero(verdicts != kernels.NO_MATCH).tolist():
+            at = int(places[row])
+            message = MessageExt(buffer[at : at + int(sizes[row])])
+            key = keys[chosen[row]]
+            if verdicts[row] == kernels.UNDECIDED and not (
+                message.topic == topic and (message.uniq_key == key or key in message.keys)
+            ):
+                continue
+            if file.start + at + int(sizes[row]) <= end:
+                found[chosen[row]].append(message)
+    for messages in found:
+        if len(messages) > 1:
+            messages.sort(key=lambda message: message.physical_offset)
+            del messages[:-max_count]
+    return found
+
+
+def _candidates(
+    index: IndexService, hashes: kernels.Integers, max_count: int
+) -> tuple[kernels.Integers, kernels.Integers]:
+    """(key number, physical offset) of every entry with a wanted hash, duplicates dropped."""
+    numbers, offsets = [], []
+    for file in reversed(index.files):
+        array = kernels.as_array(file.buffer)
+        # Collisions share a chain with real hits, so more than asked for is taken from it.
+        some = kernels.index_lookup_many(array, file.slots, file.entries, hashes, 0, _END_OF_TIME, 4 * max_count)
+        numbers.append(some[0])
+        offsets.append(some[1])
+    if not numbers:
+        nothing = np.empty(0, np.int64)
+        return nothing, nothing
+    pairs = np.unique(np.stack([np.concatenate(numbers), np.concatenate(offsets)]), axis=1)
+    return pairs[0], pairs[1]

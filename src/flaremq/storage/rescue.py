@@ -1,0 +1,206 @@
+"""``store rescue``: a new, healthy store from whatever valid records a damaged one still holds.
+
+Java stops at the first byte that is no record, and its format has no filler for the middle of a file, so
+damage cannot be covered in place in a way both sides read. The valid records are therefore appended again,
+in their old order, to a new log without holes: times, hosts, flags, properties and bodies stay, physical
+offsets are new, and each queue is renumbered densely from 0. Queues and index are then built from that log
+by the ordinary recovery, consumer offsets are translated, and the result is verified before it is called
+done.
+
+What was lost and how offsets moved is part of the result and is left in the new store as
+``flaremq.rescue.json``, which RocketMQ ignores. The damaged store is only read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from flaremq.errors import CorruptionError, InvalidArgumentError
+from flaremq.storage.filesystem import write_atomically
+from flaremq.storage.finding import Summary
+from flaremq.storage.layout import StoreLayout
+from flaremq.storage.message_store import MessageStore
+from flaremq.storage.options import StoreOptions
+from flaremq.storage.rescue_config import copy_config
+from flaremq.storage.rescue_log import LogWriter, QueueId, Relocation
+from flaremq.storage.store_reader import StoreReader
+from flaremq.storage.store_walk import DamagedRange, LogTail, RecordBatch
+from flaremq.storage.verify import StoreVerifier
+
+REPORT_NAME = "flaremq.rescue.json"
+
+
+@dataclass(slots=True)
+class RescueReport:
+    """What was saved, what was lost, what moved where."""
+
+    source: str
+    target: str
+    records: int = 0
+    record_bytes: int = 0
+    damaged: list[DamagedRange] = field(default_factory=list)
+    tail: LogTail | None = None
+    dropped_op_records: int = 0  # op records all of whose half messages are lost
+    relocation: Relocation = field(default_factory=Relocation)
+    lost: dict[QueueId, list[tuple[int, int]]] = field(default_factory=dict)  # old queue offsets [start, end)
+    complaints: list[str] = field(default_factory=list)
+    result: Summary = field(default_factory=Summary)
+
+    @property
+    def lost_messages(self) -> int:
+        return sum(end - start for ranges in self.lost.values() for start, end in ranges)
+
+    def to_dict(self) -> dict[str, Any]:
+        tail = self.tail
+        return {
+            "source": self.source,
+            "target": self.target,
+            "records": self.records,
+            "recordBytes": self.record_bytes,
+            "lostMessages": self.lost_messages,
+            "lostRanges": [
+                {
+                    "start": lost.start,
+                    "end": lost.end,
+                    "bytes": lost.size,
+                    "path": lost.path,
+                    "reason": lost.reason,
+                }
+                for lost in self.damaged
+            ],
+            "unreadableTail": None
+            if tail is None or not tail.leftover_bytes
+            else {"start": tail.physical_offset, "bytes": tail.leftover_bytes, "reason": tail.reason},
+            "droppedOpRecords": self.dropped_op_records,
+            "queues": [
+                {
+                    "topic": topic,
+                    "queueId": queue_id,
+                    "messages": offsets.kept,
+                    "lostOffsets": [list(span) for span in self.lost.get((topic, queue_id), [])],
+                    "offsetMap": [
+                        {"old": old, "new": new, "count": count} for old, new, count in offsets.runs
+                    ],
+                }
+                for (topic, queue_id), offsets in sorted(self.relocation.queues.items())
+            ],
+            "physicalOffsetMap": [
+                {"old": old, "new": new, "bytes": length}
+                for old, new, length in self.relocation.physical.runs
+            ],
+            "complaints": self.complaints,
+            "verified": self.result.to_dict(),
+        }
+
+
+def rescue_store(
+    reader: StoreReader, target: str, *, on_progress: Callable[[int], None] | None = None
+) -> RescueReport:
+    """Write the new store to ``target``, which must be empty or absent; on failure nothing of it is left."""
+    target = os.path.abspath(target)
+    filesystem = reader.filesystem
+    existed = filesystem.exists(target)
+    if existed and (not filesystem.is_directory(target) or filesystem.list_directory(target)):
+        raise InvalidArgumentError(f"{target} exists and is not empty; give a new folder")
+    if os.path.commonpath([target, reader.layout.root]) == reader.layout.root:
+        raise InvalidArgumentError(f"{target} lies inside the store to be rescued; give a folder elsewhere")
+    if not reader.log.run.files:
+        raise InvalidArgumentError(f"{reader.layout.root} has no log files: there is nothing to rescue")
+    try:
+        return _rescue(reader, target, on_progress)
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        if existed:
+            filesystem.make_directories(target)
+        raise
+
+
+def _rescue(reader: StoreReader, target: str, on_progress: Callable[[int], None] | None) -> RescueReport:
+    report = RescueReport(reader.layout.root, target)
+    layout = StoreLayout(target)
+    _write_log(reader, layout, report, on_progress)
+    _find_losses(reader, report)
+    report.complaints = copy_config(reader.filesystem, reader.layout.config, layout.config, report.relocation)
+    for queue in reader.queues:
+        if queue.is_batch:  # tells dispatch which kind of queue to build
+            reader.filesystem.make_directories(
+                layout.queue_folder(queue.topic, queue.queue_id, kind="batchconsumequeue")
+            )
+    MessageStore.open(target, options_of(reader), filesystem=reader.filesystem).close()
+    report.result = _verify(target, reader)
+    text = json.dumps(report.to_dict(), indent=1)
+    write_atomically(reader.filesystem, os.path.join(target, REPORT_NAME), text.encode())
+    return report
+
+
+def options_of(reader: StoreReader, properties: dict[str, str] | None = None) -> StoreOptions:
+    """Options that fit the files of this store, with what the user set on top."""
+    run = reader.log.run
+    sizes = Counter(
+        queue.run.file_size for queue in reader.queues if queue.run.file_size and not queue.is_batch
+    )
+    geometry = next((index.geometry for index in reader.indexes if index.geometry is not None), None)
+    found: dict[str, str] = {}
+    if run.file_size:
+        found["mappedFileSizeCommitLog"] = str(run.file_size)
+    if sizes:
+        found["mappedFileSizeConsumeQueue"] = str(sizes.most_common(1)[0][0])
+    if geometry is not None:
+        found["maxHashSlotNum"] = str(geometry.slots)
+        found["maxIndexNum"] = str(geometry.entries)
+    return StoreOptions.from_properties({**found, **(properties or {})})
+
+
+def _write_log(
+    reader: StoreReader, layout: StoreLayout, report: RescueReport, on_progress: Callable[[int], None] | None
+) -> None:
+    writer = LogWriter(reader.filesystem, layout.commit_log_paths[0], reader.log.run.file_size)
+    for item in reader.walk(everything=True):
+        if isinstance(item, RecordBatch):
+            for _, record in item.records():
+                moved = report.relocation.move(bytes(record), writer.place_for(len(record)))
+                if moved is None:
+                    report.dropped_op_records += 1
+                    continue
+                writer.append(moved)
+                report.records += 1
+                report.record_bytes += len(moved)
+            if on_progress is not None:
+                on_progress(item.base + item.starts[-1] + item.sizes[-1])
+        elif isinstance(item, DamagedRange):
+            report.damaged.append(item)
+        elif isinstance(item, LogTail):
+            report.tail = item
+    writer.close()
+
+
+def _find_losses(reader: StoreReader, report: RescueReport) -> None:
+    """Queue offsets that have no record any more: holes between kept ones, and what only the queue still
+    knows."""
+    for queue in reader.queues:
+        known = queue.range(log_min=reader.log_min, log_end=2**63 - 1)
+        kept = report.relocation.queue_map(queue.topic, queue.queue_id)
+        first, last = known.max_offset, known.min_offset
+        if kept.runs:
+            first, last = kept.runs[0][0], kept.runs[-1][0] + kept.runs[-1][2]
+        ends = [(known.min_offset, first), (last, known.max_offset)]
+        if not kept.runs:
+            ends = [(known.min_offset, known.max_offset)]
+        spans = sorted([*kept.holes(), *(span for span in ends if span[0] < span[1])])
+        if spans:
+            report.lost[queue.topic, queue.queue_id] = spans
+
+
+def _verify(target: str, reader: StoreReader) -> Summary:
+    with StoreReader.open(target, filesystem=reader.filesystem) as result:
+        verifier = StoreVerifier(result)
+        findings = [finding for finding in verifier.findings() if finding.severity != "note"]
+    if verifier.summary.damaged:
+        raise CorruptionError(f"the new store does not verify: {findings[0].detail}", path=findings[0].path)
+    return verifier.summary

@@ -1,0 +1,115 @@
+"""What opening a store would do to it: where the log would end, what would be cut, what dispatched again.
+
+A store that was closed cleanly is taken at its word: the end is looked for in the last file, the queues are
+as their files say. After a crash the whole log is walked, and since queues are a function of the log, the
+offsets each queue will have come from the records, not from queue files that may lag behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from flaremq.message.message_ext import MessageExt
+from flaremq.storage.checkpoint import StoreCheckpoint
+from flaremq.storage.record_views import expected_units
+from flaremq.storage.store_queues import QueueRange
+from flaremq.storage.store_reader import StoreReader
+from flaremq.storage.store_walk import DamagedRange, LogTail, RecordBatch
+
+QueueId = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryOutlook:
+    """The state a store would have once opened."""
+
+    closed_cleanly: bool
+    log_end: int
+    tail: LogTail
+    damaged: tuple[DamagedRange, ...]
+    redispatch_from: int  # records from here on may lack queue units and index entries
+    undispatched_messages: int  # queue units to be written
+    surplus_units: int  # queue units behind the end of the log, to be dropped
+    empty_log_files: int  # files made ahead of use, to be removed or reused
+    queues: dict[QueueId, QueueRange]
+
+    @property
+    def changes_anything(self) -> bool:
+        return not self.closed_cleanly or bool(self.tail.leftover_bytes or self.damaged or self.surplus_units)
+
+
+def outlook_of(reader: StoreReader, on_progress: Callable[[int], None] | None = None) -> RecoveryOutlook:
+    """Look ahead; ``on_progress`` is told the physical offset reached."""
+    if reader.closed_cleanly:
+        survey = reader.last_file_survey
+        tail, damaged = survey.tail, survey.damaged
+        from_log: dict[QueueId, QueueRange] = {}
+    else:
+        tail, damaged, from_log = _walk_queues(reader, on_progress)
+    queues: dict[QueueId, QueueRange] = {}
+    undispatched = surplus = 0
+    for queue in reader.queues:
+        known = queue.range(log_min=reader.log_min, log_end=tail.physical_offset)
+        found = from_log.get((queue.topic, queue.queue_id))
+        queues[queue.topic, queue.queue_id] = known if found is None else found
+        undispatched += 0 if found is None else max(found.max_offset - known.max_offset, 0)
+        surplus += queue.count_behind(tail.physical_offset)
+    for place, found in from_log.items():
+        if place not in queues:
+            queues[place] = found
+            undispatched += found.max_offset - found.min_offset
+    return RecoveryOutlook(
+        reader.closed_cleanly,
+        tail.physical_offset,
+        tail,
+        damaged,
+        redispatch_start(reader, tail.physical_offset),
+        undispatched,
+        surplus,
+        sum(file.start >= tail.physical_offset for file in reader.log.run.files[1:]),
+        dict(sorted(queues.items())),
+    )
+
+
+def redispatch_start(reader: StoreReader, log_end: int) -> int:
+    """The first record whose derived entries are not known to be on disk."""
+    if reader.closed_cleanly:
+        return log_end
+    if reader.offsets is not None:
+        return reader.offsets.dispatched
+    # RocketMQ's rule: the last file whose first record is older than what the checkpoint vouches for.
+    checkpoint = StoreCheckpoint.load(reader.filesystem, reader.layout.checkpoint)
+    for file in reversed(reader.log.run.files):
+        if file.start < log_end:
+            first = reader.read(file.start)
+            if first is not None and 0 < first.store_timestamp <= checkpoint.recovery_time_ms:
+                return file.start
+    return reader.log_min
+
+
+def _walk_queues(
+    reader: StoreReader, on_progress: Callable[[int], None] | None
+) -> tuple[LogTail, tuple[DamagedRange, ...], dict[QueueId, QueueRange]]:
+    tail = LogTail(reader.log_min, 0, "no file")
+    damaged: list[DamagedRange] = []
+    bounds: dict[QueueId, tuple[int, int]] = {}
+    levels = parse_delay_levels(DEFAULT_DELAY_LEVELS)  # only offsets are used here, never the due times
+    for item in reader.walk():
+        if isinstance(item, RecordBatch):
+            for _, record in item.records():
+                for unit in expected_units(MessageExt(record), levels):
+                    place = (unit.topic, unit.queue_id)
+                    low, high = bounds.get(place, (unit.queue_offset, 0))
+                    bounds[place] = (
+                        min(low, unit.queue_offset),
+                        max(high, unit.queue_offset + unit.message_count),
+                    )
+            if on_progress is not None:
+                on_progress(item.base + item.starts[-1] + item.sizes[-1])
+        elif isinstance(item, DamagedRange):
+            damaged.append(item)
+        elif isinstance(item, LogTail):
+            tail = item
+    return tail, tuple(damaged), {place: QueueRange(*pair) for place, pair in bounds.items()}

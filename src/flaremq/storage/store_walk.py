@@ -1,0 +1,233 @@
+"""Walking the commit log of a store at rest, over damage and to its end.
+
+The walk yields, in physical order, batches of whole records, the fillers at file ends, and the ranges that
+are no records. A record counts only if its frame adds up, its checksums hold and it names its own position:
+PHYSICALOFFSET must equal the place where it was found, so bytes left over from another life of the file do
+not pass.
+
+Where a record cannot be read there are two cases, and only what follows tells them apart. If a valid,
+self-located record follows anywhere, the bytes between are a :class:`DamagedRange` and the walk goes on
+behind them. If none does, the log ends here: :class:`LogTail`. A torn last record is therefore an end, not
+damage. Behind ``durable``, the point up to which a crashed store of ours knows its log to be on disk, the
+rule is stricter, as in recovery: the first bytes that are no flawless record end the log, whatever follows.
+
+As in RocketMQ, a filler with no file behind it does not count: the log then ends where the filler starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flaremq.message.codec import MAGIC_BLANK
+from flaremq.message.record_check import check_record
+from flaremq.storage.store_files import FileRun, RunReader, StoreFile
+
+WINDOW_BYTES = 4 << 20  # read at once; larger records get a window of their own
+_BLANK_BYTES = 8
+_HEADER_BYTES_MAX = 112  # up to and including BODYLENGTH with two IPv6 hosts
+_OVERHEAD_BYTES_MAX = 112 + 2 + 32767 + 2 + 32767  # everything but the body at its largest
+_MAGIC_PREFIX = b"\xda\xa3\x20"  # common to both record versions; see the format page, 2.2
+_BLANK_MAGIC = MAGIC_BLANK.to_bytes(4, "big", signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """Whole records of one window: record ``i`` is ``data[starts[i]:starts[i] + sizes[i]]``."""
+
+    data: bytes
+    base: int  # physical offset of data[0]
+    starts: list[int]
+    sizes: list[int]
+
+    def records(self) -> Iterator[tuple[int, memoryview]]:
+        view = memoryview(self.data)
+        for start, size in zip(self.starts, self.sizes, strict=True):
+            yield self.base + start, view[start : start + size]
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """A filler to the end of its file."""
+
+    physical_offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedRange:
+    """Bytes [start, end) that hold no readable record although readable ones follow."""
+
+    start: int
+    end: int
+    reason: str
+    path: str
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """Where the log ends, and what lies behind: ``leftover_bytes`` reach to the last byte that is not
+    zero."""
+
+    physical_offset: int
+    leftover_bytes: int
+    reason: str
+    records_follow: bool = False  # whole records stand behind the end, which were never confirmed
+
+
+LogItem = RecordBatch | Blank | DamagedRange | LogTail
+
+
+def walk_log(reader: RunReader, start: int | None = None, *, durable: int | None = None) -> Iterator[LogItem]:
+    """Everything from ``start`` (a record start or file start; the first file by default) to the end of the
+    log."""
+    walker = _Walker(reader, reader.run.end if durable is None else durable)
+    return walker.walk(reader.run.start if start is None else start)
+
+
+def limit_of(run: FileRun, file: StoreFile) -> int:
+    """Where the usable bytes of this file end: a file longer than its siblings is used up to their length."""
+    return min(file.end, file.start + run.file_size)
+
+
+class _Walker:
+    __slots__ = ("_durable", "_reader", "_run")
+
+    def __init__(self, reader: RunReader, durable: int) -> None:
+        self._reader = reader
+        self._run = reader.run
+        self._durable = durable
+
+    def walk(self, position: int) -> Iterator[LogItem]:
+        log_end = position  # where the log ends if nothing at all follows
+        while True:
+            file = self._run.file_at(position)
+            if file is None or position >= limit_of(self._run, file):
+                following = self._run.file_after(position)
+                if following is None:
+                    yield LogTail(log_end, 0, "no further file")
+                    return
+                if following.start > position:
+                    yield DamagedRange(position, following.start, "no file holds these bytes", following.path)
+                position = log_end = following.start
+                continue
+            limit = limit_of(self._run, file)
+            batch, stop = self._scan_window(file, position, limit)
+            if batch.starts:
+                yield batch
+                position = log_end = batch.base + batch.starts[-1] + batch.sizes[-1]
+            if stop is None:
+                continue
+            if isinstance(stop, Blank):
+                position = file.start + self._run.file_size
+                if self._run.file_after(position) is not None:
+                    yield stop
+                    log_end = position
+                continue
+            good, leftover = self._next_good(position)
+            if good is None or position >= self._durable:
+                yield LogTail(position, leftover, stop, good is not None)
+                return
+            yield DamagedRange(position, good, stop, file.path)
+            position = log_end = good
+
+    def _scan_window(
+        self, file: StoreFile, position: int, limit: int
+    ) -> tuple[RecordBatch, Blank | str | None]:
+        """Records from ``position`` as far as one window shows them; then a filler, a reason to stop, or
+        None."""
+        data = self._reader.read_file(file, position - file.start, min(WINDOW_BYTES, limit - position))
+        size = _stated_size(data)
+        if len(data) < size <= limit - position:
+            data = self._reader.read_file(file, position - file.start, size)
+        batch = RecordBatch(data, position, [], [])
+        nominal_end = file.start + self._run.file_size
+        whole = position + len(data) >= limit  # the window shows the rest of the file
+        at, length = 0, len(data)
+        while at < length:
+            if data[at + 4 : at + 8] == _BLANK_MAGIC:
+                stated, left = (
+                    int.from_bytes(data[at : at + 4], "big", signed=True),
+                    nominal_end - position - at,
+                )
+                if stated == left:
+                    return batch, Blank(position + at, stated)
+                return batch, f"a filler says {stated} bytes where {left} are left"
+            here = position + at
+            check = check_record(data, at, physical_offset=here, strict=here >= self._durable)
+            if not check.ok:
+                cut_short = batch.starts and not whole
+                return batch, None if cut_short else check.reason.value
+            batch.starts.append(at)
+            batch.sizes.append(check.size)
+            at += check.size
+        return batch, None
+
+    def _next_good(self, bad: int) -> tuple[int | None, int]:
+        """The first valid record or filler behind ``bad``, and how far bytes other than zero reach from
+        ``bad``."""
+        leftover = 0
+        position = bad
+        while (file := self._run.file_at(position) or self._run.file_after(position)) is not None:
+            position = max(position, file.start)
+            limit = limit_of(self._run, file)
+            data_end = min(self._reader.data_end(file), limit)
+            while position < data_end:
+                # Windows overlap by what a record header needs, so a candidate at the seam is seen once,
+                # whole.
+                data = self._reader.read_file(
+                    file, position - file.start, min(WINDOW_BYTES + 8, limit - position)
+                )
+                content = data.rstrip(b"\0")
+                if content:
+                    leftover = max(leftover, position + len(content) - bad)
+                    good = self._candidate(file, data, position, limit, after=bad)
+                    if good is not None:
+                        return good, leftover
+                position += min(WINDOW_BYTES, len(data))
+            position = file.start + self._run.file_size
+        return None, leftover
+
+    def _candidate(self, file: StoreFile, data: bytes, base: int, limit: int, *, after: int) -> int | None:
+        for magic in _positions(data):
+            offset = base + magic - 4
+            if offset <= after or offset < file.start:
+                continue
+            head = self._reader.read_file(file, offset - file.start, _HEADER_BYTES_MAX)
+            if head[4:8] == _BLANK_MAGIC:
+                if int.from_bytes(head[:4], "big", signed=True) == file.start + self._run.file_size - offset:
+                    return offset
+                continue
+            size = _stated_size(head)
+            if 0 < size <= limit - offset:
+                record = self._reader.read_file(file, offset - file.start, size)
+                if check_record(record, physical_offset=offset).ok:
+                    return offset
+        return None
+
+
+def _stated_size(head: bytes) -> int:
+    """TOTALSIZE if the header makes it believable, else 0: a flipped bit must not make us read a gigabyte."""
+    if len(head) < _HEADER_BYTES_MAX or head[4:7] != _MAGIC_PREFIX:
+        return 0
+    size = int.from_bytes(head[:4], "big", signed=True)
+    sys_flag = int.from_bytes(head[36:40], "big", signed=True)
+    body_at = 84 + 12 * bool(sys_flag & 0x10) + 12 * bool(sys_flag & 0x20)
+    body = int.from_bytes(head[body_at : body_at + 4], "big", signed=True)
+    return size if 0 <= body < size <= body + _OVERHEAD_BYTES_MAX else 0
+
+
+def _positions(data: bytes) -> Iterator[int]:
+    """Where a magic number might stand, ascending."""
+    record, blank = data.find(_MAGIC_PREFIX), data.find(_BLANK_MAGIC)
+    while record >= 0 or blank >= 0:
+        if blank < 0 or 0 <= record < blank:
+            yield record
+            record = data.find(_MAGIC_PREFIX, record + 1)
+        else:
+            yield blank
+            blank = data.find(_BLANK_MAGIC, blank + 1)

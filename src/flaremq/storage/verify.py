@@ -1,0 +1,258 @@
+"""``store verify``: everything a store says, held against everything else it says.
+
+One walk over the log feeds two checkers: each record must be whole, must be in its queue at its offset, and
+must be found under its keys; what queues and index say beyond that is surplus. Around it stand the checks
+that need no walk: names and lengths of files, the checkpoint, the JSON state. Nothing is changed and
+nothing is assumed: a file that cannot be read is a finding, not an exception.
+
+Records are judged as recovery would judge them. After a crash, what opening the store repairs by itself
+(units not written yet, units behind the end of the log) is a note; the same thing in a store that says it
+was closed cleanly is damage.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+from flaremq.errors import StoreIOError
+from flaremq.message.delay import DEFAULT_DELAY_LEVELS, DelayLevels, parse_delay_levels
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.record_check import check_record
+from flaremq.storage import layout
+from flaremq.storage.checkpoint import CHECKPOINT_SIZE
+from flaremq.storage.finding import Finding, Severity, Summary
+from flaremq.storage.java_json import parse_java_json
+from flaremq.storage.record_views import expected_index_hashes, expected_units, tag_index_hash
+from flaremq.storage.store_files import FileRun, read_small_file
+from flaremq.storage.store_outlook import redispatch_start
+from flaremq.storage.store_reader import StoreReader
+from flaremq.storage.store_walk import Blank, DamagedRange, LogTail, RecordBatch
+from flaremq.storage.verify_index import IndexChecker
+from flaremq.storage.verify_queues import QueueChecker
+
+
+class StoreVerifier:
+    """One check of one store: read ``findings`` to the end, then ``summary``."""
+
+    def __init__(
+        self,
+        reader: StoreReader,
+        *,
+        delay_levels: DelayLevels | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self._reader = reader
+        self._delay_levels = delay_levels or parse_delay_levels(DEFAULT_DELAY_LEVELS)
+        self._on_progress = on_progress
+        self._damaged: list[DamagedRange] = []
+        self._last_timestamp = 0
+        self.summary = Summary(closed_cleanly=reader.closed_cleanly)
+
+    def findings(self) -> Iterator[Finding]:
+        """Every finding, those of the log as the walk meets them."""
+        for finding in self._all():
+            self.summary.counts[finding.severity] += 1
+            yield finding
+
+    def _all(self) -> Iterator[Finding]:
+        reader, summary = self._reader, self.summary
+        summary.queues, summary.index_files = len(reader.queues), len(reader.indexes)
+        summary.log_min = reader.log_min
+        yield from self._check_files()
+        redispatch_from = redispatch_start(reader, reader.log_end)
+        queues = QueueChecker(reader, redispatch_from=redispatch_from, known_topics=_known_topics(reader))
+        index = IndexChecker(reader, redispatch_from=redispatch_from, damaged=self._damaged)
+        yield from self._check_log(queues, index)
+        yield from queues.findings(log_end=summary.log_end, damaged=self._damaged)
+        yield from index.findings()
+        summary.units, summary.index_entries = queues.units, index.entries
+        yield from self._check_marks()
+        yield from check_config(reader)
+        for path, offset, length in reader.files.unreadable:
+            yield Finding(
+                path, offset, "unreadable", f"the disk gives no answer for {length} bytes", Severity.DAMAGE
+            )
+
+    # Files
+
+    def _check_files(self) -> Iterator[Finding]:
+        reader = self._reader
+        yield from _check_run(
+            reader.log.run, "log", must_exist=bool(reader.queues), folder=reader.layout.commit_log_paths[0]
+        )
+        for queue in reader.queues:
+            yield from _check_run(queue.run, "queue", must_exist=False, folder=queue.folder)
+            if queue.ext_run is not None:
+                yield from _check_run(queue.ext_run, "ext", must_exist=False, folder=queue.folder)
+        for path in reader.foreign:
+            detail = "does not belong here: RocketMQ 4.9 refuses to start with it; move it away"
+            yield Finding(path, None, "foreign-file", detail, Severity.WARNING)
+
+    # Log
+
+    def _check_log(self, queues: QueueChecker, index: IndexChecker) -> Iterator[Finding]:
+        reader, summary = self._reader, self.summary
+        for item in reader.walk():
+            if isinstance(item, RecordBatch):
+                for offset, record in item.records():
+                    yield from self._check_record(offset, record, queues, index)
+                if self._on_progress is not None:
+                    self._on_progress(item.base + item.starts[-1] + item.sizes[-1])
+            elif isinstance(item, Blank):
+                summary.blanks += 1
+            elif isinstance(item, DamagedRange):
+                self._damaged.append(item)
+                span = f"physical offsets {item.start} to {item.end - 1} ({item.size} bytes)"
+                yield self._log_finding(item.start, "record-damaged", f"{span} hold no record: {item.reason}")
+            else:
+                summary.log_end = item.physical_offset
+                yield from self._check_tail(item)
+
+    def _check_record(
+        self, offset: int, record: memoryview, queues: QueueChecker, index: IndexChecker
+    ) -> Iterator[Finding]:
+        summary = self.summary
+        summary.records += 1
+        summary.record_bytes += len(record)
+        message = MessageExt(record)
+        timestamp = message.store_timestamp
+        strict = check_record(bytes(record), physical_offset=offset, check_body_crc=False, strict=True)
+        if not strict.ok:
+            yield self._log_finding(offset, "record-odd", f"record {offset}: {strict.reason.value}")
+        if timestamp < self._last_timestamp:
+            back = self._last_timestamp - timestamp
+            detail = (
+                f"record {offset} was stored {back} ms before the one in front of it: the clock was set back"
+            )
+            yield self._log_finding(offset, "store-time-backwards", detail, Severity.NOTE)
+        self._last_timestamp = max(self._last_timestamp, timestamp)
+        for unit in expected_units(message, self._delay_levels):
+            queues.check(unit, physical_offset=offset, size=len(record), store_timestamp=timestamp)
+        index.check(
+            expected_index_hashes(message),
+            tag_hash=tag_index_hash(message),
+            physical_offset=offset,
+            store_timestamp=timestamp,
+        )
+
+    def _check_tail(self, tail: LogTail) -> Iterator[Finding]:
+        reader, end = self._reader, tail.physical_offset
+        if tail.leftover_bytes:
+            detail = f"{tail.leftover_bytes} bytes behind the log's end at {end} are not zero: {tail.reason}"
+            if tail.records_follow:
+                detail += "; whole records follow, but were never confirmed"
+            yield self._log_finding(end, "leftover-bytes", detail, Severity.NOTE)
+        offsets = reader.offsets
+        if offsets is not None:
+            known = (
+                max(offsets.log_durable, offsets.log_end) if reader.closed_cleanly else offsets.log_durable
+            )
+            if end < known:
+                detail = (
+                    f"the log ends at {end}, but {known} bytes were on disk: the last {known - end} are lost"
+                )
+                yield self._log_finding(end, "log-cut-short", detail)
+
+    def _log_finding(
+        self, offset: int, kind: str, detail: str, severity: Severity = Severity.DAMAGE
+    ) -> Finding:
+        file = self._reader.log.run.file_at(offset)
+        if file is None:
+            return Finding(self._reader.layout.commit_log_paths[0], None, kind, detail, severity)
+        return Finding(file.path, offset - file.start, kind, detail, severity)
+
+    # Checkpoint and markers
+
+    def _check_marks(self) -> Iterator[Finding]:
+        reader = self._reader
+        if not reader.closed_cleanly:
+            detail = (
+                "the store was not closed cleanly: opening it walks the log and completes queues and index"
+            )
+            yield Finding(reader.layout.abort, None, "not-closed", detail, Severity.NOTE)
+        path = reader.layout.checkpoint
+        checkpoint = reader.checkpoint
+        if checkpoint is None:
+            if reader.log.run.files:
+                detail = "there is no whole checkpoint: recovery after a crash reads the log from its start"
+                severity = Severity.WARNING if reader.filesystem.exists(path) else Severity.NOTE
+                yield Finding(path, None, "checkpoint-absent", detail, severity)
+            return
+        if (size := reader.filesystem.size(path)) != CHECKPOINT_SIZE:
+            yield Finding(
+                path, None, "checkpoint-size", f"{size} bytes, not {CHECKPOINT_SIZE}", Severity.WARNING
+            )
+        for at, (name, value) in enumerate(checkpoint.items()):
+            bound = self._last_timestamp if at < 3 else self.summary.log_end
+            if value < 0 or (value > bound and self.summary.records and name != "masterFlushedOffset"):
+                detail = (
+                    f"{name} is {value}, the log reaches {bound}: the checkpoint claims more than is there"
+                )
+                severity = Severity.WARNING if reader.closed_cleanly else Severity.NOTE
+                yield Finding(path, at * 8, "checkpoint-ahead", detail, severity)
+
+
+def _check_run(run: FileRun, what: str, *, must_exist: bool, folder: str) -> Iterator[Finding]:
+    if must_exist and not run.files:
+        detail = "there are queues but no log: is this the right path, is the disk mounted?"
+        yield Finding(folder, None, "log-absent", detail, Severity.DAMAGE)
+    for file in run.misfits:
+        last = bool(run.files) and file == run.files[-1]
+        if file.size == 0 and last:
+            yield Finding(file.path, None, "file-empty", f"a {what} file of no length", Severity.NOTE)
+        elif file.size != run.file_size:
+            detail = f"{file.size} bytes, where the {what}'s other files have {run.file_size}"
+            yield Finding(file.path, None, "file-size", detail, Severity.DAMAGE)
+        else:
+            detail = f"starts at {file.start}, inside another {what} file of {run.file_size} bytes"
+            yield Finding(file.path, None, "file-overlap", detail, Severity.DAMAGE)
+    for start, end in run.gaps:
+        detail = f"no {what} file holds offsets {start} to {end - 1}"
+        yield Finding(
+            os.path.join(folder, layout.file_name(start)), None, "file-missing", detail, Severity.DAMAGE
+        )
+
+
+def check_config(reader: StoreReader) -> Iterator[Finding]:
+    """The JSON state: each file, or the backup RocketMQ falls back to, must be readable."""
+    filesystem, folder = reader.filesystem, reader.layout.config
+    names = filesystem.list_directory(folder)
+    for name in names:
+        if not name.endswith(".json"):
+            continue
+        path = os.path.join(folder, name)
+        problem = _json_problem(reader, path)
+        if problem is None:
+            continue
+        backup_good = name + ".bak" in names and _json_problem(reader, path + ".bak") is None
+        detail = (
+            f"{problem}; the backup {'is good and would be used' if backup_good else 'does not help either'}"
+        )
+        yield Finding(
+            path, 0, "config-unreadable", detail, Severity.WARNING if backup_good else Severity.DAMAGE
+        )
+
+
+def _json_problem(reader: StoreReader, path: str) -> str | None:
+    try:
+        data = read_small_file(reader.filesystem, path)
+    except StoreIOError as error:
+        return str(error)
+    if not data:
+        return "the file is empty"
+    try:
+        parse_java_json(data.decode())
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        return f"not JSON: {error}"
+    return None
+
+
+def _known_topics(reader: StoreReader) -> set[str] | None:
+    """Topics listed in topics.json; None if there is no such list."""
+    data = read_small_file(reader.filesystem, os.path.join(reader.layout.config, "topics.json"))
+    try:
+        table = parse_java_json((data or b"").decode()).get("topicConfigTable")
+    except (UnicodeDecodeError, ValueError, AttributeError):
+        return None
+    return set(table) if isinstance(table, dict) else None
