@@ -15,9 +15,9 @@ import mmap
 import threading
 
 from flaremq.errors import FlareMQError, NotFoundError, StoreIOError
+from flaremq.storage.filesystem import FileSystem
 from flaremq.storage.mapped_file import PAGE, MappedFile
 from flaremq.storage.mapped_file_queue import MappedFileQueue
-from flaremq.storage.filesystem import FileSystem
 
 _log = logging.getLogger(__name__)
 _WAIT_SECONDS = 5.0  # as the original: a roll that has to wait longer is answered with an error
@@ -139,7 +139,9 @@ class AllocateMappedFileService:
     def _create(self, start: int) -> MappedFile:
         path = self._queue.path_for(start)
         try:
-            created = MappedFile.create(self._filesystem, path, self._queue.file_size, reserve=self._reserve_step)
+            created = MappedFile.create(
+                self._filesystem, path, self._queue.file_size, reserve=self._reserve_step
+            )
         except FlareMQError:
             self._remove_quietly(path)  # no half-made file, no space taken, while the disk is full
             raise

@@ -6,11 +6,11 @@
     12     8  tags_code
     20     8  store_timestamp
     28     8  base_offset        queue offset of the record's first message
-    36     2  count              messages in the record
+    36     2  messages           how many the record holds
     38     4  compacted_offset   -1
     42     4  reserved           0
 
-Units are not addressed by queue offset: one stands for ``count`` offsets, so a reader searches by ``base_offset``.
+Units are not addressed by queue offset: one stands for several offsets, so a reader searches by ``base_offset``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class BatchUnit(NamedTuple):
     tags_code: int
     store_timestamp: int
     base_offset: int
-    count: int
+    messages: int
     compacted_offset: int = -1
     reserved: int = 0
 
@@ -72,7 +72,7 @@ class BatchConsumeQueue:
 
     def _note(self, unit: BatchUnit, unit_end: int) -> None:
         self.unit_end = unit_end
-        self.end = unit.base_offset + unit.count
+        self.end = unit.base_offset + unit.messages
         self.max_physical_offset = unit.physical_offset + unit.record_size
 
     def find(self, queue_offset: int) -> int:
@@ -81,7 +81,7 @@ class BatchConsumeQueue:
         while low < high:
             middle = (low + high) // 2
             unit = self.unit(middle)
-            if unit is not None and unit.base_offset + unit.count <= queue_offset:
+            if unit is not None and unit.base_offset + unit.messages <= queue_offset:
                 low = middle + 1
             else:
                 high = middle

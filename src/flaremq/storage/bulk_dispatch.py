@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,7 +61,11 @@ def dispatch_bulk(
             return None
         if stop not in (kernels.END, kernels.FULL):
             verdict = check_record(
-                file.buffer[:limit], next_at, physical_offset=file.start + next_at, check_body_crc=check, strict=strict
+                file.buffer[:limit],
+                next_at,
+                physical_offset=file.start + next_at,
+                check_body_crc=check,
+                strict=strict,
             )
             # The plain check has the last word on what a record is.
             if verdict.reason is not CheckReason.OK:
@@ -86,7 +91,9 @@ def _dispatch_rows(
         _put_keys(dispatcher, dispatcher.index, file, log, columns, rows)
 
 
-def _append_units(dispatcher: Dispatcher, log: Bytes, columns: Integers, members: Integers, delays: Integers) -> None:
+def _append_units(
+    dispatcher: Dispatcher, log: Bytes, columns: Integers, members: Integers, delays: Integers
+) -> None:
     """Units of one queue, in runs of consecutive queue offsets."""
     first = members[0]
     topic_at = int(columns[kernels.TOPIC_AT, first])
@@ -101,8 +108,8 @@ def _append_units(dispatcher: Dispatcher, log: Bytes, columns: Integers, members
     queue_offsets = columns[kernels.QUEUE_OFFSET][members]
     ends = columns[kernels.PHYSICAL_OFFSET][members] + columns[kernels.SIZE][members]
     breaks = [0, *(np.flatnonzero(np.diff(queue_offsets) != 1) + 1).tolist(), len(members)]
-    data = memoryview(units)
-    for begin, end in zip(breaks, breaks[1:], strict=False):
+    data = memoryview(units.data)
+    for begin, end in pairwise(breaks):
         queue.append(
             int(queue_offsets[begin]),
             data[begin * UNIT_SIZE : end * UNIT_SIZE],
@@ -115,7 +122,7 @@ def _put_keys(
     dispatcher: Dispatcher, index: IndexService, file: MappedFile, log: Bytes, columns: Integers, rows: int
 ) -> None:
     skip_below = max(dispatcher.index_from, index.resume_offset)
-    hashes, offsets, times = kernels.index_keys(log, columns, 0, rows, skip_below)
+    hashes, offsets, times = kernels.index_keys(log, columns, 0, rows, skip_below, False)
     at = index.resume_keys if len(offsets) and int(offsets[0]) == index.resume_offset else 0
     while at < len(hashes):
         try:

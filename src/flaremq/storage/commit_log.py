@@ -14,10 +14,10 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from flaremq.clock import Clock
-from flaremq.errors import StoreIOError
+from flaremq.errors import NotFoundError, StoreIOError
 from flaremq.message.codec import (
     BLANK,
     HEADER,
@@ -215,7 +215,7 @@ class CommitLog:
         queue_offsets: dict[int, int],
         queue_id: int,
         sys_flag: int,
-        born_timestamp: int,
+        born_timestamp: int | None,
         born_host: bytes,
         store_host: bytes,
         reconsume_times: int,
@@ -236,6 +236,8 @@ class CommitLog:
         at = file.wrote
         first_physical = physical_offset = file.start + at
         first_queue_offset = queue_offset = queue_offsets.get(queue_id, 0)
+        if born_timestamp is None:
+            born_timestamp = now
         crc32 = zlib.crc32
         parts: list[bytes] = []
         add = parts.append
@@ -276,6 +278,41 @@ class CommitLog:
         self.end_offset = physical_offset
         self.append_began_ms = 0
         return first_queue_offset, first_physical, now, sizes
+
+    def append_columns(
+        self,
+        prefix: Callable[[int], bytes],
+        topic_prefix: bytes,
+        queue_offsets: dict[int, int],
+        queue_id: int,
+        total: int,
+        write: Callable[[memoryview, int, int, bytes, bytes, int], int],
+        count: int,
+    ) -> tuple[int, int, int]:
+        """Append ``count`` records of ``total`` bytes that ``write`` lays out in one kernel call.
+
+        ``prefix(store_time)`` gives the fields all records share. Like ``append``: (queue offset, physical offset,
+        store time) of the first, under ``lock``, nothing changed when there is no space.
+        """
+        now = self._now_ms()
+        if now < self.last_timestamp:
+            now = self.timestamp_after(now)
+        self.append_began_ms = now
+        file = self.current
+        if file is None or file.wrote + total + 8 > self.limit:
+            file = self.make_room(total)
+        at = file.wrote
+        queue_offset = queue_offsets.get(queue_id, 0)
+        end = write(self.buffer, at, file.start, prefix(now), topic_prefix, queue_offset)
+        assert end == at + total, f"the kernel wrote {end - at} bytes where {total} were reckoned"
+        queue_offsets[queue_id] = queue_offset + count
+        file.wrote = end
+        if self.pool is None:
+            file.committed = end
+        self.last_timestamp = now
+        self.end_offset = file.start + end
+        self.append_began_ms = 0
+        return queue_offset, file.start + at, now
 
     def append_raw(self, record: bytes | memoryview) -> int:
         """Append a finished record (its offsets already right for this place); the physical offset."""
@@ -374,7 +411,7 @@ class CommitLog:
             return None
         try:
             fields = HEADER.unpack_from(file.buffer, at)
-        except (ValueError, struct.error):  # unmapped meanwhile
+        except (ValueError, struct.error, NotFoundError):  # deleted meanwhile
             return None
         if fields[1] not in (MAGIC_V1, MAGIC_V2) or fields[6] != physical_offset:
             return None

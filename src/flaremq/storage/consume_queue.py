@@ -63,7 +63,7 @@ class ConsumeQueue:
     def unit(self, queue_offset: int) -> tuple[int, int, int] | None:
         """(physical offset, size, tags code), or None for a filler or absent unit."""
         data = self.read_units(queue_offset, 1)
-        if not data or data == FILLER or data == _ZERO_UNIT:
+        if not data or data in (FILLER, _ZERO_UNIT):
             return None
         return UNIT.unpack(data)
 

@@ -9,7 +9,13 @@ from flaremq.storage.batch_consume_queue import BatchConsumeQueue
 from flaremq.storage.consume_queue import UNIT_SIZE, ConsumeQueue
 from flaremq.storage.consume_queue_ext import ConsumeQueueExt
 from flaremq.storage.filesystem import FileSystem
-from flaremq.storage.layout import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, CONSUME_QUEUE_EXT, StoreLayout, checked_topic
+from flaremq.storage.layout import (
+    BATCH_CONSUME_QUEUE,
+    CONSUME_QUEUE,
+    CONSUME_QUEUE_EXT,
+    StoreLayout,
+    checked_topic,
+)
 from flaremq.storage.queue_files import HandleCache, QueueFiles
 
 BATCH_FILE_SIZE = 13_800_000  # bytes: 300,000 units of 46
@@ -19,7 +25,17 @@ QueueKey = tuple[str, int]
 class ConsumeQueues:
     """The table of queues. Dispatch (one thread) adds; readers look up without a lock."""
 
-    __slots__ = ("_ext_file_size", "_file_size", "_filesystem", "_handles", "_layout", "_read_only", "batch", "ext", "simple")
+    __slots__ = (
+        "_ext_file_size",
+        "_file_size",
+        "_filesystem",
+        "_handles",
+        "_layout",
+        "_read_only",
+        "batch",
+        "ext",
+        "simple",
+    )
 
     def __init__(
         self,

@@ -148,7 +148,11 @@ class Dispatcher:
         properties = message.properties
         if gets_queue_unit(sys_flag):
             self._put_unit(message, sys_flag, properties)
-        if self.index is not None and gets_index_entry(sys_flag) and message.physical_offset >= self.index_from:
+        if (
+            self.index is not None
+            and gets_index_entry(sys_flag)
+            and message.physical_offset >= self.index_from
+        ):
             unique_key = properties.get(names.UNIQUE_KEY)
             keys = properties.get(names.KEYS)
             if unique_key or keys:

@@ -173,9 +173,8 @@ class LocalFileSystem:
             missing.append(current)
             current = os.path.dirname(current)
         for directory in reversed(missing):
-            with _translated("mkdir", directory):
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(directory, 0o750)
+            with _translated("mkdir", directory), contextlib.suppress(FileExistsError):
+                os.mkdir(directory, 0o750)
             self.sync_directory(os.path.dirname(directory))
 
     def size(self, path: str) -> int:
@@ -219,7 +218,9 @@ class LocalFileSystem:
         return usage.used / entire if entire else 0.0
 
 
-_held_locks: set[tuple[int, int]] = set()  # (device, inode) locked by this process: POSIX locks do not see that
+_held_locks: set[tuple[int, int]] = (
+    set()
+)  # (device, inode) locked by this process: POSIX locks do not see that
 
 
 class LocalLock:

@@ -119,7 +119,7 @@ class IndexFile:
 
     @property
     def is_full(self) -> bool:
-        return self.count >= self.entries
+        return bool(self.count >= self.entries)
 
     @property
     def reserved_entries(self) -> int:
@@ -152,7 +152,9 @@ class IndexFile:
         seconds = 0
         if self.begin_timestamp > 0 and store_timestamp > self.begin_timestamp:
             seconds = min((store_timestamp - self.begin_timestamp) // 1000, _INT_MAX)
-        ENTRY.pack_into(buffer, self._entries_at + number * ENTRY_SIZE, key_hash, physical_offset, seconds, previous)
+        ENTRY.pack_into(
+            buffer, self._entries_at + number * ENTRY_SIZE, key_hash, physical_offset, seconds, previous
+        )
         SLOT.pack_into(buffer, slot_at, number)
         if number <= 1:
             self.begin_offset = physical_offset
@@ -167,7 +169,7 @@ class IndexFile:
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
         """(key hash, physical offset, seconds since begin, previous entry)."""
-        return ENTRY.unpack_from(self.buffer, self._entries_at + number * ENTRY_SIZE)  # type: ignore[return-value]
+        return ENTRY.unpack_from(self.buffer, self._entries_at + number * ENTRY_SIZE)
 
     def lookup(self, key_hash: int, begin_ms: int, end_ms: int, max_count: int) -> list[int]:
         """Physical offsets of records whose key has this hash, newest first; times are only good to a second."""
@@ -176,7 +178,9 @@ class IndexFile:
         found: list[int] = []
         last = count  # a sound chain only goes back: anything else ends the walk
         while 0 < number < last:
-            entry_hash, physical_offset, seconds, previous = ENTRY.unpack_from(buffer, entries_at + number * ENTRY_SIZE)
+            entry_hash, physical_offset, seconds, previous = ENTRY.unpack_from(
+                buffer, entries_at + number * ENTRY_SIZE
+            )
             if seconds < 0:
                 break
             timestamp = self.begin_timestamp + seconds * 1000

@@ -21,7 +21,17 @@ from flaremq.storage.layout import is_index_name
 class IndexService:
     """All index files of a store. ``put`` and ``drop_before`` are called by one thread at a time."""
 
-    __slots__ = ("_clock", "_entries", "_filesystem", "_folder", "_read_only", "_reserve_step", "_slots", "_unfinished", "files")
+    __slots__ = (
+        "_clock",
+        "_entries",
+        "_filesystem",
+        "_folder",
+        "_read_only",
+        "_reserve_step",
+        "_slots",
+        "_unfinished",
+        "files",
+    )
 
     def __init__(
         self,
@@ -101,7 +111,12 @@ class IndexService:
         return os.path.join(self._folder, name)
 
     def put(
-        self, topic: str, unique_key: str | None, keys: Iterable[str], physical_offset: int, store_timestamp: int
+        self,
+        topic: str,
+        unique_key: str | None,
+        keys: Iterable[str],
+        physical_offset: int,
+        store_timestamp: int,
     ) -> None:
         """Index one record under all its keys; may be called again for the same record after an error."""
         wanted = [unique_key] if unique_key else []
@@ -165,4 +180,3 @@ class IndexService:
     def close(self) -> None:
         for file in self.files:
             file.close()
-

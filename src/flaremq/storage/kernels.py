@@ -11,7 +11,7 @@ A typical dispatch of one log file::
     rows, at, stop = walk(log, start, end, base, 0, table.columns)
     order, starts = group_queues(log, table.columns, rows)
     fill_units(table.columns, order[starts[g]:starts[g + 1]], delay_ms, units)      # for each group g
-    hashes, offsets, times = index_keys(log, table.columns, 0, rows, skip_below)
+    hashes, offsets, times = index_keys(log, table.columns, 0, rows, skip_below, False)
     position, code = index_put(index, slots, entries, reserved, hashes, offsets, times, 0)
 
 Arrays must be C-contiguous; ``log`` and other inputs may be read-only. An array over a mapped file keeps the
@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from flaremq.storage.kernels_append import append_records
 from flaremq.storage.kernels_compile import ArrowOffsets, Bytes, Integers
-from flaremq.storage.kernels_gather import MapColumns, copy_records, gather, properties_columns
+from flaremq.storage.kernels_gather import MapColumns, copy_records, copy_units, gather, properties_columns
 from flaremq.storage.kernels_index import (
     PUT_DONE,
     PUT_FULL,
@@ -184,8 +185,10 @@ __all__ = [
     "Integers",
     "MapColumns",
     "RecordTable",
+    "append_records",
     "as_array",
     "copy_records",
+    "copy_units",
     "fill_units",
     "find_candidate",
     "gather",

@@ -24,7 +24,15 @@ from flaremq.storage.kernels_compile import (
     kernel,
     several,
 )
-from flaremq.storage.kernels_memory import address_of, copy_bytes, find_byte, same_bytes, word_before
+from flaremq.storage.kernels_memory import (
+    address_of,
+    copy_bytes,
+    find_byte,
+    load_i32,
+    load_i64,
+    same_bytes,
+    word_before,
+)
 
 _LARGEST = 2**31 - 1
 _ONES = U64(0x0101010101010101)
@@ -83,6 +91,55 @@ def copy_records(log: Bytes, at: Integers, length: Integers, out: Bytes) -> int:
         pending += size
     copy_bytes(target + done, source + start, pending)
     return done + pending
+
+
+@kernel(several(3, I64), READ_BYTES, READ_BYTES, I64, I64, I64, I64, I64, WRITE_BYTES)
+def copy_units(
+    units: Bytes,
+    log: Bytes,
+    base: int,
+    end: int,
+    queue_id: int,
+    queue_offset: int,
+    count_max: int,
+    out: Bytes,
+) -> tuple[int, int, int]:
+    """Copy the records of consecutive queue units end to end into ``out``: (units examined, records, bytes).
+
+    ``units`` start at ``queue_offset``; ``end`` is the physical offset up to which records may be shown. Filler is
+    passed over. It stops, with the unit not examined, at the first unit whose record is not in this log file or
+    does not agree with it, when ``count_max`` records are copied, or when the next one does not fit into ``out``.
+    """
+    source = address_of(log)
+    target = address_of(out)
+    unit = address_of(units)
+    copied = done = 0
+    total = units.size // 20
+    for number in range(total):
+        if copied == count_max:
+            return number, copied, done
+        offset = load_i64(unit)
+        size = load_i32(unit + 8)
+        unit += 20
+        if size == _LARGEST:
+            continue
+        at = offset - base
+        if at < 0 or size < 91 or size > log.size - at or offset + size > end:
+            return number, copied, done
+        record = source + at
+        if (
+            load_i32(record) != size
+            or load_i32(record + 12) != queue_id
+            or load_i64(record + 20) != queue_offset + number
+            or load_i64(record + 28) != offset
+        ):
+            return number, copied, done
+        if size > out.size - done:
+            return number, copied, done
+        copy_bytes(target + done, record, size)
+        done += size
+        copied += 1
+    return total, copied, done
 
 
 @helper

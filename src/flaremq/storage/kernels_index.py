@@ -36,6 +36,7 @@ from flaremq.storage.kernels_compile import (
     helper,
     kernel,
     several,
+    types,
 )
 from flaremq.storage.kernels_memory import (
     address_of,
@@ -56,6 +57,8 @@ from flaremq.storage.kernels_table import (
     PHYSICAL_OFFSET,
     STORE_TIMESTAMP,
     SYS_FLAG,
+    TAGS_AT,
+    TAGS_LENGTH,
     TOPIC_AT,
     TOPIC_LENGTH,
     UNIQUE_KEY_AT,
@@ -98,15 +101,16 @@ def longer(values: Integers, needed: int) -> Integers:
     return grown
 
 
-@kernel(several(3, WRITE_INTEGERS), READ_BYTES, TABLE, I64, I64, I64)
+@kernel(several(3, WRITE_INTEGERS), READ_BYTES, TABLE, I64, I64, I64, types.boolean)
 def index_keys(
-    log: Bytes, table: Integers, first_row: int, end_row: int, skip_below: int
+    log: Bytes, table: Integers, first_row: int, end_row: int, skip_below: int, with_tags: bool
 ) -> tuple[Integers, Integers, Integers]:
     """Every index key of rows ``first_row..end_row-1`` in the order RocketMQ puts them: (hash, offset, time).
 
     First the unique key, then each word of KEYS; rolled-back transactions have none. Rows whose physical
     offset is below ``skip_below`` are passed over; RocketMQ uses the file's end offset there. A row marked
-    MARK_BAD_TEXT that has keys appears once, with hash ``-1 - row``.
+    MARK_BAD_TEXT that has keys appears once, with hash ``-1 - row``. ``with_tags`` adds ``topic#T#tags`` after
+    the keys: RocketMQ 5.5 writes that, older versions do not.
     """
     address = address_of(log)
     rows = table.shape[1] if table.shape[0] == COLUMN_COUNT else 0
@@ -124,7 +128,9 @@ def index_keys(
         topic_length = table[TOPIC_LENGTH, row]
         if table[PHYSICAL_OFFSET, row] < skip_below or table[SYS_FLAG, row] & 0xC == 0xC:
             continue
-        if not (keys_length > 0 or unique_length > 0):
+        tags_at = table[TAGS_AT, row]
+        tags_length = table[TAGS_LENGTH, row] if with_tags else 0
+        if not (keys_length > 0 or unique_length > 0 or tags_length > 0):
             continue
         # A row of some other log: never look outside this one.
         if not inside(log, topic_at, topic_length):
@@ -133,7 +139,9 @@ def index_keys(
             continue
         if not (unique_length == 0 or inside(log, unique_at, unique_length)):
             continue
-        if hashes.size < count + keys_length // 2 + 2:  # more words than that do not fit
+        if not (tags_length == 0 or inside(log, tags_at, tags_length)):
+            continue
+        if hashes.size < count + keys_length // 2 + 3:  # more words than that do not fit
             hashes = longer(hashes, count + keys_length)
             origins = longer(origins, count + keys_length)
         if table[MARKS, row] & MARK_BAD_TEXT:
@@ -155,6 +163,11 @@ def index_keys(
                 origins[count] = row
                 count += 1
             position = word_end + 1
+        if tags_length > 0:
+            prefix = (prefix * 31 + 84) * 31 + 35  # "T#"
+            hashes[count] = index_hash(hash_text(prefix, address + tags_at, tags_length))
+            origins[count] = row
+            count += 1
     offsets = np.empty(count, np.int64)
     times = np.empty(count, np.int64)
     for number in range(count):

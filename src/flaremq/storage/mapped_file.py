@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 
+from flaremq.errors import NotFoundError
 from flaremq.storage.filesystem import File, FileSystem, Mapping
 
 PAGE = 4096
@@ -107,10 +108,14 @@ class MappedFile:
         """Lend a view; None once the file is going away."""
         if not self.available or file_offset < 0 or length < 0 or file_offset + length > self.size:
             return None
-        try:
-            return self.buffer[file_offset : file_offset + length]
-        except ValueError:  # unmapped between the check and the slice
-            return None
+        for _ in range(2):
+            try:
+                return self.buffer[file_offset : file_offset + length]
+            except ValueError:  # unmapped between the two steps: map again, unless the file is going
+                continue
+            except NotFoundError:
+                break
+        return None
 
     def reserve_to(self, file_offset: int, step: int) -> None:
         """Reserve whole steps so that bytes below ``file_offset`` can be stored; raises when the disk is full."""

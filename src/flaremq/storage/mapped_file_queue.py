@@ -7,6 +7,8 @@ The list is replaced, never changed in place, so readers need no lock.
 from __future__ import annotations
 
 import os
+import threading
+from itertools import pairwise
 
 from flaremq.errors import CorruptionError
 from flaremq.storage.filesystem import FileSystem
@@ -21,7 +23,17 @@ _ZEROS = bytes(1 << 20)
 class MappedFileQueue:
     """The files of a log spread over one or several folders."""
 
-    __slots__ = ("_filesystem", "_recent", "file_size", "files", "folders", "full_folders", "read_only", "read_only_folders")
+    __slots__ = (
+        "_filesystem",
+        "_list_lock",
+        "_recent",
+        "file_size",
+        "files",
+        "folders",
+        "full_folders",
+        "read_only",
+        "read_only_folders",
+    )
 
     def __init__(
         self,
@@ -39,6 +51,7 @@ class MappedFileQueue:
         self.read_only_folders = read_only_folders
         self.full_folders: frozenset[str] = frozenset()
         self.files: tuple[MappedFile, ...] = ()
+        self._list_lock = threading.Lock()  # guards replacing the tuple: a roll and retention may meet
         self._recent: list[MappedFile] = []
 
     def load(self) -> None:
@@ -65,7 +78,7 @@ class MappedFileQueue:
                     found=length,
                 )
             files.append(MappedFile(self._filesystem, path, self.file_size, read_only=self.read_only))
-        for before, after in zip(files, files[1:], strict=False):
+        for before, after in pairwise(files):
             if before.start == after.start:
                 raise CorruptionError("the same log file stands in two folders", path=after.path)
             if before.end != after.start:
@@ -121,9 +134,10 @@ class MappedFileQueue:
         return os.path.join(choice[start // self.file_size % len(choice)], file_name(start))
 
     def append(self, file: MappedFile) -> None:
-        last = self.last
-        assert last is None or last.end == file.start, f"{file.path} does not follow {last and last.path}"
-        self.files = (*self.files, file)
+        with self._list_lock:
+            last = self.last
+            assert last is None or last.end == file.start, f"{file.path} does not follow the last file"
+            self.files = (*self.files, file)
 
     def truncate(self, end: int, *, erase_tail: bool = True) -> None:
         """Cut at ``end`` for good: later files go, bytes behind the cut become zeros on disk.
@@ -149,7 +163,8 @@ class MappedFileQueue:
         if not oldest.destroy():
             return False
         self._filesystem.sync_directory(os.path.dirname(oldest.path))
-        self.files = self.files[1:]
+        with self._list_lock:
+            self.files = self.files[1:]
         return True
 
     def close(self) -> None:

@@ -44,14 +44,17 @@ from flaremq.storage.recovery import Recovery, RecoveryReport
 from flaremq.storage.retention import Retention
 from flaremq.storage.services import ServiceThread
 from flaremq.storage.statistics import StoreStatistics
-from flaremq.storage.writing import MessageWriter, PutResult
+from flaremq.storage.writing import MessageWriter, PutResult, encode_columns
 
 if TYPE_CHECKING:
     import pyarrow
 
 _log = logging.getLogger(__name__)
 _END_OF_TIME = 2**63 - 1
-_GATHER_SECONDS = 0.002  # a busy log is dispatched in slices of this length unless somebody waits for a message
+_FIRST_CLEANING_SECONDS = 60.0  # a store that was just opened is looked at before anything is deleted
+_GATHER_SECONDS = (
+    0.002  # a busy log is dispatched in slices of this length unless somebody waits for a message
+)
 
 
 class MessageStore:
@@ -212,6 +215,7 @@ class MessageStore:
             self.health_state,
             self._layout.path("."),
             self._before_delete,
+            self._dispatch_lock,
             pause=time.sleep if self._threads else _no_pause,
         )
 
@@ -225,7 +229,8 @@ class MessageStore:
             now=now,
         )
         self._next_checkpoint = now + self.options.flush_consume_queue_thorough_interval / 1000
-        self._next_cleaning = now
+        self._next_cleaning = now + _FIRST_CLEANING_SECONDS
+        self._retention.check_disk()
         # What recovery rebuilt becomes durable, and the mark "closed cleanly" goes, before anything is appended.
         self._save_checkpoint()
         abort = self._filesystem.open(self._layout.abort, create=True)
@@ -283,6 +288,24 @@ class MessageStore:
         """Store messages of one topic for consecutive queue offsets: one lock, one write, one wait."""
         return self._writer.put_batch(messages, queue_id, born_timestamp, born_host, sys_flag)
 
+    def put_many(
+        self,
+        topic: str,
+        bodies: Sequence[bytes],
+        queue_id: int = 0,
+        *,
+        keys: Sequence[str | None] | None = None,
+        tags: Sequence[str | None] | None = None,
+    ) -> PutResult:
+        """``put_batch`` from columns: no Message objects, the fastest way in. Keys and tags may be None."""
+        if not bodies:
+            raise InvalidArgumentError("an empty batch cannot be stored")
+        for name, column in (("keys", keys), ("tags", tags)):
+            if column is not None and len(column) != len(bodies):
+                raise InvalidArgumentError(f"{len(bodies)} bodies but {len(column)} {name}")
+        properties = encode_columns(keys, tags, len(bodies))
+        return self._writer.put_columns(topic, queue_id, list(bodies), properties, None, None, None, 0, True)
+
     def put_form(self, form: StoredForm) -> PutResult:
         """Store a record in its stored form, as built by flaremq.message.stored_form and .transaction."""
         return self._writer.put_form(form)
@@ -291,6 +314,8 @@ class MessageStore:
         service = self._dispatch_service
         if service is not None:
             service.wake_if_idle()
+            if self._sync_mode and self._commit_log.pending_bytes() > 0:
+                self._flush_service.wake_if_idle()
         elif not self._threads:
             self._dispatch_now()
 
@@ -341,6 +366,22 @@ class MessageStore:
         else:
             self._statistics.get_miss_count += 1
         return result
+
+    def get_bytes(
+        self, topic: str, queue_id: int, offset: int, max_count: int = 32, *, max_bytes: int | None = None
+    ) -> tuple[memoryview, int, int]:
+        """(records end to end as stored, their number, next offset): what a pull answer carries; empty if none."""
+        self._check_open()
+        queue = self._queues.simple.get((topic, queue_id))
+        if queue is not None and queue.min_offset <= offset < queue.end:
+            from flaremq.storage.bulk_get import copy_messages
+
+            copied = copy_messages(self._commit_log, queue, offset, max_count, max_bytes)
+            if copied is not None:
+                return copied
+        found = self.get(topic, queue_id, offset, max_count, max_bytes=max_bytes)
+        records = b"".join(message.record for message in found.messages)
+        return memoryview(records), len(found.messages), found.next_offset
 
     def query(
         self, topic: str, key: str, max_count: int = 32, begin_ms: int = 0, end_ms: int = _END_OF_TIME
@@ -468,7 +509,9 @@ class MessageStore:
             try:
                 if self._dispatch_service is not None:
                     self._dispatch_service.wake()
-                return bool(self._arrival.wait_for(lambda: reached() or self._closed, timeout)) and bool(reached())
+                return bool(self._arrival.wait_for(lambda: reached() or self._closed, timeout)) and bool(
+                    reached()
+                )
             finally:
                 self._waiters -= 1
 
@@ -497,7 +540,9 @@ class MessageStore:
                 # Never seen on a sound machine: memory or disk changed bytes this process wrote.
                 self.health_state.fail_stop(
                     StoreIOError(
-                        "dispatch", f"log offset {walk.offset}", OSError(f"unreadable record: {walk.reason.value}")
+                        "dispatch",
+                        f"log offset {walk.offset}",
+                        OSError(f"unreadable record: {walk.reason.value}"),
                     )
                 )
                 _log.critical("dispatch stopped at log offset %d: %s", walk.offset, walk.reason.value)
@@ -523,7 +568,7 @@ class MessageStore:
             if log.pending_bytes() > 0:
                 self._group_commit.wait(log.end_offset)
                 self._after_append()
-            return 0.01
+            return 0.5
         if options.transient_store_pool_enable:
             log.commit()
         if self._flush_timer.is_due(pending_bytes=log.pending_bytes(), now=self._clock.monotonic()):
@@ -541,8 +586,7 @@ class MessageStore:
             self._checkpoint_quietly()
         if now >= self._next_cleaning:
             self._next_cleaning = now + self.options.clean_resource_interval / 1000
-            with self._dispatch_lock:
-                self._retention.run_round()
+            self._retention.run_round()
         return min(self.options.flush_interval_consume_queue / 1000, 1.0)
 
     def tick(self) -> None:
@@ -609,8 +653,7 @@ class MessageStore:
         """Delete expired log files now (with ``force`` all but the last); the number deleted."""
         self._check_open()
         self._save_checkpoint()
-        with self._dispatch_lock:
-            return self._retention.delete_expired(at_once=force)
+        return self._retention.delete_expired(at_once=force)
 
     # Closing
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from itertools import pairwise
 
 from flaremq.errors import CorruptionError, NotFoundError
 from flaremq.storage.filesystem import File, FileSystem
@@ -55,10 +56,25 @@ class HandleCache:
 class QueueFiles:
     """The byte space of one queue. One writer (dispatch, or recovery before it); any number of readers."""
 
-    __slots__ = ("_dirty", "_filesystem", "_handles", "_new_names", "file_size", "folder", "read_only", "starts")
+    __slots__ = (
+        "_dirty",
+        "_filesystem",
+        "_handles",
+        "_new_names",
+        "file_size",
+        "folder",
+        "read_only",
+        "starts",
+    )
 
     def __init__(
-        self, filesystem: FileSystem, handles: HandleCache, folder: str, file_size: int, *, read_only: bool = False
+        self,
+        filesystem: FileSystem,
+        handles: HandleCache,
+        folder: str,
+        file_size: int,
+        *,
+        read_only: bool = False,
     ) -> None:
         self._filesystem = filesystem
         self._handles = handles
@@ -89,7 +105,7 @@ class QueueFiles:
                     self._dirty.add(int(name))
             starts.append(int(name))
         self.starts = tuple(starts)
-        for before, after in zip(starts, starts[1:], strict=False):
+        for before, after in pairwise(starts):
             if after - before != self.file_size:
                 raise CorruptionError(
                     "queue files are missing: remove the queue's folder to have it rebuilt from the log",
@@ -115,7 +131,9 @@ class QueueFiles:
         if not self.starts or not self.starts[0] <= start <= self.starts[-1]:
             return b""
         try:
-            return self._handles.get(self.path(start)).read_at(position - start, min(length, start + self.file_size - position))
+            return self._handles.get(self.path(start)).read_at(
+                position - start, min(length, start + self.file_size - position)
+            )
         except NotFoundError:  # deleted by retention meanwhile
             return b""
 
@@ -137,7 +155,9 @@ class QueueFiles:
         if not self.starts:
             self._filesystem.make_directories(self.folder)
         elif start < self.starts[0]:
-            raise CorruptionError("a queue write lies before the queue's first file", path=self.path(start), offset=start)
+            raise CorruptionError(
+                "a queue write lies before the queue's first file", path=self.path(start), offset=start
+            )
         # Files between the last one and this one (a gap of whole files) are made too: names never have holes.
         first_new = self.capacity_end if self.starts else start
         file: File | None = None

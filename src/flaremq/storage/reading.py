@@ -57,7 +57,9 @@ class GetResult:
     @property
     def message_count(self) -> int:
         """Messages found; an inner batch counts as many."""
-        return sum(inner_count(message.properties) if message.is_inner_batch else 1 for message in self.messages)
+        return sum(
+            inner_count(message.properties) if message.is_inner_batch else 1 for message in self.messages
+        )
 
     def __repr__(self) -> str:
         return (
@@ -80,7 +82,17 @@ def parse_tags(expression: str | None) -> dict[int, set[str]] | None:
 class MessageReader:
     """The read side of a store. Any thread."""
 
-    __slots__ = ("_dispatcher", "_index", "_log", "_memory_bytes", "_options", "_queues", "_read_only", "damaged_reads", "repaired_units")
+    __slots__ = (
+        "_dispatcher",
+        "_index",
+        "_log",
+        "_memory_bytes",
+        "_options",
+        "_queues",
+        "_read_only",
+        "damaged_reads",
+        "repaired_units",
+    )
 
     def __init__(
         self,
@@ -142,7 +154,7 @@ class MessageReader:
         low: int,
         high: int,
     ) -> GetResult:
-        options, log = self._options, self._log
+        log = self._log
         log_end = log.readable_offset
         far = log_end - self._memory_bytes  # records before this are taken to be on disk
         queue_id = queue.queue_id
@@ -156,10 +168,12 @@ class MessageReader:
             queue_offset += 1
             if size == FILLER_SIZE:
                 continue
-            if found:
-                if len(found) >= max_count or self._is_full(found_bytes, size, len(found), physical_offset < far, max_bytes):
-                    queue_offset -= 1
-                    break
+            if found and (
+                len(found) >= max_count
+                or self._is_full(found_bytes, size, len(found), physical_offset < far, max_bytes)
+            ):
+                queue_offset -= 1
+                break
             last_physical = physical_offset
             if skip_below >= 0 and physical_offset < skip_below:
                 continue
@@ -235,9 +249,12 @@ class MessageReader:
         prefix = PREFIX_BY_FAMILY[fields[7] >> 4 & 3]
         body_at = prefix.size
         body_end = body_at + int.from_bytes(view[body_at - 4 : body_at], "big", signed=True)
-        if body_at <= body_end < len(view) - 2 and crc32(view[body_at:body_end]) & 0x7FFFFFFF == fields[2]:
-            if check_record(view, check_body_crc=False).ok:
-                return True
+        if (
+            body_at <= body_end < len(view) - 2
+            and crc32(view[body_at:body_end]) & 0x7FFFFFFF == fields[2]
+            and check_record(view, check_body_crc=False).ok
+        ):
+            return True
         self.damaged_reads += 1
         return False
 
@@ -260,7 +277,9 @@ class MessageReader:
             file = log.files.find(position)
             if file is None:
                 return None
-            verdict = check_record(file.buffer, position - file.start, physical_offset=position, check_body_crc=False)
+            verdict = check_record(
+                file.buffer, position - file.start, physical_offset=position, check_body_crc=False
+            )
             if not verdict.ok:
                 if verdict.reason.name == "BLANK":
                     position = file.end
@@ -270,21 +289,33 @@ class MessageReader:
             if view is None:
                 return None
             message = MessageExt(view)
-            if (message.queue_id, message.queue_offset) == (queue.queue_id, queue_offset) and message.topic == queue.topic:
+            if (message.queue_id, message.queue_offset) == (
+                queue.queue_id,
+                queue_offset,
+            ) and message.topic == queue.topic:
                 if not self._checksums_hold(view, HEADER.unpack_from(view)):
                     return None
                 code = self._dispatcher.tags_code_of(queue.topic, message.properties, message.store_timestamp)
                 if not self._read_only:
                     queue.replace(queue_offset, UNIT.pack(position, verdict.size, code))
                 self.repaired_units += 1
-                _log.warning("unit %d of %s@%d contradicted the log and was repaired", queue_offset, queue.topic, queue.queue_id)
+                _log.warning(
+                    "unit %d of %s@%d contradicted the log and was repaired",
+                    queue_offset,
+                    queue.topic,
+                    queue.queue_id,
+                )
                 return message
             position += verdict.size
         return None
 
     def _agrees(self, queue: ConsumeQueue, queue_offset: int, unit: tuple[int, int, int]) -> bool:
         fields = self._log.header(unit[0])
-        return fields is not None and (fields[0], fields[3], fields[5]) == (unit[1], queue.queue_id, queue_offset)
+        return fields is not None and (fields[0], fields[3], fields[5]) == (
+            unit[1],
+            queue.queue_id,
+            queue_offset,
+        )
 
     def _get_batch(self, queue: BatchConsumeQueue, offset: int, max_count: int) -> GetResult:
         status = GetMessageStatus
@@ -295,7 +326,9 @@ class MessageReader:
             return GetResult(status.OFFSET_TOO_SMALL, low, low, high)
         if offset >= high:
             one = offset == high
-            return GetResult(status.OFFSET_OVERFLOW_ONE if one else status.OFFSET_OVERFLOW_BADLY, high, low, high)
+            return GetResult(
+                status.OFFSET_OVERFLOW_ONE if one else status.OFFSET_OVERFLOW_BADLY, high, low, high
+            )
         found: list[MessageExt] = []
         found_bytes = count = 0
         next_offset = offset
@@ -304,18 +337,20 @@ class MessageReader:
         number = queue.find(offset)
         while number < queue.unit_end and (unit := queue.unit(number)) is not None:
             if found and (
-                count + unit.count > max_count
+                count + unit.messages > max_count
                 or self._is_full(found_bytes, unit.record_size, count, unit.physical_offset < far, None)
             ):
                 break
             view = self._log.record(unit.physical_offset)
-            next_offset = unit.base_offset + unit.count
+            next_offset = unit.base_offset + unit.messages
             number += 1
             if view is not None and check_record(view, physical_offset=unit.physical_offset).ok:
                 found.append(MessageExt(view))
                 found_bytes += unit.record_size
-                count += unit.count
-        return GetResult(status.FOUND if found else status.MESSAGE_WAS_REMOVING, next_offset, low, high, found, found_bytes)
+                count += unit.messages
+        return GetResult(
+            status.FOUND if found else status.MESSAGE_WAS_REMOVING, next_offset, low, high, found, found_bytes
+        )
 
     def read(self, physical_offset: int) -> MessageExt | None:
         """The record that starts exactly here, if there is one and it is whole."""
@@ -377,7 +412,9 @@ class MessageReader:
             middle = (low + high) // 2
             at = middle
             time = self.store_timestamp(queue, at)
-            while time is None and at + 1 < high:  # a filler or damaged record says nothing: ask its successor
+            while (
+                time is None and at + 1 < high
+            ):  # a filler or damaged record says nothing: ask its successor
                 at += 1
                 time = self.store_timestamp(queue, at)
             if time is None or time >= timestamp_ms:

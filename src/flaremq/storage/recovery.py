@@ -99,8 +99,8 @@ class Recovery:
         for queue in self._queues.simple.values():
             if queue.max_physical_offset > end:
                 self._drop_unproven_units(queue, end)
-        for queue in self._queues.all():
-            queue.correct_min_offset(self._log.min_offset)
+        for any_queue in self._queues.all():
+            any_queue.correct_min_offset(self._log.min_offset)
         report.log_end = end
         self._dispatcher.position = end
         self._dispatcher.index_from = 0
@@ -132,7 +132,8 @@ class Recovery:
         queues_complete = bool(self._queues.all()) or reached == first
         if hints is not None:
             queues_complete = all(
-                key in self._queues.simple and self._queues.simple[key].end >= hint for key, hint in hints.items()
+                key in self._queues.simple and self._queues.simple[key].end >= hint
+                for key, hint in hints.items()
             )
         index_complete = self._index is None or bool(self._index.files) or reached == first
         if self._offsets_known and self._index is not None and self._offsets.log_end >= 0:
@@ -228,7 +229,9 @@ class Recovery:
     def _find_end(self, report: RecoveryReport) -> int:
         dispatcher = self._dispatcher
         files_end = self._log.files.files[-1].end
-        durable = self._offsets.log_durable if self._offsets_known and not report.closed_cleanly else files_end
+        durable = (
+            self._offsets.log_durable if self._offsets_known and not report.closed_cleanly else files_end
+        )
         while True:
             strict = dispatcher.position >= durable
             walk = dispatcher.run(files_end if strict else min(durable, files_end), check=True, strict=strict)
@@ -297,7 +300,12 @@ class Recovery:
                 data_end = file.start + min(file.file().data_end(), file.size)
                 end = max(end, data_end)
         path = save_tail(self._log, self._layout.saved_tail, start, end)
-        _log.warning("log bytes [%d, %d) were never confirmed durable and are cut off; a copy is in %s", start, end, path)
+        _log.warning(
+            "log bytes [%d, %d) were never confirmed durable and are cut off; a copy is in %s",
+            start,
+            end,
+            path,
+        )
         return path
 
     def _cut_log(self, end: int, report: RecoveryReport) -> None:
@@ -351,7 +359,9 @@ class Recovery:
             low = max(end - block, queue.first_offset)
             data = queue.files.read(low * UNIT_SIZE, (end - low) * UNIT_SIZE)
             if len(data) < (end - low) * UNIT_SIZE:  # the block crosses files: go to the boundary first
-                low = max(low, queue.files.file_size // UNIT_SIZE * ((end - 1) * UNIT_SIZE // queue.files.file_size))
+                low = max(
+                    low, queue.files.file_size // UNIT_SIZE * ((end - 1) * UNIT_SIZE // queue.files.file_size)
+                )
                 data = queue.files.read(low * UNIT_SIZE, (end - low) * UNIT_SIZE)
             units = list(UNIT.iter_unpack(data))
             for number in range(len(units) - 1, -1, -1):

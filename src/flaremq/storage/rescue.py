@@ -84,24 +84,19 @@ class RescueReport:
                     "queueId": queue_id,
                     "messages": offsets.kept,
                     "lostOffsets": [list(span) for span in self.lost.get((topic, queue_id), [])],
-                    "offsetMap": [
-                        {"old": old, "new": new, "count": count} for old, new, count in offsets.runs
-                    ],
+                    "offsetMap": [{"old": old, "new": new, "count": count} for old, new, count in offsets.runs],
                 }
                 for (topic, queue_id), offsets in sorted(self.relocation.queues.items())
             ],
             "physicalOffsetMap": [
-                {"old": old, "new": new, "bytes": length}
-                for old, new, length in self.relocation.physical.runs
+                {"old": old, "new": new, "bytes": length} for old, new, length in self.relocation.physical.runs
             ],
             "complaints": self.complaints,
             "verified": self.result.to_dict(),
         }
 
 
-def rescue_store(
-    reader: StoreReader, target: str, *, on_progress: Callable[[int], None] | None = None
-) -> RescueReport:
+def rescue_store(reader: StoreReader, target: str, *, on_progress: Callable[[int], None] | None = None) -> RescueReport:
     """Write the new store to ``target``, which must be empty or absent; on failure nothing of it is left."""
     target = os.path.abspath(target)
     filesystem = reader.filesystem
@@ -142,9 +137,7 @@ def _rescue(reader: StoreReader, target: str, on_progress: Callable[[int], None]
 def options_of(reader: StoreReader, properties: dict[str, str] | None = None) -> StoreOptions:
     """Options that fit the files of this store, with what the user set on top."""
     run = reader.log.run
-    sizes = Counter(
-        queue.run.file_size for queue in reader.queues if queue.run.file_size and not queue.is_batch
-    )
+    sizes = Counter(queue.run.file_size for queue in reader.queues if queue.run.file_size and not queue.is_batch)
     geometry = next((index.geometry for index in reader.indexes if index.geometry is not None), None)
     found: dict[str, str] = {}
     if run.file_size:

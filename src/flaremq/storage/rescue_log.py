@@ -105,9 +105,7 @@ class Relocation:
         if body is None and not changed:
             moved = _patched(message, queue_offset, physical_offset, self._prepared_offset(message))
         else:
-            moved = _encoded(
-                message, queue_offset, physical_offset, self._prepared_offset(message), changed, body
-            )
+            moved = _encoded(message, queue_offset, physical_offset, self._prepared_offset(message), changed, body)
         self.physical.add(message.physical_offset, physical_offset, message.size)
         return moved
 

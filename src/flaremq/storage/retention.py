@@ -8,6 +8,7 @@ change modification times, do not matter. Deletion is spread: a pause between fi
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 
@@ -41,6 +42,7 @@ class Retention:
         health: Health,
         queue_root: str,
         before_delete: Callable[[int], None],
+        dispatch_lock: threading.Lock,
         *,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -53,6 +55,7 @@ class Retention:
         self._health = health
         self._queue_root = queue_root
         self._before_delete = before_delete  # told the new log start, makes what it must durable first
+        self._dispatch_lock = dispatch_lock  # held while a queue or the index loses files
         self._pause = pause
         self._manual_rounds = 0
         self._cleaned_to = log.min_offset
@@ -63,7 +66,7 @@ class Retention:
 
     def run_round(self) -> int:
         """One round: check the disk, delete what is due; the number of log files deleted."""
-        space_short, at_once = self._check_disk()
+        space_short, at_once = self.check_disk()
         manual = self._manual_rounds > 0
         self._manual_rounds = max(0, self._manual_rounds - 1)
         deleted = 0
@@ -75,7 +78,7 @@ class Retention:
     def _is_delete_hour(self) -> bool:
         return time.localtime(self._clock.now_ms() / 1000).tm_hour in self._options.delete_hours
 
-    def _check_disk(self) -> tuple[bool, bool]:
+    def check_disk(self) -> tuple[bool, bool]:
         """(clean expired files now, clean without regard to age); sets or clears the disk-full flags."""
         options = self._options
         ratios = {folder: self._used(folder) for folder in self._log.files.folders}
@@ -83,7 +86,9 @@ class Retention:
             folder for folder, used in ratios.items() if used > options.disk_space_clean_forcibly_ratio / 100
         )
         log_short, log_at_once = self._judge(min(ratios.values()), RunningFlag.DISK_FULL, "commit log")
-        queue_short, queue_at_once = self._judge(self._used(self._queue_root), RunningFlag.LOGIC_DISK_FULL, "queues")
+        queue_short, queue_at_once = self._judge(
+            self._used(self._queue_root), RunningFlag.LOGIC_DISK_FULL, "queues"
+        )
         return log_short or queue_short, (log_at_once or queue_at_once) and options.clean_file_forcibly_enable
 
     def _used(self, path: str) -> float:
@@ -141,9 +146,12 @@ class Retention:
         if log_min <= self._cleaned_to:
             return
         for queue in self._queues.all():
-            if isinstance(queue, ConsumeQueue) and queue.drop_files_before(log_min):
+            with self._dispatch_lock:
+                dropped = queue.drop_files_before(log_min) if isinstance(queue, ConsumeQueue) else 0
+                queue.correct_min_offset(log_min)
+            if dropped:
                 self._pause(self._options.delete_consume_queue_files_interval / 1000)
-            queue.correct_min_offset(log_min)
         if self._index is not None:
-            self._index.drop_before(log_min)
+            with self._dispatch_lock:
+                self._index.drop_before(log_min)
         self._cleaned_to = log_min

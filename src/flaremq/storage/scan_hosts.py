@@ -22,7 +22,8 @@ def _host_bytes(log: Bytes, rows: Integers, *, store: bool) -> list[bytes] | Byt
         at = at + np.where(born_v6, 20, 8) + 8
     wide = store_v6 if store else born_v6
     if not wide.any():
-        return log[at[:, None] + np.arange(8)]
+        narrow: Bytes = log[at[:, None] + np.arange(8)]
+        return narrow
     sizes = np.where(wide, 20, 8)
     return [log[a : a + n].tobytes() for a, n in zip(at.tolist(), sizes.tolist(), strict=True)]
 

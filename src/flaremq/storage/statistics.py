@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from typing import Any
 
 # Upper bounds in milliseconds; RocketMQ's buckets.
@@ -47,12 +48,7 @@ class StoreStatistics:
 
     def note_slow_put(self, elapsed_ms: int) -> None:
         """A put that took at least a millisecond."""
-        for number, bound in enumerate(_BUCKETS_MS):
-            if elapsed_ms < bound:
-                break
-        else:
-            number = len(_BUCKETS_MS)
-        self.slow_puts[number] += 1
+        self.slow_puts[bisect.bisect_right(_BUCKETS_MS, elapsed_ms)] += 1
         if elapsed_ms > self.put_latency_max_ms:
             self.put_latency_max_ms = elapsed_ms
 

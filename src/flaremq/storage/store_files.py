@@ -45,9 +45,7 @@ class FileRun:
     files: tuple[StoreFile, ...] = ()
     file_size: int = 0
     foreign: tuple[str, ...] = ()
-    misfits: tuple[
-        StoreFile, ...
-    ] = ()  # length or position contradicts the rest; kept in ``files`` if readable
+    misfits: tuple[StoreFile, ...] = ()  # length or position contradicts the rest; kept in ``files`` if readable
     gaps: tuple[tuple[int, int], ...] = ()  # [start, end) between two files with no file
     starts: tuple[int, ...] = field(default=(), repr=False)
 
@@ -126,9 +124,7 @@ class OpenFiles:
 
     def __init__(self, filesystem: FileSystem) -> None:
         self.filesystem = filesystem
-        self.unreadable: list[
-            tuple[str, int, int]
-        ] = []  # path, file offset, length of pages the disk refused
+        self.unreadable: list[tuple[str, int, int]] = []  # path, file offset, length of pages the disk refused
         self._open: dict[str, File] = {}
 
     def get(self, path: str) -> File:

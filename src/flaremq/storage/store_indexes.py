@@ -111,9 +111,7 @@ class StoredIndex:
         geometry = self._known_geometry()
         step = _CHUNK_ENTRIES
         for first in range(0, geometry.slots, step):
-            data = self._files.read(
-                self.path, HEADER.size + first * SLOT.size, min(step, geometry.slots - first) * 4
-            )
+            data = self._files.read(self.path, HEADER.size + first * SLOT.size, min(step, geometry.slots - first) * 4)
             if not data.strip(b"\0"):
                 continue
             for at, (value,) in enumerate(SLOT.iter_unpack(data[: len(data) // 4 * 4])):
@@ -141,9 +139,7 @@ class StoredIndex:
         return self.geometry
 
 
-def find_indexes(
-    files: OpenFiles, folder: str, wanted: IndexGeometry | None
-) -> tuple[list[StoredIndex], list[str]]:
+def find_indexes(files: OpenFiles, folder: str, wanted: IndexGeometry | None) -> tuple[list[StoredIndex], list[str]]:
     """All index files, oldest first, and the names in the folder that do not belong there."""
     filesystem = files.filesystem
     paths: list[tuple[str, int]] = []
@@ -161,9 +157,7 @@ def find_indexes(
     return [StoredIndex(files, path, size, geometries[size], wanted) for path, size in paths], foreign
 
 
-def _geometry_of(
-    files: OpenFiles, path: str, size: int, wanted: IndexGeometry | None
-) -> IndexGeometry | None:
+def _geometry_of(files: OpenFiles, path: str, size: int, wanted: IndexGeometry | None) -> IndexGeometry | None:
     geometry = wanted or DEFAULT_GEOMETRY
     if geometry.file_size == size:
         return geometry
@@ -202,11 +196,7 @@ def _explains(data: bytes, header: IndexHeader, geometry: IndexGeometry) -> bool
     step = max(used // _SAMPLE_ENTRIES, 1)
     for number in range(1, used + 1, step):
         key_hash, offset, _, previous = ENTRY.unpack_from(data, geometry.entry_position(number))
-        if (
-            key_hash < 0
-            or not 0 <= previous < number
-            or not header.begin_offset <= offset <= header.end_offset
-        ):
+        if key_hash < 0 or not 0 <= previous < number or not header.begin_offset <= offset <= header.end_offset:
             return False
         (newest,) = SLOT.unpack_from(data, HEADER.size + key_hash % geometry.slots * SLOT.size)
         if not number <= newest <= used:

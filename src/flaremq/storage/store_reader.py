@@ -99,9 +99,7 @@ class StoreReader:
             raise NotFoundError(f"{root} does not exist")
         if not filesystem.is_directory(root):
             raise InvalidArgumentError(f"{root} is a file; give the store's root folder")
-        paths = [_below(filesystem, root, path) for path in commit_log_paths] or find_log_folders(
-            filesystem, root
-        )
+        paths = [_below(filesystem, root, path) for path in commit_log_paths] or find_log_folders(filesystem, root)
         store_layout = StoreLayout(root, paths)
         held = SharedLock.take(store_layout.lock) if lock else None
         try:

@@ -135,9 +135,7 @@ class _Walker:
             yield DamagedRange(position, good, stop, file.path)
             position = log_end = good
 
-    def _scan_window(
-        self, file: StoreFile, position: int, limit: int
-    ) -> tuple[RecordBatch, Blank | str | None]:
+    def _scan_window(self, file: StoreFile, position: int, limit: int) -> tuple[RecordBatch, Blank | str | None]:
         """Records from ``position`` as far as one window shows them; then a filler, a reason to stop, or
         None."""
         data = self._reader.read_file(file, position - file.start, min(WINDOW_BYTES, limit - position))
@@ -179,9 +177,7 @@ class _Walker:
             while position < data_end:
                 # Windows overlap by what a record header needs, so a candidate at the seam is seen once,
                 # whole.
-                data = self._reader.read_file(
-                    file, position - file.start, min(WINDOW_BYTES + 8, limit - position)
-                )
+                data = self._reader.read_file(file, position - file.start, min(WINDOW_BYTES + 8, limit - position))
                 content = data.rstrip(b"\0")
                 if content:
                     leftover = max(leftover, position + len(content) - bad)

@@ -70,9 +70,7 @@ class StoreVerifier:
         yield from self._check_marks()
         yield from check_config(reader)
         for path, offset, length in reader.files.unreadable:
-            yield Finding(
-                path, offset, "unreadable", f"the disk gives no answer for {length} bytes", Severity.DAMAGE
-            )
+            yield Finding(path, offset, "unreadable", f"the disk gives no answer for {length} bytes", Severity.DAMAGE)
 
     # Files
 
@@ -122,9 +120,7 @@ class StoreVerifier:
             yield self._log_finding(offset, "record-odd", f"record {offset}: {strict.reason.value}")
         if timestamp < self._last_timestamp:
             back = self._last_timestamp - timestamp
-            detail = (
-                f"record {offset} was stored {back} ms before the one in front of it: the clock was set back"
-            )
+            detail = f"record {offset} was stored {back} ms before the one in front of it: the clock was set back"
             yield self._log_finding(offset, "store-time-backwards", detail, Severity.NOTE)
         self._last_timestamp = max(self._last_timestamp, timestamp)
         for unit in expected_units(message, self._delay_levels):
@@ -145,18 +141,12 @@ class StoreVerifier:
             yield self._log_finding(end, "leftover-bytes", detail, Severity.NOTE)
         offsets = reader.offsets
         if offsets is not None:
-            known = (
-                max(offsets.log_durable, offsets.log_end) if reader.closed_cleanly else offsets.log_durable
-            )
+            known = max(offsets.log_durable, offsets.log_end) if reader.closed_cleanly else offsets.log_durable
             if end < known:
-                detail = (
-                    f"the log ends at {end}, but {known} bytes were on disk: the last {known - end} are lost"
-                )
+                detail = f"the log ends at {end}, but {known} bytes were on disk: the last {known - end} are lost"
                 yield self._log_finding(end, "log-cut-short", detail)
 
-    def _log_finding(
-        self, offset: int, kind: str, detail: str, severity: Severity = Severity.DAMAGE
-    ) -> Finding:
+    def _log_finding(self, offset: int, kind: str, detail: str, severity: Severity = Severity.DAMAGE) -> Finding:
         file = self._reader.log.run.file_at(offset)
         if file is None:
             return Finding(self._reader.layout.commit_log_paths[0], None, kind, detail, severity)
@@ -167,9 +157,7 @@ class StoreVerifier:
     def _check_marks(self) -> Iterator[Finding]:
         reader = self._reader
         if not reader.closed_cleanly:
-            detail = (
-                "the store was not closed cleanly: opening it walks the log and completes queues and index"
-            )
+            detail = "the store was not closed cleanly: opening it walks the log and completes queues and index"
             yield Finding(reader.layout.abort, None, "not-closed", detail, Severity.NOTE)
         path = reader.layout.checkpoint
         checkpoint = reader.checkpoint
@@ -180,15 +168,11 @@ class StoreVerifier:
                 yield Finding(path, None, "checkpoint-absent", detail, severity)
             return
         if (size := reader.filesystem.size(path)) != CHECKPOINT_SIZE:
-            yield Finding(
-                path, None, "checkpoint-size", f"{size} bytes, not {CHECKPOINT_SIZE}", Severity.WARNING
-            )
+            yield Finding(path, None, "checkpoint-size", f"{size} bytes, not {CHECKPOINT_SIZE}", Severity.WARNING)
         for at, (name, value) in enumerate(checkpoint.items()):
             bound = self._last_timestamp if at < 3 else self.summary.log_end
             if value < 0 or (value > bound and self.summary.records and name != "masterFlushedOffset"):
-                detail = (
-                    f"{name} is {value}, the log reaches {bound}: the checkpoint claims more than is there"
-                )
+                detail = f"{name} is {value}, the log reaches {bound}: the checkpoint claims more than is there"
                 severity = Severity.WARNING if reader.closed_cleanly else Severity.NOTE
                 yield Finding(path, at * 8, "checkpoint-ahead", detail, severity)
 
@@ -209,9 +193,7 @@ def _check_run(run: FileRun, what: str, *, must_exist: bool, folder: str) -> Ite
             yield Finding(file.path, None, "file-overlap", detail, Severity.DAMAGE)
     for start, end in run.gaps:
         detail = f"no {what} file holds offsets {start} to {end - 1}"
-        yield Finding(
-            os.path.join(folder, layout.file_name(start)), None, "file-missing", detail, Severity.DAMAGE
-        )
+        yield Finding(os.path.join(folder, layout.file_name(start)), None, "file-missing", detail, Severity.DAMAGE)
 
 
 def check_config(reader: StoreReader) -> Iterator[Finding]:
@@ -226,12 +208,8 @@ def check_config(reader: StoreReader) -> Iterator[Finding]:
         if problem is None:
             continue
         backup_good = name + ".bak" in names and _json_problem(reader, path + ".bak") is None
-        detail = (
-            f"{problem}; the backup {'is good and would be used' if backup_good else 'does not help either'}"
-        )
-        yield Finding(
-            path, 0, "config-unreadable", detail, Severity.WARNING if backup_good else Severity.DAMAGE
-        )
+        detail = f"{problem}; the backup {'is good and would be used' if backup_good else 'does not help either'}"
+        yield Finding(path, 0, "config-unreadable", detail, Severity.WARNING if backup_good else Severity.DAMAGE)
 
 
 def _json_problem(reader: StoreReader, path: str) -> str | None:

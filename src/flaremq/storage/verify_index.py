@@ -54,9 +54,7 @@ class IndexChecker:
         self._is_used = bool(self._covered) or not reader.closed_cleanly
         self._ordinal = 0  # of records with keys, to tell neighbours
 
-    def check(
-        self, hashes: list[int], *, tag_hash: int | None, physical_offset: int, store_timestamp: int
-    ) -> None:
+    def check(self, hashes: list[int], *, tag_hash: int | None, physical_offset: int, store_timestamp: int) -> None:
         """One record; its keys must be indexed, its tag may be."""
         if not self._is_used or not (hashes or tag_hash is not None):
             return
@@ -117,9 +115,7 @@ class IndexChecker:
         expected = min(max(store_timestamp - begin, 0) // 1000, _INT_MAX) if begin > 0 else 0
         # The first entry of a file is timed against the end of the file before, so it may say anything.
         if entry.seconds != expected and entry.number > 1:
-            detail = (
-                f"says {entry.seconds} s after the file's begin, its record was stored {expected} s after"
-            )
+            detail = f"says {entry.seconds} s after the file's begin, its record was stored {expected} s after"
             self._report_entry(index, entry, "index-time-wrong", detail)
 
     def _missing(self, physical_offset: int, count: int) -> None:
@@ -206,9 +202,7 @@ class IndexChecker:
             ends = (header.begin_offset, header.end_offset)
             found = (first.physical_offset, last.physical_offset)
             if ends != found:
-                self._report_header(
-                    index, f"says records {ends[0]} to {ends[1]}, entries {found[0]} to {found[1]}"
-                )
+                self._report_header(index, f"says records {ends[0]} to {ends[1]}, entries {found[0]} to {found[1]}")
         if header.index_count > geometry.entries:
             self._report_header(index, f"counts {header.index_count} entries, {geometry.entries} fit")
         if header.slot_count != used:
@@ -220,16 +214,12 @@ class IndexChecker:
             if value != newest[number]:
                 # A process killed between writing the slot and counting the entry leaves a slot one ahead.
                 torn = not self._reader.closed_cleanly and value == index.header.index_count
-                self._report_slot(
-                    index, number, value, newest[number], Severity.NOTE if torn else Severity.DAMAGE
-                )
+                self._report_slot(index, number, value, newest[number], Severity.NOTE if torn else Severity.DAMAGE)
             newest[number] = 0
         for number in (at for at, value in enumerate(newest) if value):
             self._report_slot(index, number, 0, newest[number], Severity.DAMAGE)
 
-    def _report_slot(
-        self, index: StoredIndex, number: int, value: int, expected: int, severity: Severity
-    ) -> None:
+    def _report_slot(self, index: StoredIndex, number: int, value: int, expected: int, severity: Severity) -> None:
         detail = f"slot {number} leads to entry {value}, its newest is {expected}"
         finding = Finding(index.path, HEADER.size + number * SLOT.size, "index-slot-wrong", detail, severity)
         self._report(finding, (index.path, "index-slot-wrong", number))

@@ -77,9 +77,7 @@ class _QueueState:
             return self._chunk.get(number)
         first = number // _CHUNK_UNITS * _CHUNK_UNITS
         if first != self._chunk_first:
-            self._chunk = {
-                unit.queue_offset: unit for unit in self.queue.units_between(first, first + _CHUNK_UNITS)
-            }
+            self._chunk = {unit.queue_offset: unit for unit in self.queue.units_between(first, first + _CHUNK_UNITS)}
             self._chunk_first = first
         return self._chunk.get(number)
 
@@ -117,12 +115,9 @@ class QueueChecker:
         self._redispatch_from = redispatch_from  # from here on, opening the store writes the units again
         self._known_topics = known_topics
         self._states = {
-            (queue.topic, queue.queue_id): _QueueState((queue.topic, queue.queue_id), queue)
-            for queue in reader.queues
+            (queue.topic, queue.queue_id): _QueueState((queue.topic, queue.queue_id), queue) for queue in reader.queues
         }
-        self._delays: dict[
-            int, Counter[int]
-        ] = {}  # schedule queue -> delays seen, to recognise another level table
+        self._delays: dict[int, Counter[int]] = {}  # schedule queue -> delays seen, to recognise another level table
         self.units = 0
 
     def check(self, unit: ExpectedUnit, *, physical_offset: int, size: int, store_timestamp: int) -> None:
@@ -216,9 +211,7 @@ class QueueChecker:
     ) -> None:
         number = unit.queue_offset
         if found.ext_address is not None and found.tags_code == found.ext_address:
-            detail = (
-                f"unit {number} points into the ext file at {found.ext_address + 2**63}, where no unit is"
-            )
+            detail = f"unit {number} points into the ext file at {found.ext_address + 2**63}, where no unit is"
             state.remark("ext-missing", Severity.WARNING, number, 1, detail)
             return
         detail = f"unit {number} has tags code {found.tags_code}, its record gives {unit.tags_code}"
@@ -239,9 +232,7 @@ class QueueChecker:
         if delay > 0 and len(delays) == 1 and delays[delay] > 1:
             remark.kind = "delay-level-differs"
             remark.severity = Severity.NOTE
-            remark.detail = (
-                f"messages wait {delay} ms here: written with another messageDelayLevel; give it with --set"
-            )
+            remark.detail = f"messages wait {delay} ms here: written with another messageDelayLevel; give it with --set"
         return remark
 
     def _check_unclaimed(self, state: _QueueState, log_end: int, damaged: list[DamagedRange]) -> None:
@@ -260,9 +251,7 @@ class QueueChecker:
             if not (state.is_claimed(number) or unit.is_filler or number in said):
                 self._unclaimed(state, unit, log_end, damaged)
 
-    def _unclaimed(
-        self, state: _QueueState, unit: QueueUnit, log_end: int, damaged: list[DamagedRange]
-    ) -> None:
+    def _unclaimed(self, state: _QueueState, unit: QueueUnit, log_end: int, damaged: list[DamagedRange]) -> None:
         number, start, end = unit.queue_offset, unit.physical_offset, unit.physical_offset + unit.size
         place = f"unit {number} points to record {start} of {unit.size} bytes"
         if not unit.is_real:
@@ -277,9 +266,7 @@ class QueueChecker:
         elif state.restarts:
             return  # left from the topic's earlier life
         else:
-            state.remark(
-                "unit-wrong", self._severity(start), number, 1, f"{place}, which is not in this queue"
-            )
+            state.remark("unit-wrong", self._severity(start), number, 1, f"{place}, which is not in this queue")
 
     def _severity(self, physical_offset: int) -> Severity:
         """Opening a store after a crash writes what lies behind its last known state again."""

@@ -7,6 +7,7 @@ queue offset. What is answered PUT_OK in SYNC_FLUSH is on disk.
 from __future__ import annotations
 
 import struct
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -34,10 +35,33 @@ _PROPERTIES_MAX = 32767
 _OVERHEAD_MAX = 65536
 _LOCK_AGE_MAX_MS = 10_000_000  # as the original: an older value means the clock jumped
 _CRC_ROOM = bytes(CRC_PROPERTY_SIZE)
+_AFTER_PROPERTY = b"\x02"
 _pack_short = SHORT.pack
 _pack_prefix = PREFIX_V4.pack_into
 
 _OK = PutMessageStatus.PUT_OK
+_BUSY = "an append has been under way for too long"
+
+
+def with_crc_room(properties: bytes) -> bytes:
+    """The properties with space at their end for the record checksum, which is only known inside the lock."""
+    return properties + (_AFTER_PROPERTY if properties and properties[-1] != 2 else b"") + _CRC_ROOM
+
+
+def encode_columns(
+    keys: Sequence[str | None] | None, tags: Sequence[str | None] | None, count: int
+) -> list[bytes]:
+    """Stored properties of messages that have at most keys and a tag."""
+    if tags is None:
+        if keys is None:
+            return [b""] * count
+        texts = [f"KEYS\x01{key}\x02" if key else "" for key in keys]
+        if not any("\x01" in key or "\x02" in key for key in keys if key):
+            return [text.encode() for text in texts]
+    return [
+        Message("", b"", keys=key, tags=tag).encoded_properties()
+        for key, tag in zip(keys or [None] * count, tags or [None] * count, strict=True)
+    ]
 
 
 class PutResult:
@@ -154,7 +178,9 @@ class MessageWriter:
         self._versioned = options.auto_message_version_on_topic_len
         self._file_size = options.mapped_file_size_commit_log
         self._store_host = encode_host(f"{options.broker_ip1}:{options.listen_port}")
-        self._plain_size_max = -1 if self._crc or len(self._store_host) != 8 else min(self._max_size, self._file_size - 8)
+        self._plain_size_max = (
+            -1 if self._crc or len(self._store_host) != 8 else min(self._max_size, self._file_size - 8)
+        )
         self._time_ns = time.time_ns if isinstance(clock, SystemClock) else lambda: clock.now_ms() * 1_000_000
         self.fast_path = True
         # topic -> (magic, length-prefixed name, next offset by queue id); the offsets change under the put lock.
@@ -192,7 +218,13 @@ class MessageWriter:
             or not 0 <= queue_id <= 0x7FFFFFFF
         ):
             return self._put_message(
-                message, queue_id, born_timestamp, born_host, reconsume_times, sys_flag, prepared_transaction_offset
+                message,
+                queue_id,
+                born_timestamp,
+                born_host,
+                reconsume_times,
+                sys_flag,
+                prepared_transaction_offset,
             )
         magic, topic_prefix, queue_offsets = entry
         tail = topic_prefix + _pack_short(len(properties)) + properties
@@ -201,7 +233,9 @@ class MessageWriter:
         log = self._log
         lock = log.lock
         if total > self._plain_size_max or not lock.acquire(False):
-            return self._put_message(message, queue_id, born_timestamp, None, reconsume_times, 0, prepared_transaction_offset)
+            return self._put_message(
+                message, queue_id, born_timestamp, None, reconsume_times, 0, prepared_transaction_offset
+            )
         try:
             time_ns = self._time_ns
             began = time_ns()
@@ -333,8 +367,7 @@ class MessageWriter:
         magic, topic_prefix, queue_offsets = entry
         crc = self._crc
         if crc:
-            separator = b"\x02" if properties and properties[-1] != 2 else b""
-            properties = properties + separator + _CRC_ROOM
+            properties = with_crc_room(properties)
         if len(properties) > _PROPERTIES_MAX:
             return self._refused(
                 PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
@@ -357,7 +390,7 @@ class MessageWriter:
         lock = log.lock
         if not lock.acquire(False):
             if self._is_busy():
-                return self._refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, "an append has been under way for too long")
+                return self._refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
             lock.acquire()
         try:
             if self._health.refusal is not None:
@@ -398,6 +431,32 @@ class MessageWriter:
         if not messages:
             raise InvalidArgumentError("an empty batch cannot be stored")
         topic = messages[0].topic
+        bodies, properties, flags = [], [], []
+        wait = True
+        for message in messages:
+            if message.topic != topic or message.delay_level > 0:
+                return self._refused(
+                    PutMessageStatus.MESSAGE_ILLEGAL, "messages of a batch need one topic and no delay level"
+                )
+            properties.append(message.encoded_properties())
+            bodies.append(message.body)
+            flags.append(message.flag)
+            wait = wait and message.wait_store_msg_ok
+        return self.put_columns(topic, queue_id, bodies, properties, flags, born_timestamp, born_host, sys_flag, wait)
+
+    def put_columns(
+        self,
+        topic: str,
+        queue_id: int,
+        bodies: list[bytes],
+        properties: list[bytes],
+        flags: list[int] | None,
+        born_timestamp: int | None,
+        born_host: str | bytes | None,
+        sys_flag: int,
+        wait: bool,
+    ) -> PutResult:
+        """A batch given as columns; ``properties`` in stored form."""
         if self._health.refusal is not None:
             return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
         entry = self._topics.get(topic) or self._topic_entry(topic)
@@ -405,67 +464,77 @@ class MessageWriter:
             return self._illegal_topic(topic) or self._refused(PutMessageStatus.MESSAGE_ILLEGAL, topic)
         if not 0 <= queue_id <= 0x7FFFFFFF:
             raise InvalidArgumentError(f"queue id {queue_id} is outside 0..2147483647")
+        if sys_flag & (TRANSACTION_MASK | INNER_BATCH):
+            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, "a batch cannot be transactional or inner")
         magic, topic_prefix, queue_offsets = entry
-        crc = self._crc
-        tails, bodies, flags = [], [], []
-        wait = True
-        for message in messages:
-            if message.topic != topic or message.delay_level > 0:
-                return self._refused(
-                    PutMessageStatus.MESSAGE_ILLEGAL, "messages of a batch need one topic and no delay level"
-                )
-            properties = message.encoded_properties()
-            if crc:
-                properties += _CRC_ROOM
-            if len(properties) > _PROPERTIES_MAX:
-                return self._refused(
-                    PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
-                    f"properties take {len(properties)} bytes, at most {_PROPERTIES_MAX} fit",
-                )
-            tails.append(topic_prefix + _pack_short(len(properties)) + properties)
-            bodies.append(message.body)
-            flags.append(message.flag)
-            wait = wait and message.wait_store_msg_ok
-        if sys_flag & TRANSACTION_MASK:
-            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, "a batch cannot be transactional")
         host = self._store_host
         if born_host is not None:
             host = encode_host(born_host) if isinstance(born_host, str) else born_host
         sys_flag = with_host_families(sys_flag, host, self._store_host)
-        refused = self._check_batch_size(bodies, tails, sys_flag)
+        if self._crc:
+            properties = [with_crc_room(text) for text in properties]
+        refused = self._check_batch_size(bodies, properties, topic_prefix, sys_flag)
         if refused is not None:
             return refused
         log = self._log
         if not log.lock.acquire(False):
             if self._is_busy():
-                return self._refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, "an append has been under way for too long")
+                return self._refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
             log.lock.acquire()
         try:
-            queue_offset, physical_offset, store_timestamp, sizes = log.append_batch(
-                magic,
-                tails,
-                bodies,
-                flags,
-                queue_offsets,
-                queue_id,
-                sys_flag,
-                self._clock.now_ms() if born_timestamp is None else born_timestamp,
-                host,
-                self._store_host,
-                0,
-                crc,
-            )
+            if self._health.refusal is not None:
+                return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+            # Loading the kernels takes longer than many small batches; dispatch loads them once there is enough to do.
+            if self.fast_path and not self._crc and "flaremq.storage.kernels" in sys.modules:
+                from flaremq.storage.bulk_put import append_columns
+
+                append = append_columns(
+                    log,
+                    magic,
+                    topic_prefix,
+                    queue_offsets,
+                    queue_id,
+                    bodies,
+                    properties,
+                    flags,
+                    sys_flag,
+                    born_timestamp,
+                    host,
+                    self._store_host,
+                )
+            else:
+                append = log.append_batch(
+                    magic,
+                    [topic_prefix + _pack_short(len(text)) + text for text in properties],
+                    bodies,
+                    flags or [0] * len(bodies),
+                    queue_offsets,
+                    queue_id,
+                    sys_flag,
+                    born_timestamp,
+                    host,
+                    self._store_host,
+                    0,
+                    self._crc,
+                )
         except StoreIOError as error:
             return self._refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
-        except struct.error as error:
+        except (struct.error, OverflowError) as error:
             log.append_began_ms = 0
             raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
         finally:
             log.lock.release()
+        queue_offset, physical_offset, store_timestamp, sizes = append
         return self._finish(queue_offset, physical_offset, store_timestamp, sum(sizes), wait, sizes)
 
     def _finish(
-        self, queue_offset: int, physical_offset: int, store_timestamp: int, total: int, wait: bool, sizes: list[int] | None
+        self,
+        queue_offset: int,
+        physical_offset: int,
+        store_timestamp: int,
+        total: int,
+        wait: bool,
+        sizes: list[int] | None,
     ) -> PutResult:
         """Wait for durability if asked to, wake dispatch, count."""
         status, detail = _OK, None
@@ -517,11 +586,20 @@ class MessageWriter:
             return None
         return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
 
-    def _check_batch_size(self, bodies: list[bytes], tails: list[bytes], sys_flag: int) -> PutResult | None:
-        prefix = PREFIX_BY_FAMILY[sys_flag >> 4 & 3].size
-        total = prefix * len(bodies) + sum(map(len, bodies)) + sum(map(len, tails))
-        if sum(map(len, bodies)) > self._max_size:
-            detail = f"batch body of {sum(map(len, bodies))} bytes, maxMessageSize is {self._max_size}"
+    def _check_batch_size(
+        self, bodies: list[bytes], properties: list[bytes], topic_prefix: bytes, sys_flag: int
+    ) -> PutResult | None:
+        longest = max(map(len, properties))
+        if longest > _PROPERTIES_MAX:
+            return self._refused(
+                PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
+                f"properties take {longest} bytes, at most {_PROPERTIES_MAX} fit",
+            )
+        fixed = PREFIX_BY_FAMILY[sys_flag >> 4 & 3].size + len(topic_prefix) + 2
+        body_bytes = sum(map(len, bodies))
+        total = fixed * len(bodies) + body_bytes + sum(map(len, properties))
+        if body_bytes > self._max_size:
+            detail = f"batch body of {body_bytes} bytes, maxMessageSize is {self._max_size}"
         elif total > self._file_size - 8:
             detail = f"batch of {total} bytes does not fit a log file of {self._file_size} bytes"
         else:

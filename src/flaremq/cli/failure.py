@@ -1,0 +1,100 @@
+"""What a command line says when it does not work out, and with which exit code.
+
+    0    done
+    1    the check found something, or the work failed
+    2    wrong usage or bad option
+    3    not reachable or refused (a store in use, a server that is not there)
+    4    the store is damaged
+    130  interrupted (Ctrl-C), as a shell has it
+    141  the reader of our output went away, likewise
+
+The text is one sentence on stderr that names the value, file or offset involved. A traceback comes with
+``--debug``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Iterable
+
+import click
+
+from flaremq.errors import (
+    CorruptionError,
+    FlareMQError,
+    InvalidArgumentError,
+    ProtocolError,
+    UnavailableError,
+)
+
+DONE = 0
+FAILED = 1
+WRONG_USAGE = 2
+REFUSED = 3
+DAMAGED = 4
+INTERRUPTED = 130
+READER_GONE = 141
+
+_CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (InvalidArgumentError, WRONG_USAGE),
+    (UnavailableError, REFUSED),
+    (ProtocolError, REFUSED),
+    (ConnectionError, REFUSED),
+    (CorruptionError, DAMAGED),
+)
+
+_debug = False  # set by --debug, wherever on the line it stands
+
+
+def want_traceback() -> None:
+    global _debug
+    _debug = True
+
+
+def report(error: BaseException) -> int:
+    """Say what happened on stderr; the exit code."""
+    if isinstance(error, click.exceptions.Exit):
+        return int(error.exit_code)
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else FAILED
+    if isinstance(error, BrokenPipeError):
+        # Whoever read our output has enough. Nothing more may be written, not even at interpreter exit.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    if _debug:
+        traceback.print_exception(error)
+    else:
+        click.echo(f"flaremq: {sentence_of(error)}", err=True)
+    if isinstance(error, click.ClickException):
+        return int(error.exit_code)
+    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
+
+
+def sentence_of(error: BaseException) -> str:
+    if isinstance(error, click.ClickException):
+        text = " ".join(error.format_message().split())
+        command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else ""
+        return f"{text} See {command} --help." if command and "--help" not in text else text
+    if isinstance(error, FlareMQError):
+        return " ".join(str(error).split())
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror or error}"
+    if isinstance(error, ImportError):
+        return f"{error.name or error} is not installed; install flaremq with all its requirements"
+    return f"internal error: {type(error).__name__}: {error}; run again with --debug for the traceback"
+
+
+def unknown_command(group: str, name: str, known: Iterable[str]) -> str:
+    import difflib  # only on the way to this sentence
+
+    close = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"see {group} --help."
+    return f"{group} has no command {name!r}; {hint}"

@@ -1,0 +1,89 @@
+"""``flaremq``: the front door. Finds the command, runs it, turns what went wrong into one sentence and a
+code.
+
+Commands are imported when they are called: ``--help`` of any of them must answer at once, so nothing here
+or at the top of a command module may import more than ``click`` and the light parts of the package. Help
+texts of the groups stand in the table below for the same reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from flaremq.cli import failure
+from flaremq.cli.parameters import debug_option
+
+# command -> (where it lives, one line for the overview)
+COMMANDS = {
+    "bench": ("flaremq.cli.bench:bench", "Measure this machine: put, get, query, recover."),
+    "demo": ("flaremq.cli.demo:demo", "The whole product in one go, with a crash in the middle."),
+    "store": ("flaremq.cli.store:store", "Look into a store directory, check it, repair it."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only to run it or to show its help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(failure.unknown_command("flaremq", args[0], COMMANDS), ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from flaremq import __version__
+
+        click.echo(f"flaremq {__version__}")
+        ctx.exit()
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
+)
+@debug_option
+def flaremq() -> None:
+    """RocketMQ's message store in Python: the same files, byte for byte.
+
+    Exit codes: 0 done, 1 the check found something or the work failed, 2 wrong usage or bad option, 3 not
+    reachable or refused, 4 the store is damaged.
+    """
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit code. Nothing but a requested traceback gets past here."""
+    try:
+        outcome: Any = flaremq.main(
+            args=None if arguments is None else list(arguments), prog_name="flaremq", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except BaseException as error:
+        return failure.report(error)
+    return outcome if isinstance(outcome, int) else failure.DONE
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run())

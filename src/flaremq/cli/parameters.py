@@ -1,0 +1,82 @@
+"""Parameters that commands share, so that they are spelled and explained once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from flaremq.cli import failure
+
+if TYPE_CHECKING:
+    from flaremq.storage.options import StoreOptions
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def debug_option(command: F) -> F:
+    """``--debug``, accepted anywhere on the line."""
+
+    def note(_: click.Context, __: click.Parameter, wanted: bool) -> None:
+        if wanted:
+            failure.want_traceback()
+
+    return click.option(
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        callback=note,
+        help="Show a traceback when something fails.",
+    )(command)
+
+
+def output_option(*formats: str) -> Callable[[F], F]:
+    """``-o``; the formats a command offers, the one for pipes first."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(formats),
+        default=None,
+        help=f"Output format. Default: table on a terminal, {formats[0]} in a pipe.",
+    )
+
+
+path_argument = click.argument("path", metavar="PATH", type=click.Path(exists=True, file_okay=False))
+
+
+def options_options(command: F) -> F:
+    """``-c broker.conf`` and ``--set key=value``."""
+    command = click.option(
+        "--set",
+        "assignments",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Set one option, by RocketMQ's name (repeatable), e.g. maxHashSlotNum=200.",
+    )(command)
+    return click.option(
+        "-c",
+        "--config",
+        "config_file",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False),
+        help="A broker.conf with the options the store was written with.",
+    )(command)
+
+
+def read_properties(config_file: str | None, assignments: tuple[str, ...]) -> dict[str, str]:
+    """What the user set, by RocketMQ's names; unknown names and bad values are refused."""
+    from flaremq.options import load_properties, parse_assignments
+
+    properties = {
+        **(load_properties(config_file) if config_file is not None else {}),
+        **parse_assignments(assignments),
+    }
+    read_options(properties)
+    return properties
+
+
+def read_options(properties: dict[str, str]) -> StoreOptions:
+    from flaremq.storage.options import StoreOptions
+
+    return StoreOptions.from_properties(properties)

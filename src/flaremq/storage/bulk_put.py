@@ -1,0 +1,62 @@
+"""Many messages of one queue in one append: columns in, one kernel call under the put lock.
+
+A batch costs the same few microseconds whether it holds ten messages or a hundred; per message only the joining of
+bodies and properties is left. Checks are those of every put, made on the columns before the lock is taken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flaremq.message.codec import PREFIX_BY_FAMILY
+from flaremq.storage import kernels
+from flaremq.storage.commit_log import CommitLog
+
+
+def append_columns(
+    log: CommitLog,
+    magic: int,
+    topic_prefix: bytes,
+    queue_offsets: dict[int, int],
+    queue_id: int,
+    bodies: list[bytes],
+    properties: list[bytes],
+    flags: list[int] | None,
+    sys_flag: int,
+    born_timestamp: int | None,
+    born_host: bytes,
+    store_host: bytes,
+) -> tuple[int, int, int, list[int]]:
+    """Append one record a body; the caller has checked sizes and holds ``log.lock``. As ``append_batch``."""
+    count = len(bodies)
+    struct = PREFIX_BY_FAMILY[sys_flag >> 4 & 3]
+    body_sizes = np.fromiter(map(len, bodies), np.int64, count)
+    property_sizes = np.fromiter(map(len, properties), np.int64, count)
+    sizes = body_sizes + property_sizes + (struct.size + len(topic_prefix) + 2)
+    body_ends, property_ends = np.cumsum(body_sizes), np.cumsum(property_sizes)
+    all_bodies, all_properties = kernels.as_array(b"".join(bodies)), kernels.as_array(b"".join(properties))
+    flag_column = np.zeros(count, np.int64) if flags is None else np.array(flags, np.int64)
+
+    def prefix(now: int) -> bytes:
+        born = now if born_timestamp is None else born_timestamp
+        return struct.pack(0, magic, 0, queue_id, 0, 0, 0, sys_flag, born, born_host, now, store_host, 0, 0, 0)
+
+    def write(buffer: memoryview, at: int, base: int, head: bytes, topic: bytes, queue_offset: int) -> int:
+        return kernels.append_records(
+            kernels.as_array(buffer),
+            at,
+            base,
+            kernels.as_array(head),
+            kernels.as_array(topic),
+            queue_offset,
+            all_bodies,
+            body_ends,
+            all_properties,
+            property_ends,
+            flag_column,
+        )
+
+    first_queue_offset, first_physical, now = log.append_columns(
+        prefix, topic_prefix, queue_offsets, queue_id, int(sizes.sum()), write, count
+    )
+    return first_queue_offset, first_physical, now, sizes.tolist()
