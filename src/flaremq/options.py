@@ -265,19 +265,20 @@ def _logical_lines(text: str) -> Iterator[str]:
     """Lines with continuations joined; comments and blank lines are gone.
 
     A line ending in an odd number of backslashes goes on in the next one, which loses its leading blanks and
-    is data even if it starts with ``#``. A comment is never continued.
+    is data even if it starts with ``#``. A comment is never continued. (The one difference: of a lone backslash at
+    the end of a file Java makes an empty name, we make nothing.)
     """
-    pending: str | None = None
+    pending = ""
     for raw in re.split(r"\r\n|\r|\n", text):
         line = raw.lstrip(_BLANK)
-        if pending is None and (not line or line[0] in "#!"):
+        if not pending and (not line or line[0] in "#!"):
             continue
-        joined = (pending or "") + line
-        pending = None
+        joined = pending + line
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
             pending = joined[:-1]
-        elif joined:
+        else:
+            pending = ""
             yield joined
     if pending:
         yield pending

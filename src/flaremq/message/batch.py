@@ -102,6 +102,4 @@ def inner_messages(record: MessageExt) -> Iterator[InnerMessage]:
     base_text = record.properties.get(INNER_BASE, "")
     base = int(base_text) if base_text.isascii() and base_text.isdigit() else record.queue_offset
     for number, item in enumerate(decode_batch(record.body)):
-        yield InnerMessage(
-            record, base + number, item.flag, bytes(item.body), parse_properties(item.properties)
-        )
+        yield InnerMessage(record, base + number, item.flag, bytes(item.body), parse_properties(item.properties))

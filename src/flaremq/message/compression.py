@@ -49,9 +49,7 @@ def inflate(
     return b"".join(parts)
 
 
-def compress(
-    body: bytes | bytearray | memoryview, kind: CompressionType, level: int = _DEFAULT_LEVEL
-) -> bytes:
+def compress(body: bytes | bytearray | memoryview, kind: CompressionType, level: int = _DEFAULT_LEVEL) -> bytes:
     """A body in the form RocketMQ's consumers of the given type read."""
     if kind in (CompressionType.ZLIB, CompressionType.ZLIB_OLD):
         return zlib.compress(body, level)

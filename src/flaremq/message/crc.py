@@ -21,6 +21,8 @@ CRC_PROPERTY_KEY = "__CRC32#"
 CRC_PROPERTY_PREFIX = b"__CRC32#\x01"
 CRC_PROPERTY_SIZE = 20
 assert len(CRC_PROPERTY_PREFIX) + 10 + 1 == CRC_PROPERTY_SIZE
+_ANNOUNCED = b"\x02" + CRC_PROPERTY_PREFIX
+_ANNOUNCED_BITS = int.from_bytes(_ANNOUNCED, "big")
 
 
 def body_crc(body: bytes | bytearray | memoryview) -> int:
@@ -42,11 +44,15 @@ def crc_property(checksum: int) -> bytes:
 def has_crc_property(properties: bytes) -> bool:
     """Whether a stored properties string ends with the checksum property.
 
-    Only the key and its place are looked at: a damaged digit or terminator must count as a checksum that
-    does not match, never as "this record has none". The key must be a whole key, so that a property of an
-    application whose name merely ends like it is not taken for a checksum.
+    Damage must count as a checksum that does not match, never as "this record has none": digits and
+    terminator are not looked at, and one flipped bit in the announcement (the 0x02 before the key, the key,
+    the 0x01) is overlooked. More than that makes it another property, as one of an application would be.
     """
-    last = properties[-CRC_PROPERTY_SIZE - 1 :]
-    if len(last) > CRC_PROPERTY_SIZE:
-        return last.startswith(b"\x02" + CRC_PROPERTY_PREFIX)
-    return len(last) == CRC_PROPERTY_SIZE and last.startswith(CRC_PROPERTY_PREFIX)
+    announced = properties[-CRC_PROPERTY_SIZE - 1 : -CRC_PROPERTY_SIZE + len(CRC_PROPERTY_PREFIX)]
+    if announced == _ANNOUNCED:
+        return True
+    if len(properties) == CRC_PROPERTY_SIZE:
+        announced = b"\x02" + properties[: len(CRC_PROPERTY_PREFIX)]
+    if len(announced) != len(_ANNOUNCED):
+        return False
+    return (int.from_bytes(announced, "big") ^ _ANNOUNCED_BITS).bit_count() <= 1

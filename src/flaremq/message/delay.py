@@ -47,9 +47,7 @@ def parse_delay_levels(text: str) -> DelayLevels:
     for word in text.split():
         number, unit = word[:-1], word[-1]
         if unit not in _UNIT_MS or not (number.isascii() and number.isdigit()):
-            raise InvalidArgumentError(
-                f"messageDelayLevel {text!r}: {word!r} is not a number followed by s, m, h or d"
-            )
+            raise InvalidArgumentError(f"messageDelayLevel {text!r}: {word!r} is not a number followed by s, m, h or d")
         delays.append(int(number) * _UNIT_MS[unit])
     if not delays:
         raise InvalidArgumentError("messageDelayLevel is empty: at least one level is needed")

@@ -50,9 +50,7 @@ class UniqueKeyFactory:
     def __init__(self, *, address: bytes, process_id: int, instance_hash: int) -> None:
         if len(address) not in (4, 16):
             raise InvalidArgumentError(f"address of {len(address)} bytes, expected 4 or 16")
-        self._prefix = (
-            (address + struct.pack(">HI", process_id & 0xFFFF, instance_hash & 0xFFFFFFFF)).hex().upper()
-        )
+        self._prefix = (address + struct.pack(">HI", process_id & 0xFFFF, instance_hash & 0xFFFFFFFF)).hex().upper()
         self._lock = threading.Lock()  # guards the three fields below
         self._counter = 0
         self._month_start_ms = 0

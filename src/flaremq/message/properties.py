@@ -98,9 +98,7 @@ def edit_properties(data: bytes, changes: Mapping[str, str | None]) -> bytes:
     """The string with some properties set or, for ``None``, removed; all others stay byte for byte."""
     touched = {key.encode() for key in changes}
     kept = [
-        piece
-        for piece in data.split(PIECE_SEPARATOR)
-        if piece and piece.partition(KEY_SEPARATOR)[0] not in touched
+        piece for piece in data.split(PIECE_SEPARATOR) if piece and piece.partition(KEY_SEPARATOR)[0] not in touched
     ]
     if kept:
         kept.append(b"")

@@ -131,8 +131,10 @@ def check_record(
         found_crc = crc32(view[body_start:topic_at]) & 0x7FFFFFFF
         if found_crc != fields[_BODY_CRC]:
             return RecordCheck(CheckReason.BODY_CRC, size)
-    # The first byte of its key rules the property out for most records, without a copy.
-    if properties_length >= CRC_PROPERTY_SIZE and view[end - CRC_PROPERTY_SIZE] == CRC_PROPERTY_PREFIX[0]:
+    # Two bytes of its announcement, of which damage spares one, rule the property out for most records.
+    if properties_length >= CRC_PROPERTY_SIZE and (
+        view[end - CRC_PROPERTY_SIZE] == CRC_PROPERTY_PREFIX[0] or view[end - 12] == CRC_PROPERTY_PREFIX[-1]
+    ):
         properties = bytes(view[properties_start:end])
         if has_crc_property(properties):
             covered = view[at : end - CRC_PROPERTY_SIZE]

@@ -48,9 +48,7 @@ def validate_topic(topic: str) -> None:
             f"topic {topic!r} is not legal: ASCII letters, digits, '%', '-', '_' and '|' are allowed"
         )
     if len(topic) > NAME_BYTES_MAX:
-        raise InvalidArgumentError(
-            f"topic {topic!r} has {len(topic)} characters, at most {NAME_BYTES_MAX} are allowed"
-        )
+        raise InvalidArgumentError(f"topic {topic!r} has {len(topic)} characters, at most {NAME_BYTES_MAX} are allowed")
 
 
 @lru_cache(maxsize=4096)

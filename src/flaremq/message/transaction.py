@@ -47,9 +47,7 @@ def half(form: StoredForm) -> StoredForm:
     )
 
 
-def check_end_request(
-    record: MessageExt, *, producer_group: str, queue_offset: int, physical_offset: int
-) -> None:
+def check_end_request(record: MessageExt, *, producer_group: str, queue_offset: int, physical_offset: int) -> None:
     """Refuse to end a transaction that is not the one the half message belongs to."""
     found = (record.properties.get(names.PRODUCER_GROUP), record.queue_offset, record.physical_offset)
     asked = (producer_group, queue_offset, physical_offset)
@@ -77,9 +75,7 @@ def commit(record: MessageExt) -> StoredForm:
     )
 
 
-def operation(
-    half_queue_offsets: Iterable[int], *, queue_id: int, born_timestamp: int, born_host: bytes
-) -> StoredForm:
+def operation(half_queue_offsets: Iterable[int], *, queue_id: int, born_timestamp: int, born_host: bytes) -> StoredForm:
     """The note that the half messages at these queue offsets are done with."""
     return StoredForm(
         topic=OP_HALF_TOPIC,

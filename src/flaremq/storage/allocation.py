@@ -139,12 +139,11 @@ class AllocateMappedFileService:
     def _create(self, start: int) -> MappedFile:
         path = self._queue.path_for(start)
         try:
-            created = MappedFile.create(
-                self._filesystem, path, self._queue.file_size, reserve=self._reserve_step
-            )
+            created = MappedFile.create(self._filesystem, path, self._queue.file_size, reserve=self._reserve_step)
         except FlareMQError:
             self._remove_quietly(path)  # no half-made file, no space taken, while the disk is full
             raise
+        created.random_access = self._queue.random_access
         mapping = created.mapping()
         if self._warm_up:
             self._warm(created)

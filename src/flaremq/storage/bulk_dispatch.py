@@ -91,9 +91,7 @@ def _dispatch_rows(
         _put_keys(dispatcher, dispatcher.index, file, log, columns, rows)
 
 
-def _append_units(
-    dispatcher: Dispatcher, log: Bytes, columns: Integers, members: Integers, delays: Integers
-) -> None:
+def _append_units(dispatcher: Dispatcher, log: Bytes, columns: Integers, members: Integers, delays: Integers) -> None:
     """Units of one queue, in runs of consecutive queue offsets."""
     first = members[0]
     topic_at = int(columns[kernels.TOPIC_AT, first])

@@ -70,9 +70,7 @@ def _candidates(
     for file in reversed(index.files):
         array = kernels.as_array(file.buffer)
         # Collisions share a chain with real hits, so more than asked for is taken from it.
-        some = kernels.index_lookup_many(
-            array, file.slots, file.entries, hashes, 0, _END_OF_TIME, 4 * max_count
-        )
+        some = kernels.index_lookup_many(array, file.slots, file.entries, hashes, 0, _END_OF_TIME, 4 * max_count)
         numbers.append(some[0])
         offsets.append(some[1])
     if not numbers:

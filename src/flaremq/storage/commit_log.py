@@ -44,8 +44,8 @@ class CommitLog:
     __slots__ = (
         "_allocation",
         "_now_ms",
+        "_only_durable_readable",
         "_reserve_step",
-        "_sync_mode",
         "append_began_ms",
         "buffer",
         "current",
@@ -67,14 +67,14 @@ class CommitLog:
         clock: Clock,
         *,
         reserve_step: int,
-        sync_mode: bool,
+        only_durable_readable: bool,
         pool: TransientStorePool | None = None,
     ) -> None:
         self.files = files
         self._allocation = allocation
         self._now_ms = clock.now_ms
         self._reserve_step = reserve_step
-        self._sync_mode = sync_mode
+        self._only_durable_readable = only_durable_readable
         self.pool = pool
         self.lock = threading.Lock()  # guards appending: the current file, end_offset and the queue offsets
         self.flush_lock = threading.Lock()  # guards syncing: flushed_offset
@@ -99,7 +99,7 @@ class CommitLog:
     @property
     def readable_offset(self) -> int:
         """Records that end at or before this may be shown to others."""
-        return self.flushed_offset if self._sync_mode else self.committed_offset
+        return self.flushed_offset if self._only_durable_readable else self.committed_offset
 
     def begin(self, end_offset: int, last_timestamp: int) -> None:
         """After recovery: appends continue at ``end_offset``; everything before it is durable."""

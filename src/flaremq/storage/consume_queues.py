@@ -26,6 +26,7 @@ class ConsumeQueues:
     """The table of queues. Dispatch (one thread) adds; readers look up without a lock."""
 
     __slots__ = (
+        "_batch_file_size",
         "_ext_file_size",
         "_file_size",
         "_filesystem",
@@ -44,12 +45,14 @@ class ConsumeQueues:
         *,
         file_size: int,
         ext_file_size: int = 50_331_648,
+        batch_file_size: int = BATCH_FILE_SIZE,
         read_only: bool = False,
     ) -> None:
         self._filesystem = filesystem
         self._layout = layout
         self._file_size = -(-file_size // UNIT_SIZE) * UNIT_SIZE  # RocketMQ rounds up to whole units
         self._ext_file_size = ext_file_size
+        self._batch_file_size = batch_file_size
         self._read_only = read_only
         self._handles = HandleCache(filesystem, read_only=read_only)
         self.simple: dict[QueueKey, ConsumeQueue] = {}
@@ -62,7 +65,7 @@ class ConsumeQueues:
             queue = self.simple[key] = ConsumeQueue(*key, self._files(CONSUME_QUEUE, key, self._file_size))
             queue.files.load()
         for key in self._folders(BATCH_CONSUME_QUEUE):
-            size = self._first_length(BATCH_CONSUME_QUEUE, key) or BATCH_FILE_SIZE
+            size = self._first_length(BATCH_CONSUME_QUEUE, key) or self._batch_file_size
             batch = self.batch[key] = BatchConsumeQueue(*key, self._files(BATCH_CONSUME_QUEUE, key, size))
             batch.files.load()
         for key in self._folders(CONSUME_QUEUE_EXT):
@@ -108,7 +111,7 @@ class ConsumeQueues:
         key = (topic, queue_id)
         queue = self.batch.get(key)
         if queue is None:
-            queue = BatchConsumeQueue(topic, queue_id, self._files(BATCH_CONSUME_QUEUE, key, BATCH_FILE_SIZE))
+            queue = BatchConsumeQueue(topic, queue_id, self._files(BATCH_CONSUME_QUEUE, key, self._batch_file_size))
             self.batch = {**self.batch, key: queue}
         return queue
 

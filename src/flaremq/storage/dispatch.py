@@ -117,15 +117,13 @@ class Dispatcher:
         strict: bool,
         budget: int = sys.maxsize,
     ) -> CheckReason | None:
-        """Record by record to ``limit`` (a file offset), a blank or the budget; the reason if something else stands there."""
+        """Record by record to ``limit`` (a file offset), a blank or the budget; why, if something else stands there."""
         buffer = file.buffer
         at = self.position - file.start
         window = buffer[:limit]
         while at < limit and budget:
             budget -= 1
-            verdict = check_record(
-                window, at, physical_offset=file.start + at, check_body_crc=check, strict=strict
-            )
+            verdict = check_record(window, at, physical_offset=file.start + at, check_body_crc=check, strict=strict)
             if verdict.reason is CheckReason.OK:
                 message = MessageExt(window[at : at + verdict.size])
                 self.dispatch(message)
@@ -148,11 +146,7 @@ class Dispatcher:
         properties = message.properties
         if gets_queue_unit(sys_flag):
             self._put_unit(message, sys_flag, properties)
-        if (
-            self.index is not None
-            and gets_index_entry(sys_flag)
-            and message.physical_offset >= self.index_from
-        ):
+        if self.index is not None and gets_index_entry(sys_flag) and message.physical_offset >= self.index_from:
             unique_key = properties.get(names.UNIQUE_KEY)
             keys = properties.get(names.KEYS)
             if unique_key or keys:

@@ -218,9 +218,7 @@ class LocalFileSystem:
         return usage.used / entire if entire else 0.0
 
 
-_held_locks: set[tuple[int, int]] = (
-    set()
-)  # (device, inode) locked by this process: POSIX locks do not see that
+_held_locks: set[tuple[int, int]] = set()  # (device, inode) locked by this process: POSIX locks do not see that
 
 
 class LocalLock:

@@ -152,9 +152,7 @@ class IndexFile:
         seconds = 0
         if self.begin_timestamp > 0 and store_timestamp > self.begin_timestamp:
             seconds = min((store_timestamp - self.begin_timestamp) // 1000, _INT_MAX)
-        ENTRY.pack_into(
-            buffer, self._entries_at + number * ENTRY_SIZE, key_hash, physical_offset, seconds, previous
-        )
+        ENTRY.pack_into(buffer, self._entries_at + number * ENTRY_SIZE, key_hash, physical_offset, seconds, previous)
         SLOT.pack_into(buffer, slot_at, number)
         if number <= 1:
             self.begin_offset = physical_offset
@@ -178,9 +176,7 @@ class IndexFile:
         found: list[int] = []
         last = count  # a sound chain only goes back: anything else ends the walk
         while 0 < number < last:
-            entry_hash, physical_offset, seconds, previous = ENTRY.unpack_from(
-                buffer, entries_at + number * ENTRY_SIZE
-            )
+            entry_hash, physical_offset, seconds, previous = ENTRY.unpack_from(buffer, entries_at + number * ENTRY_SIZE)
             if seconds < 0:
                 break
             timestamp = self.begin_timestamp + seconds * 1000

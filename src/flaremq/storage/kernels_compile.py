@@ -64,15 +64,16 @@ def kernel(result: Any, *arguments: Any) -> Callable[[_Function], _Function]:
     """Compile for ``result(*arguments)`` now, or load it from the cache."""
 
     def decorate(function: _Function) -> _Function:
-        try:
-            dispatcher = numba.njit(cache=True, **_OPTIONS)(function)
-            _stamp_cache(dispatcher)
-            dispatcher.compile(result(*arguments))
-        except Exception:
-            # No folder to cache in, a full disk, a cut-off cache file: none of it is a reason not to run.
-            # What is really wrong with the function comes up again here.
-            dispatcher = numba.njit(**_OPTIONS)(function)
-            dispatcher.compile(result(*arguments))
+        for attempt in (_load_or_compile, _compile_again, _compile_uncached):
+            try:
+                dispatcher = attempt(function)
+                dispatcher.compile(result(*arguments))
+                break
+            except Exception:
+                # A cut-off cache file, a full disk, no folder to cache in: none of it is a reason not to run.
+                # What is wrong with the function itself comes up in the last attempt too.
+                if attempt is _compile_uncached:
+                    raise
         dispatcher.disable_compile()
         return cast(_Function, dispatcher)
 
@@ -112,8 +113,20 @@ def _family_digest() -> str | None:
 _DIGEST = _family_digest()
 
 
-def _stamp_cache(dispatcher: Any) -> None:
+def _load_or_compile(function: Callable[..., object]) -> Any:
+    dispatcher: Any = numba.njit(cache=True, **_OPTIONS)(function)
     # Private to Numba; where it is called differently, Numba's own stamp (file time and size) stays in force.
     cache_file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if _DIGEST is not None and hasattr(cache_file, "_source_stamp"):
         cache_file._source_stamp = _DIGEST
+    return dispatcher
+
+
+def _compile_again(function: Callable[..., object]) -> Any:
+    dispatcher = _load_or_compile(function)
+    dispatcher._cache.flush()
+    return dispatcher
+
+
+def _compile_uncached(function: Callable[..., object]) -> Any:
+    return numba.njit(**_OPTIONS)(function)

@@ -120,9 +120,7 @@ def slicing(register: int, address: int, length: int) -> int:
     """Continue a CRC register over ``length`` bytes."""
     end = address + length
     while end - address >= 16:
-        register = _slice_word(load_word(address) ^ register, 15 * 256) ^ _slice_word(
-            load_word(address + 8), 7 * 256
-        )
+        register = _slice_word(load_word(address) ^ register, 15 * 256) ^ _slice_word(load_word(address + 8), 7 * 256)
         address += 16
     while address < end:
         register = (register >> U64(8)) ^ U64(_TABLES[(register ^ U64(load_u8(address))) & U64(255)])

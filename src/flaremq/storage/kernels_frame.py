@@ -80,9 +80,7 @@ _HIGH_BITS = U64(0x8080808080808080)
 _SCHEDULE_1 = U64(int.from_bytes(b"SCHEDULE", "little"))
 _SCHEDULE_2 = U64(int.from_bytes(b"_TOPIC_X", "little"))
 _SCHEDULE_3 = U64(int.from_bytes(b"PIC_XXXX", "little"))  # its last eight of nineteen bytes
-_TOPIC_BYTES = sum(
-    1 << byte for byte in b"%-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz|"
-)
+_TOPIC_BYTES = sum(1 << byte for byte in b"%-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz|")
 _TOPIC_LOW, _TOPIC_HIGH = U64(_TOPIC_BYTES & (1 << 64) - 1), U64(_TOPIC_BYTES >> 64)
 _MIX = U64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio: spreads neighbouring values
 
@@ -212,9 +210,7 @@ def fill_row(log: int, at: int, frame: Frame, flags: int, cell: int, stride: int
     ):
         marks |= MARK_SCHEDULE
     if not flags & HEADERS_ONLY:
-        marks |= read_properties(
-            log, frame.properties_at, frame.properties_at + frame.properties_length, cell, stride
-        )
+        marks |= read_properties(log, frame.properties_at, frame.properties_at + frame.properties_length, cell, stride)
     store_native(cell + FILE_OFFSET * stride, at)
     store_native(cell + PHYSICAL_OFFSET * stride, load_i64(record + 28))
     store_native(cell + SIZE * stride, frame.size)

@@ -208,9 +208,7 @@ def _map_columns(
             slot = _key_slot(starts[piece], separators[piece])
             while seen[slot] >= record * _PIECES:
                 other = seen[slot] - record * _PIECES
-                if separators[other] - starts[other] == size and same_bytes(
-                    starts[other], starts[piece], size
-                ):
+                if separators[other] - starts[other] == size and same_bytes(starts[other], starts[piece], size):
                     break
                 slot = (slot + 1) & (_SLOTS - 1)
             if seen[slot] >= record * _PIECES:
@@ -264,9 +262,7 @@ def properties_columns(log: Bytes, at: Integers, length: Integers) -> MapColumns
     """
     nothing = np.empty(0, np.int32)
     no_bytes = np.empty(0, np.uint8)
-    entries, key_bytes, value_bytes = _map_columns(
-        log, at, length, nothing, nothing, no_bytes, nothing, no_bytes
-    )
+    entries, key_bytes, value_bytes = _map_columns(log, at, length, nothing, nothing, no_bytes, nothing, no_bytes)
     if max(entries, key_bytes, value_bytes) > _LARGEST:
         return None
     columns = MapColumns(

@@ -82,7 +82,7 @@ PUT_PLAIN = 3  # this key is a row index_keys could not hash: do it in Python, g
 @helper
 def capacity_of(index: Bytes, slots: int, entries: int) -> int:
     """Entries that really lie inside the array; 0 for an impossible geometry."""
-    if slots <= 0 or entries <= 0 or index.size < HEADER + 4 * slots:
+    if slots <= 0 or entries <= 0 or slots > (index.size - HEADER) // 4:
         return 0
     return min(entries, (index.size - HEADER - 4 * slots) // ENTRY)
 

@@ -85,7 +85,8 @@ def index_lookup_many(
             seconds = load_i32(entry + 12)
             if seconds < 0:
                 break
-            time = base + 1000 * seconds
+            # RocketMQ counts the first entry's seconds from the end of the file before; its time is the begin.
+            time = base + 1000 * seconds if entry_number > 1 else base
             if load_i32(entry) == hashed and begin <= time <= end_ms:
                 if found == numbers.size:
                     numbers, offsets = longer(numbers, found), longer(offsets, found)
@@ -176,7 +177,7 @@ def index_check(index: Bytes, slots: int, entries: int, min_offset: int, max_off
     limit = capacity_of(index, slots, entries)
     header = address_of(index)
     count = max(load_i32(header + 36), 1) if limit > 0 else 0
-    if limit < entries or count > limit:
+    if limit == 0 or limit < entries or count > limit:
         return 0, INDEX_GEOMETRY
     chains = header + HEADER
     last = np.zeros(slots, np.int32)

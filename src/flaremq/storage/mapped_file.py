@@ -13,6 +13,7 @@ and is tried again later; nothing is ever unmapped under a reader.
 
 from __future__ import annotations
 
+import mmap
 import os
 
 from flaremq.errors import NotFoundError
@@ -34,6 +35,7 @@ class MappedFile:
         "flushed",
         "path",
         "pool_buffer",
+        "random_access",
         "read_only",
         "reserved",
         "size",
@@ -52,6 +54,7 @@ class MappedFile:
         self._mapping: Mapping | None = None
         self.pool_buffer: memoryview | None = None
         self.available = True
+        self.random_access = False
         # A loaded file counts as full until recovery says otherwise.
         self.wrote = self.committed = self.flushed = self.reserved = size
 
@@ -88,6 +91,8 @@ class MappedFile:
     def mapping(self) -> Mapping:
         if self._mapping is None:
             self._mapping = self.file().map(self.size, read_only=self.read_only)
+            if self.random_access:
+                self._mapping.advise(mmap.MADV_RANDOM, 0, self.size)
         return self._mapping
 
     @property

@@ -31,6 +31,7 @@ class MappedFileQueue:
         "files",
         "folders",
         "full_folders",
+        "random_access",
         "read_only",
         "read_only_folders",
     )
@@ -43,12 +44,14 @@ class MappedFileQueue:
         *,
         read_only: bool = False,
         read_only_folders: frozenset[str] = frozenset(),
+        random_access: bool = False,
     ) -> None:
         self._filesystem = filesystem
         self.folders = folders
         self.file_size = file_size
         self.read_only = read_only
         self.read_only_folders = read_only_folders
+        self.random_access = random_access
         self.full_folders: frozenset[str] = frozenset()
         self.files: tuple[MappedFile, ...] = ()
         self._list_lock = threading.Lock()  # guards replacing the tuple: a roll and retention may meet
@@ -78,6 +81,7 @@ class MappedFileQueue:
                     found=length,
                 )
             files.append(MappedFile(self._filesystem, path, self.file_size, read_only=self.read_only))
+            files[-1].random_access = self.random_access
         for before, after in pairwise(files):
             if before.start == after.start:
                 raise CorruptionError("the same log file stands in two folders", path=after.path)

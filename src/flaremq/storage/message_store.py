@@ -52,9 +52,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _END_OF_TIME = 2**63 - 1
 _FIRST_CLEANING_SECONDS = 60.0  # a store that was just opened is looked at before anything is deleted
-_GATHER_SECONDS = (
-    0.002  # a busy log is dispatched in slices of this length unless somebody waits for a message
-)
+_GATHER_SECONDS = 0.002  # a busy log is dispatched in slices of this length unless somebody waits for a message
 
 
 class MessageStore:
@@ -134,6 +132,7 @@ class MessageStore:
             layout.commit_log_paths,
             options.mapped_file_size_commit_log,
             read_only_folders=frozenset(options.read_only_commit_log_folders),
+            random_access=not options.data_read_ahead_enable,
         )
         files.load()
         pool = None
@@ -151,7 +150,7 @@ class MessageStore:
             self._allocation,
             self._clock,
             reserve_step=options.reserve_step_commit_log,
-            sync_mode=self._sync_mode,
+            only_durable_readable=self._sync_mode and not options.read_un_committed,
             pool=pool,
         )
         self._queues = ConsumeQueues(
@@ -159,6 +158,7 @@ class MessageStore:
             layout,
             file_size=options.mapped_file_size_consume_queue,
             ext_file_size=options.mapped_file_size_consume_queue_ext,
+            batch_file_size=options.mapper_file_size_batch_consume_queue,
         )
         self._queues.load()
         self._index: IndexService | None = None
@@ -189,9 +189,7 @@ class MessageStore:
         )
         self.recovery: RecoveryReport = recovery.run(closed_cleanly=self._closed_cleanly)
         self._group_commit = GroupCommit(self._sync_log, self._commit_log.flushed_offset)
-        self._reader = MessageReader(
-            self._commit_log, self._queues, self._index, self._dispatcher, self.options
-        )
+        self._reader = MessageReader(self._commit_log, self._queues, self._index, self._dispatcher, self.options)
         self._writer = MessageWriter(
             self._commit_log,
             self._group_commit,
@@ -509,9 +507,7 @@ class MessageStore:
             try:
                 if self._dispatch_service is not None:
                     self._dispatch_service.wake()
-                return bool(self._arrival.wait_for(lambda: reached() or self._closed, timeout)) and bool(
-                    reached()
-                )
+                return bool(self._arrival.wait_for(lambda: reached() or self._closed, timeout)) and bool(reached())
             finally:
                 self._waiters -= 1
 
@@ -617,9 +613,7 @@ class MessageStore:
                 self._index.sync()
             flushed, flushed_timestamp = self._commit_log.flushed_offset, self._commit_log.flushed_timestamp
             with self._offsets_lock:
-                self._offsets.save(
-                    replace(state, log_durable=flushed, dispatched=dispatched, log_end=log_end)
-                )
+                self._offsets.save(replace(state, log_durable=flushed, dispatched=dispatched, log_end=log_end))
             self._checkpoint = replace(
                 self._checkpoint,
                 physic_msg_timestamp=flushed_timestamp,

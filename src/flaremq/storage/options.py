@@ -33,7 +33,6 @@ from flaremq.options import (
 from flaremq.storage import layout
 from flaremq.storage.option_names import IGNORED_BY_ROCKETMQ, NOT_IMPLEMENTED, OTHER_LAYERS
 
-_NO_POOL = "there is no transient pool; appends go straight to the mapped file."
 _NO_REPLICATION = "this version does not replicate."
 
 
@@ -62,13 +61,15 @@ class StoreOptions:
         doc="Bytes (not entries) of one consume-queue file, rounded up to a multiple of 20.")
     enable_consume_queue_ext: bool = option(
         False, rocketmq="enableConsumeQueueExt", affects="behaviour",
-        doc="Keep filter bitmaps beside the consume queue.")
+        doc="Keep filter bitmaps beside the consume queue.",
+        unused="ext files are read wherever they exist and never written.")
     mapped_file_size_consume_queue_ext: int = option(
         50_331_648, rocketmq="mappedFileSizeConsumeQueueExt", affects="behaviour", minimum=64,
         doc="Bytes of one consume-queue extension file.")
     bit_map_length_consume_queue_ext: int = option(
         64, rocketmq="bitMapLengthConsumeQueueExt", affects="behaviour",
-        doc="Bits of one filter bitmap; a RocketMQ broker replaces it by the size of its filter, 112.")
+        doc="Bits of one filter bitmap; a RocketMQ broker replaces it by the size of its filter, 112.",
+        unused="ext files are read wherever they exist and never written.")
     mapper_file_size_batch_consume_queue: int = option(
         13_800_000, rocketmq="mapperFileSizeBatchConsumeQueue", affects="behaviour", minimum=46,
         doc="Bytes of one batch consume-queue file; not rounded.")
@@ -142,7 +143,8 @@ class StoreOptions:
         doc="Messages one query by key returns at most.")
     default_query_max_num: int = option(
         32, rocketmq="defaultQueryMaxNum", affects="behaviour", minimum=1,
-        doc="Messages a query by unique key asks for.")
+        doc="Messages a query by unique key asks for.",
+        unused="the store takes the number it is given.")
     offset_check_in_slave: bool = option(
         False, rocketmq="offsetCheckInSlave", affects="behaviour",
         doc="Let a slave correct a consumer's offset that lies outside the queue.")
@@ -195,11 +197,11 @@ class StoreOptions:
     destroy_maped_file_interval_forcibly: int = option(
         120_000, rocketmq="destroyMapedFileIntervalForcibly", affects="behaviour",
         doc="Milliseconds after which RocketMQ unmaps a deleted file under its readers.",
-        unused="a deleted file stays mapped until its last reader is done.")
+        unused="a file is never unmapped under a reader.")
     redelete_hanged_file_interval: int = option(
         120_000, rocketmq="redeleteHangedFileInterval", affects="behaviour",
         doc="Milliseconds after which RocketMQ tries again to delete a file that readers held.",
-        unused="a file's name goes at once; its space follows when its last reader is done.")
+        unused="every cleaning round tries again.")
 
     # --- durability -----------------------------------------------------------------------------------------
     flush_disk_type: str = option(
@@ -214,7 +216,8 @@ class StoreOptions:
         doc="With ASYNC_FLUSH, milliseconds between two syncs of the log.")
     flush_commit_log_timed: bool = option(
         True, rocketmq="flushCommitLogTimed", affects="durability",
-        doc="With ASYNC_FLUSH, keep to the interval; false also lets a put wake the flush.")
+        doc="With ASYNC_FLUSH, keep to the interval; false also lets a put wake the flush.",
+        unused="the flush thread always waits for its interval.")
     flush_commit_log_least_pages: int = option(
         4, rocketmq="flushCommitLogLeastPages", affects="durability",
         doc="With ASYNC_FLUSH, a sync waits until this many 4 KiB pages are unwritten; 0 always syncs.")
@@ -226,17 +229,20 @@ class StoreOptions:
         doc="Milliseconds between two syncs of the queues.")
     flush_consume_queue_least_pages: int = option(
         2, rocketmq="flushConsumeQueueLeastPages", affects="durability",
-        doc="A queue is synced when this many 4 KiB pages of it are unwritten; 0 always syncs.")
+        doc="A queue is synced when this many 4 KiB pages of it are unwritten; 0 always syncs.",
+        unused="queues become durable together, at each checkpoint.")
     flush_consume_queue_thorough_interval: int = option(
         60_000, rocketmq="flushConsumeQueueThoroughInterval", affects="durability", minimum=1,
         doc="Milliseconds after which all queues are synced whatever they hold, and "
         "the checkpoint is written.")
     flush_delay_offset_interval: int = option(
         10_000, rocketmq="flushDelayOffsetInterval", affects="durability", minimum=1,
-        doc="Milliseconds between two writes of the delivery progress of delayed messages.")
+        doc="Milliseconds between two writes of the delivery progress of delayed messages.",
+        unused="delivery of delayed messages is not part of the store.")
     check_crc_on_recover: bool = option(
         True, rocketmq="checkCRCOnRecover", affects="durability",
-        doc="Compare every body with its checksum during recovery.")
+        doc="Compare every body with its checksum during recovery.",
+        unused="recovery always checks.")
     enabled_append_prop_crc: bool = option(
         False, rocketmq="enabledAppendPropCRC", affects="durability",
         doc="Add a checksum of the whole record to its properties; 20 bytes a message.")
@@ -304,23 +310,25 @@ class StoreOptions:
         doc="Guard appends by a mutex instead of a spin lock.", unused="there is one kind of lock, a mutex.")
     transient_store_pool_enable: bool = option(
         False, rocketmq="transientStorePoolEnable", affects="durability",
-        doc="Append to locked memory first; a killed process then loses acknowledged messages.",
-        unused=_NO_POOL)
+        doc="Append to locked memory first; a killed process then loses acknowledged messages.")
     transient_store_pool_size: int = option(
         5, rocketmq="transientStorePoolSize", affects="speed", minimum=1,
-        doc="Buffers in that pool, each of the size of a log file.", unused=_NO_POOL)
+        doc="Buffers in that pool, each of the size of a log file.")
     fast_fail_if_no_buffer_in_store_pool: bool = option(
         False, rocketmq="fastFailIfNoBufferInStorePool", affects="behaviour",
-        doc="Refuse a put at once when the pool is empty.", unused=_NO_POOL)
+        doc="Refuse a put at once when the pool is empty.",
+        unused="an empty pool falls back to the mapped file.")
     commit_interval_commit_log: int = option(
         200, rocketmq="commitIntervalCommitLog", affects="durability", minimum=1,
-        doc="Milliseconds between two copies from the pool to the file.", unused=_NO_POOL)
+        doc="Milliseconds between two copies from the pool to the file.")
     commit_commit_log_least_pages: int = option(
         4, rocketmq="commitCommitLogLeastPages", affects="durability",
-        doc="Pages in the pool that such a copy waits for.", unused=_NO_POOL)
+        doc="Pages in the pool that such a copy waits for.",
+        unused="every round copies everything.")
     commit_commit_log_thorough_interval: int = option(
         200, rocketmq="commitCommitLogThoroughInterval", affects="durability", minimum=1,
-        doc="Milliseconds after which it no longer waits for pages.", unused=_NO_POOL)
+        doc="Milliseconds after which it no longer waits for pages.",
+        unused="every round copies everything.")
 
     # fmt: on
 
@@ -353,13 +361,9 @@ class StoreOptions:
         return cls(**values, ignored_names=ignored)
 
     @classmethod
-    def load(
-        cls, path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None
-    ) -> StoreOptions:
+    def load(cls, path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None) -> StoreOptions:
         """Options from a file, if one is given, with ``overrides`` (same names) on top."""
-        return cls.from_properties(
-            {**(load_properties(path) if path is not None else {}), **(overrides or {})}
-        )
+        return cls.from_properties({**(load_properties(path) if path is not None else {}), **(overrides or {})})
 
     def to_properties(self, *, changed_only: bool = False) -> dict[str, str]:
         """The names and texts that :meth:`from_properties` would read back."""

@@ -57,9 +57,7 @@ class GetResult:
     @property
     def message_count(self) -> int:
         """Messages found; an inner batch counts as many."""
-        return sum(
-            inner_count(message.properties) if message.is_inner_batch else 1 for message in self.messages
-        )
+        return sum(inner_count(message.properties) if message.is_inner_batch else 1 for message in self.messages)
 
     def __repr__(self) -> str:
         return (
@@ -126,22 +124,31 @@ class MessageReader:
                 return self._get_batch(batch, offset, max_count)
             return GetResult(status.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
         low, high = queue.min_offset, queue.end
+        options = self._options
+        # A replica does not correct the offsets of its readers unless told to: it may just be behind.
+        keep = options.broker_role == "SLAVE" and not options.offset_check_in_slave
         if high == 0:
-            return GetResult(status.NO_MESSAGE_IN_QUEUE, 0, low, high)
+            return GetResult(status.NO_MESSAGE_IN_QUEUE, offset if keep else 0, low, high)
         if offset < low:
-            return GetResult(status.OFFSET_TOO_SMALL, low, low, high)
+            return GetResult(status.OFFSET_TOO_SMALL, offset if keep else low, low, high)
         if offset == high:
             return GetResult(status.OFFSET_OVERFLOW_ONE, offset, low, high)
         if offset > high:
-            return GetResult(status.OFFSET_OVERFLOW_BADLY, high, low, high)
-        options = self._options
+            return GetResult(status.OFFSET_OVERFLOW_BADLY, offset if keep else high, low, high)
         examined_max = max(options.max_filter_message_size, max_count * UNIT.size) // UNIT.size
         data = queue.read_units(offset, examined_max)
         if not data:
             size = queue.files.file_size
             next_file = (offset * UNIT.size // size + 1) * size // UNIT.size
-            return GetResult(status.OFFSET_FOUND_NULL, next_file, low, high)
-        return self._collect(queue, offset, data, max_count, parse_tags(tags), max_bytes, low, high)
+            return GetResult(status.OFFSET_FOUND_NULL, offset if keep else next_file, low, high)
+        wanted = parse_tags(tags)
+        result = self._collect(queue, offset, data, max_count, wanted, max_bytes, low, high)
+        for _ in range(options.travel_cq_file_num_when_get_message - 1):
+            data = queue.read_units(result.next_offset, examined_max)
+            if result.messages or not data:
+                break
+            result = self._collect(queue, result.next_offset, data, max_count, wanted, max_bytes, low, high)
+        return result
 
     def _collect(
         self,
@@ -277,9 +284,7 @@ class MessageReader:
             file = log.files.find(position)
             if file is None:
                 return None
-            verdict = check_record(
-                file.buffer, position - file.start, physical_offset=position, check_body_crc=False
-            )
+            verdict = check_record(file.buffer, position - file.start, physical_offset=position, check_body_crc=False)
             if not verdict.ok:
                 if verdict.reason.name == "BLANK":
                     position = file.end
@@ -326,9 +331,7 @@ class MessageReader:
             return GetResult(status.OFFSET_TOO_SMALL, low, low, high)
         if offset >= high:
             one = offset == high
-            return GetResult(
-                status.OFFSET_OVERFLOW_ONE if one else status.OFFSET_OVERFLOW_BADLY, high, low, high
-            )
+            return GetResult(status.OFFSET_OVERFLOW_ONE if one else status.OFFSET_OVERFLOW_BADLY, high, low, high)
         found: list[MessageExt] = []
         found_bytes = count = 0
         next_offset = offset
@@ -412,9 +415,7 @@ class MessageReader:
             middle = (low + high) // 2
             at = middle
             time = self.store_timestamp(queue, at)
-            while (
-                time is None and at + 1 < high
-            ):  # a filler or damaged record says nothing: ask its successor
+            while time is None and at + 1 < high:  # a filler or damaged record says nothing: ask its successor
                 at += 1
                 time = self.store_timestamp(queue, at)
             if time is None or time >= timestamp_ms:

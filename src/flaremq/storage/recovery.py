@@ -132,8 +132,7 @@ class Recovery:
         queues_complete = bool(self._queues.all()) or reached == first
         if hints is not None:
             queues_complete = all(
-                key in self._queues.simple and self._queues.simple[key].end >= hint
-                for key, hint in hints.items()
+                key in self._queues.simple and self._queues.simple[key].end >= hint for key, hint in hints.items()
             )
         index_complete = self._index is None or bool(self._index.files) or reached == first
         if self._offsets_known and self._index is not None and self._offsets.log_end >= 0:
@@ -229,9 +228,7 @@ class Recovery:
     def _find_end(self, report: RecoveryReport) -> int:
         dispatcher = self._dispatcher
         files_end = self._log.files.files[-1].end
-        durable = (
-            self._offsets.log_durable if self._offsets_known and not report.closed_cleanly else files_end
-        )
+        durable = self._offsets.log_durable if self._offsets_known and not report.closed_cleanly else files_end
         while True:
             strict = dispatcher.position >= durable
             walk = dispatcher.run(files_end if strict else min(durable, files_end), check=True, strict=strict)
@@ -344,12 +341,7 @@ class Recovery:
         if 0 <= unit[0] < self._log.files.files[0].start:
             return unit[1] > 0
         fields = self._log.header(unit[0])
-        return (
-            fields is not None
-            and fields[0] == unit[1]
-            and fields[3] == queue.queue_id
-            and fields[5] == queue_offset
-        )
+        return fields is not None and fields[0] == unit[1] and fields[3] == queue.queue_id and fields[5] == queue_offset
 
     def _drop_unproven_units(self, queue: ConsumeQueue, limit: int) -> None:
         """Cut the queue behind its last unit that points below ``limit`` and agrees with its record."""
@@ -359,9 +351,7 @@ class Recovery:
             low = max(end - block, queue.first_offset)
             data = queue.files.read(low * UNIT_SIZE, (end - low) * UNIT_SIZE)
             if len(data) < (end - low) * UNIT_SIZE:  # the block crosses files: go to the boundary first
-                low = max(
-                    low, queue.files.file_size // UNIT_SIZE * ((end - 1) * UNIT_SIZE // queue.files.file_size)
-                )
+                low = max(low, queue.files.file_size // UNIT_SIZE * ((end - 1) * UNIT_SIZE // queue.files.file_size))
                 data = queue.files.read(low * UNIT_SIZE, (end - low) * UNIT_SIZE)
             units = list(UNIT.iter_unpack(data))
             for number in range(len(units) - 1, -1, -1):

@@ -86,9 +86,7 @@ class Retention:
             folder for folder, used in ratios.items() if used > options.disk_space_clean_forcibly_ratio / 100
         )
         log_short, log_at_once = self._judge(min(ratios.values()), RunningFlag.DISK_FULL, "commit log")
-        queue_short, queue_at_once = self._judge(
-            self._used(self._queue_root), RunningFlag.LOGIC_DISK_FULL, "queues"
-        )
+        queue_short, queue_at_once = self._judge(self._used(self._queue_root), RunningFlag.LOGIC_DISK_FULL, "queues")
         return log_short or queue_short, (log_at_once or queue_at_once) and options.clean_file_forcibly_enable
 
     def _used(self, path: str) -> float:

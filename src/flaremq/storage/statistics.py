@@ -1,4 +1,4 @@
-"""Counters of a store: puts by latency bucket, gets, what was refused. Approximate under threads, never wrong by much."""
+"""Counters of a store: puts by latency bucket, gets, refusals. Approximate under threads, never wrong by much."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from flaremq.errors import StoreIOError
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, DelayLevels, parse_delay_levels
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.record_check import check_record
+from flaremq.message.record_check import CheckReason, check_record
 from flaremq.storage import layout
 from flaremq.storage.checkpoint import CHECKPOINT_SIZE
 from flaremq.storage.finding import Finding, Severity, Summary
@@ -61,10 +61,15 @@ class StoreVerifier:
         summary.log_min = reader.log_min
         yield from self._check_files()
         redispatch_from = redispatch_start(reader, reader.log_end)
-        queues = QueueChecker(reader, redispatch_from=redispatch_from, known_topics=_known_topics(reader))
+        queues = QueueChecker(
+            reader,
+            redispatch_from=redispatch_from,
+            known_topics=_known_topics(reader),
+            damaged=self._damaged,
+        )
         index = IndexChecker(reader, redispatch_from=redispatch_from, damaged=self._damaged)
         yield from self._check_log(queues, index)
-        yield from queues.findings(log_end=summary.log_end, damaged=self._damaged)
+        yield from queues.findings(log_end=summary.log_end)
         yield from index.findings()
         summary.units, summary.index_entries = queues.units, index.entries
         yield from self._check_marks()
@@ -117,7 +122,9 @@ class StoreVerifier:
         timestamp = message.store_timestamp
         strict = check_record(bytes(record), physical_offset=offset, check_body_crc=False, strict=True)
         if not strict.ok:
-            yield self._log_finding(offset, "record-odd", f"record {offset}: {strict.reason.value}")
+            # Properties that are no text can be what a producer sent, so they alone prove no damage.
+            severity = Severity.WARNING if strict.reason is CheckReason.PROPERTIES else Severity.DAMAGE
+            yield self._log_finding(offset, "record-odd", f"record {offset}: {strict.reason.value}", severity)
         if timestamp < self._last_timestamp:
             back = self._last_timestamp - timestamp
             detail = f"record {offset} was stored {back} ms before the one in front of it: the clock was set back"

@@ -110,8 +110,16 @@ class _QueueState:
 class QueueChecker:
     """Feed it every record's expected units in log order, then ask for the findings."""
 
-    def __init__(self, reader: StoreReader, *, redispatch_from: int, known_topics: set[str] | None) -> None:
+    def __init__(
+        self,
+        reader: StoreReader,
+        *,
+        redispatch_from: int,
+        known_topics: set[str] | None,
+        damaged: list[DamagedRange],
+    ) -> None:
         self._reader = reader
+        self._damaged = damaged  # filled by the walk over the log as it goes
         self._redispatch_from = redispatch_from  # from here on, opening the store writes the units again
         self._known_topics = known_topics
         self._states = {
@@ -153,10 +161,10 @@ class QueueChecker:
         elif unit.topic == SCHEDULE_TOPIC:
             self._delays.setdefault(unit.queue_id, Counter())[found.tags_code - store_timestamp] += 1
 
-    def findings(self, *, log_end: int, damaged: list[DamagedRange]) -> Iterator[Finding]:
+    def findings(self, *, log_end: int) -> Iterator[Finding]:
         """Everything said about the queues, now that the whole log was seen."""
         for _, state in sorted(self._states.items()):
-            self._check_unclaimed(state, log_end, damaged)
+            self._check_unclaimed(state, log_end)
             if state.restarts:
                 yield self._finding(
                     state,
@@ -177,8 +185,8 @@ class QueueChecker:
             if number == 0:
                 state.restart()
             elif number > expected:
-                filler = state.unit(expected)
-                explained = filler is not None and filler.is_filler
+                missing = state.unit(expected)
+                explained = missing is not None and (missing.is_filler or self._is_lost(missing))
                 state.remark(
                     "queue-offset-gap",
                     Severity.NOTE if explained else Severity.WARNING,
@@ -235,7 +243,7 @@ class QueueChecker:
             remark.detail = f"messages wait {delay} ms here: written with another messageDelayLevel; give it with --set"
         return remark
 
-    def _check_unclaimed(self, state: _QueueState, log_end: int, damaged: list[DamagedRange]) -> None:
+    def _check_unclaimed(self, state: _QueueState, log_end: int) -> None:
         if state.queue is None:
             return
         # Units already called wrong when their record was met; each such remark spans as many as were met.
@@ -249,9 +257,9 @@ class QueueChecker:
             self.units += 1
             number = unit.queue_offset
             if not (state.is_claimed(number) or unit.is_filler or number in said):
-                self._unclaimed(state, unit, log_end, damaged)
+                self._unclaimed(state, unit, log_end)
 
-    def _unclaimed(self, state: _QueueState, unit: QueueUnit, log_end: int, damaged: list[DamagedRange]) -> None:
+    def _unclaimed(self, state: _QueueState, unit: QueueUnit, log_end: int) -> None:
         number, start, end = unit.queue_offset, unit.physical_offset, unit.physical_offset + unit.size
         place = f"unit {number} points to record {start} of {unit.size} bytes"
         if not unit.is_real:
@@ -261,12 +269,17 @@ class QueueChecker:
             state.remark("unit-behind-log", severity, number, 1, f"{place}, the log ends at {log_end}")
         elif start < self._reader.log_min:
             return  # expired: the record was deleted with its log file
-        elif any(start < lost.end and lost.start < end for lost in damaged):
+        elif self._is_lost(unit):
             state.remark("unit-of-lost-record", Severity.NOTE, number, 1, f"{place}, which is damaged")
         elif state.restarts:
             return  # left from the topic's earlier life
         else:
             state.remark("unit-wrong", self._severity(start), number, 1, f"{place}, which is not in this queue")
+
+    def _is_lost(self, unit: QueueUnit) -> bool:
+        """Whether its record lies in a damaged range, which is reported with the log."""
+        start, end = unit.physical_offset, unit.physical_offset + unit.size
+        return any(start < lost.end and lost.start < end for lost in self._damaged)
 
     def _severity(self, physical_offset: int) -> Severity:
         """Opening a store after a crash writes what lies behind its last known state again."""

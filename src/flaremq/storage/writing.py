@@ -48,9 +48,7 @@ def with_crc_room(properties: bytes) -> bytes:
     return properties + (_AFTER_PROPERTY if properties and properties[-1] != 2 else b"") + _CRC_ROOM
 
 
-def encode_columns(
-    keys: Sequence[str | None] | None, tags: Sequence[str | None] | None, count: int
-) -> list[bytes]:
+def encode_columns(keys: Sequence[str | None] | None, tags: Sequence[str | None] | None, count: int) -> list[bytes]:
     """Stored properties of messages that have at most keys and a tag."""
     if tags is None:
         if keys is None:
@@ -123,7 +121,9 @@ class PutResult:
     def __repr__(self) -> str:
         if self.physical_offset < 0:
             return f"PutResult({self.status.name}, {self.detail!r})"
-        return f"PutResult({self.status.name}, queue_offset={self.queue_offset}, physical_offset={self.physical_offset})"
+        return (
+            f"PutResult({self.status.name}, queue_offset={self.queue_offset}, physical_offset={self.physical_offset})"
+        )
 
 
 class MessageWriter:
@@ -383,9 +383,7 @@ class MessageWriter:
             if refused is not None:
                 return refused
         if sys_flag & INNER_BATCH:
-            return self._refused(
-                PutMessageStatus.MESSAGE_ILLEGAL, "inner batches are only for topics of type BatchCQ"
-            )
+            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, "inner batches are only for topics of type BatchCQ")
         log = self._log
         lock = log.lock
         if not lock.acquire(False):
