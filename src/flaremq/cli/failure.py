@@ -49,9 +49,9 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 _debug = False  # set by --debug, wherever on the line it stands
 
 
-def want_traceback() -> None:
+def want_traceback(wanted: bool = True) -> None:
     global _debug
-    _debug = True
+    _debug = wanted
 
 
 def report(error: BaseException) -> int:

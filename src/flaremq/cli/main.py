@@ -74,6 +74,7 @@ def flaremq() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code. Nothing but a requested traceback gets past here."""
+    failure.want_traceback(False)
     try:
         outcome: Any = flaremq.main(
             args=None if arguments is None else list(arguments), prog_name="flaremq", standalone_mode=False

@@ -123,6 +123,8 @@ def has_record_crc(start: int, end: int) -> bool:
 @helper
 def stored_record_crc(record_end: int) -> int:
     """The number in the checksum property, least significant digit first; -1 if malformed."""
+    if load_word(record_end - RECORD_CRC_SIZE) != _CRC_KEY or load_u8(record_end - 12) != 1:
+        return -1
     value = 0
     for back in range(2, 12):
         digit = load_u8(record_end - back) - 48
