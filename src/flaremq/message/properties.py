@@ -122,22 +122,6 @@ def strip_unstored(data: bytes) -> bytes:
     return PIECE_SEPARATOR.join([*kept, b""]) if kept else b""
 
 
-def properties_well_formed(data: bytes) -> bool:
-    """Whether an encoder could have written this: UTF-8, no NUL, every piece with a key and a separator."""
-    if not data:
-        return True
-    if b"\x00" in data:
-        return False
-    try:
-        str(data, "utf-8")
-    except UnicodeDecodeError:
-        return False
-    pieces = data.split(PIECE_SEPARATOR)
-    if not pieces[-1]:
-        pieces.pop()
-    return all(piece.find(KEY_SEPARATOR) > 0 for piece in pieces)
-
-
 def _refusal(properties: Mapping[str, str]) -> InvalidArgumentError:
     """The error that names the first property that cannot be stored."""
     for key, value in properties.items():

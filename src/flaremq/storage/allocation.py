@@ -106,9 +106,14 @@ class AllocateMappedFileService:
                 lambda: start in self._ready or self._failure is not None or self._stopped, _WAIT_SECONDS
             ):
                 raise StoreIOError("create", self._queue.path_for(start), TimeoutError("not ready in 5 s"))
-            if start in self._ready:
-                return self._ready.pop(start)
+            ready = self._ready.pop(start, None)
             failure, self._failure = self._failure, None
+        if ready is not None:
+            # A RocketMQ that tried to open the store meanwhile removes prepared files before it asks for the lock.
+            if self._filesystem.exists(ready.path):
+                return ready
+            ready.close()
+            return self._create(start)
         if failure is not None:
             raise failure
         raise StoreIOError("create", self._queue.path_for(start), OSError("the store is closing"))

@@ -5,6 +5,7 @@ Java broker recovers our store well) but recover by offsets of our own:
 
 * ``log_durable``   every log byte below is on disk: damage below it is damage, never a torn tail;
 * ``dispatched``    queue units and index entries of every record below it are on disk: recovery starts here;
+* ``session``       who wrote this; another process id in ``abort`` means RocketMQ used the store since;
 * the index file's header as it was at ``dispatched``;
 * ``log_end``       the log's end if the store was closed cleanly, else -1.
 
@@ -78,7 +79,7 @@ class StoreCheckpoint:
 
 
 # One slot of flaremq.offsets; slot k stands at byte k * 4096. See docs/formats/flaremq_offsets.md.
-_SLOT = struct.Struct(">8sqqqqqqqqqii")
+_SLOT = struct.Struct(">8sqqqqqqqqqqii")
 _CRC = struct.Struct(">I")
 _MAGIC = b"FLAREMQ1"
 _SLOT_DISTANCE = 4096
@@ -91,6 +92,7 @@ class DurableOffsets:
     log_durable: int = 0
     dispatched: int = 0
     log_end: int = -1
+    session: int = 0  # process id of the writer, as it stands in ``abort`` while the store is open
     index_name: int = 0  # the 17 digits of the newest index file's name, 0 for none
     index_begin_timestamp: int = 0
     index_end_timestamp: int = 0
@@ -106,6 +108,7 @@ class DurableOffsets:
             self.log_durable,
             self.dispatched,
             self.log_end,
+            self.session,
             self.index_name,
             self.index_begin_timestamp,
             self.index_end_timestamp,

@@ -94,7 +94,10 @@ class CommitLog:
     @property
     def committed_offset(self) -> int:
         file = self.current
-        return self.end_offset if file is None or self.pool is None else file.start + file.committed
+        if file is None or self.pool is None:
+            return self.end_offset
+        # A file that is just being finished counts as committed to its end before the next one is there.
+        return min(self.end_offset, file.start + file.committed)
 
     @property
     def readable_offset(self) -> int:
@@ -104,7 +107,8 @@ class CommitLog:
     def begin(self, end_offset: int, last_timestamp: int) -> None:
         """After recovery: appends continue at ``end_offset``; everything before it is durable."""
         self.end_offset = self.flushed_offset = end_offset
-        self.last_timestamp = self.flushed_timestamp = last_timestamp
+        self.last_timestamp = max(last_timestamp, 1)  # recovery takes a record without a store time for a torn one
+        self.flushed_timestamp = last_timestamp
         file = self.files.last
         if file is not None:
             self._use(file)
@@ -381,10 +385,10 @@ class CommitLog:
     def sync(self) -> int:
         """Make everything appended so far durable; the offset reached. Raises StoreIOError and moves nothing."""
         with self.flush_lock:
-            if self.pool is not None:
-                self.commit()
             timestamp = self.last_timestamp  # read before the end: never newer than what is synced
             target = self.end_offset
+            if self.pool is not None:
+                self.commit()  # after the target was read: what is appended from now on waits for the next sync
             offset = self.flushed_offset
             while offset < target:
                 file = self.files.find(offset)

@@ -134,30 +134,27 @@ class ConsumeQueue:
 
     def correct_min_offset(self, log_min_offset: int) -> None:
         """Move ``min_offset`` to the first real unit whose record is still in the log."""
-        low = max(self.min_offset, self.first_offset)
-        if self._is_retained(low, log_min_offset):
-            self.min_offset = low
-            return
-        high = self.end
-        if high <= low:
-            self.min_offset = self.end
-            return
-        if not self._is_retained(high - 1, log_min_offset):
-            self.min_offset = self.end
-            return
-        while low + 1 < high:  # low is not retained, high - 1 is
-            middle = (low + high - 1) // 2
-            if middle == low:
-                break
-            if self._is_retained(middle, log_min_offset):
-                high = middle + 1
+        low, high = max(self.min_offset, self.first_offset), self.end
+        while low < high:  # the first place from which on the next real unit is retained
+            middle = (low + high) // 2
+            real = self._next_real(middle)
+            unit = self.unit(real)
+            if unit is None or unit[0] >= log_min_offset:
+                high = middle
             else:
-                low = middle
-        self.min_offset = high - 1
+                low = real + 1
+        self.min_offset = self._next_real(low)
 
-    def _is_retained(self, queue_offset: int, log_min_offset: int) -> bool:
-        unit = self.unit(queue_offset)
-        return unit is not None and unit[0] >= log_min_offset
+    def _next_real(self, queue_offset: int) -> int:
+        """The first place at or after ``queue_offset`` that is not filler; ``end`` if there is none."""
+        while data := self.read_units(queue_offset, _FILL_CHUNK):
+            if data[:UNIT_SIZE] != FILLER:
+                return queue_offset
+            for at in range(0, len(data), UNIT_SIZE):
+                if data[at : at + UNIT_SIZE] != FILLER:
+                    return queue_offset + at // UNIT_SIZE
+            queue_offset += len(data) // UNIT_SIZE
+        return self.end
 
     def drop_files_before(self, log_min_offset: int) -> int:
         """Delete leading files whose records are all gone, never the last; the number deleted."""

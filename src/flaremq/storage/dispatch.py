@@ -57,7 +57,17 @@ class WalkResult:
 class Dispatcher:
     """Feeds queues and index from the log. One caller at a time (the dispatch lock of the store)."""
 
-    __slots__ = ("bulk_bytes", "delay_levels", "index", "index_from", "log", "position", "queues", "touched")
+    __slots__ = (
+        "bulk_bytes",
+        "delay_levels",
+        "index",
+        "index_from",
+        "last_timestamp",
+        "log",
+        "position",
+        "queues",
+        "touched",
+    )
 
     def __init__(
         self,
@@ -72,6 +82,7 @@ class Dispatcher:
         self.delay_levels = delay_levels
         self.touched: set[tuple[str, int]] = set()  # queues that grew; whoever wakes readers empties it
         self.position = 0
+        self.last_timestamp = 0  # store time of the last record dispatched
         self.index_from = 0  # records before this are in the index already
         self.bulk_bytes = BULK_BYTES
 
@@ -106,6 +117,7 @@ class Dispatcher:
                 result.reason = reason
                 break
         result.offset = self.position
+        self.last_timestamp = result.last_timestamp or self.last_timestamp
         return result
 
     def _walk(

@@ -179,7 +179,8 @@ class IndexFile:
             entry_hash, physical_offset, seconds, previous = ENTRY.unpack_from(buffer, entries_at + number * ENTRY_SIZE)
             if seconds < 0:
                 break
-            timestamp = self.begin_timestamp + seconds * 1000
+            # Of the first entry after a roll the seconds count from the file before; its time is the begin time.
+            timestamp = self.begin_timestamp + seconds * 1000 if number > 1 else self.begin_timestamp
             if entry_hash == key_hash and begin_ms <= timestamp <= end_ms:
                 found.append(physical_offset)
                 if len(found) >= max_count:

@@ -165,7 +165,10 @@ class MappedFile:
         if not self.unmap():
             return False
         self.close()
-        self._filesystem.remove(self.path)
+        try:
+            self._filesystem.remove(self.path)
+        except NotFoundError:
+            pass  # somebody else was faster
         return True
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ from flaremq.errors import FlareMQError, InvalidArgumentError, StoreIOError, Una
 from flaremq.message.delay import parse_delay_levels
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
+from flaremq.message.record_check import CheckReason
 from flaremq.message.stored_form import StoredForm
 from flaremq.storage.allocation import AllocateMappedFileService, TransientStorePool
 from flaremq.storage.checkpoint import DurableOffsets, OffsetsFile, StoreCheckpoint
@@ -48,6 +49,8 @@ from flaremq.storage.writing import MessageWriter, PutResult, encode_columns
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from flaremq.storage.finding import Finding
 
 _log = logging.getLogger(__name__)
 _END_OF_TIME = 2**63 - 1
@@ -82,6 +85,7 @@ class MessageStore:
         self._offsets_lock = threading.Lock()  # guards flaremq.offsets
         self._arrival = threading.Condition()  # wakes wait_for_message and wait_for_dispatch
         self._waiters = 0
+        self._views_failure: StoreIOError | None = None
         self._closed = False
         self._services: list[ServiceThread] = []
         self._dispatch_service: ServiceThread | None = None
@@ -212,7 +216,7 @@ class MessageStore:
             self._index,
             self.health_state,
             self._layout.path("."),
-            self._before_delete,
+            self._may_delete_before,
             self._dispatch_lock,
             pause=time.sleep if self._threads else _no_pause,
         )
@@ -488,6 +492,30 @@ class MessageStore:
             "repairedUnits": self._reader.repaired_units,
         }
 
+    def check(self) -> list[Finding]:
+        """Everything `flaremq store verify` finds in this store, its latest messages included; slow on a large one."""
+        self._check_open()
+        self.flush()
+        self.wait_for_dispatch()
+        self._save_checkpoint()
+        from flaremq.storage.store_indexes import IndexGeometry
+        from flaremq.storage.store_reader import StoreReader
+        from flaremq.storage.verify import StoreVerifier
+
+        geometry = IndexGeometry(self.options.max_hash_slot_num, self.options.max_index_num)
+        reader = StoreReader.open(
+            self.path,
+            commit_log_paths=self._layout.commit_log_paths,
+            index_geometry=geometry,
+            filesystem=self._filesystem,
+            lock=False,
+        )
+        try:
+            with self._dispatch_lock:
+                return list(StoreVerifier(reader, delay_levels=self._delay_levels).findings())
+        finally:
+            reader.close()
+
     def wait_for_dispatch(self, timeout: float | None = None) -> bool:
         """Wait until everything put before this call can be read; False after ``timeout`` seconds."""
         target = self._commit_log.end_offset
@@ -532,6 +560,8 @@ class MessageStore:
             if dispatcher.position < log.min_offset:
                 dispatcher.position = log.min_offset
             walk = dispatcher.run(end)
+            if walk.reason is CheckReason.BLANK:
+                return  # another thread is just going over to the next file
             if walk.reason is not None and dispatcher.position < end:
                 # Never seen on a sound machine: memory or disk changed bytes this process wrote.
                 self.health_state.fail_stop(
@@ -605,15 +635,15 @@ class MessageStore:
             with self._dispatch_lock:
                 dispatched = self._dispatcher.position
                 state = self._index_state()
-                timestamp = self._commit_log.last_timestamp
+                timestamp = self._dispatcher.last_timestamp
             if self._commit_log.flushed_offset < dispatched and not self._group_commit.wait(dispatched):
                 return
-            self._queues.flush()
-            if self._index is not None:
-                self._index.sync()
+            self._sync_views()
             flushed, flushed_timestamp = self._commit_log.flushed_offset, self._commit_log.flushed_timestamp
             with self._offsets_lock:
-                self._offsets.save(replace(state, log_durable=flushed, dispatched=dispatched, log_end=log_end))
+                self._offsets.save(
+                    replace(state, log_durable=flushed, dispatched=dispatched, log_end=log_end, session=os.getpid())
+                )
             self._checkpoint = replace(
                 self._checkpoint,
                 physic_msg_timestamp=flushed_timestamp,
@@ -621,6 +651,23 @@ class MessageStore:
                 index_msg_timestamp=state.index_end_timestamp,
             )
             self._checkpoint.save(self._filesystem, self._layout.checkpoint)
+
+    def _sync_views(self) -> None:
+        """Make queues and index durable. After one failure never again in this process.
+
+        The kernel may have dropped the pages and call them clean; a second sync would then succeed over lost units.
+        Recovery writes everything after the last good checkpoint anew, so that checkpoint stays the last.
+        """
+        if self._views_failure is not None:
+            raise self._views_failure
+        try:
+            self._queues.flush()
+            if self._index is not None:
+                self._index.sync()
+        except StoreIOError as error:
+            self._views_failure = error
+            _log.error("queues or index could not be synced and will be rebuilt at the next start: %s", error)
+            raise
 
     def _index_state(self) -> DurableOffsets:
         if self._index is None:
@@ -638,15 +685,14 @@ class MessageStore:
             index_count=file.count,
         )
 
-    def _before_delete(self, log_start: int) -> None:
-        """Recovery must never have to start in a file that is about to go."""
-        if self._offsets.offsets.dispatched < log_start:
-            raise UnavailableError(f"the log before {log_start} is not yet dispatched durably")
+    def _may_delete_before(self, log_start: int) -> bool:
+        """Recovery must never have to start in a file that is gone."""
+        return self._offsets.offsets.dispatched >= log_start
 
     def delete_expired(self, *, force: bool = False) -> int:
         """Delete expired log files now (with ``force`` all but the last); the number deleted."""
         self._check_open()
-        self._save_checkpoint()
+        self._checkpoint_quietly()
         return self._retention.delete_expired(at_once=force)
 
     # Closing
@@ -665,14 +711,16 @@ class MessageStore:
                 self.flush()
                 with self._dispatch_lock:
                     self._run_dispatch()
-            if self.health_state.poison is None:
+            if self.health_state.poison is None and self._views_failure is None:
                 self._allocation.stop()
                 self._save_checkpoint(log_end=self._commit_log.end_offset)
                 self._save_queue_hints()
                 self._filesystem.remove(self._layout.abort)
                 self._filesystem.sync_directory(self.path)
             else:
-                _log.error("%s is left for recovery: %s", self.path, self.health_state.refusal)
+                self._allocation.stop()
+                reason = self.health_state.poison or self._views_failure
+                _log.error("%s is left for recovery: %s", self.path, reason)
         finally:
             self._release()
 

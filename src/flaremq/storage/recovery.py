@@ -104,6 +104,7 @@ class Recovery:
         report.log_end = end
         self._dispatcher.position = end
         self._dispatcher.index_from = 0
+        self._dispatcher.last_timestamp = report.last_timestamp
         self._log.begin(end, report.last_timestamp)
         return report
 
@@ -228,7 +229,9 @@ class Recovery:
     def _find_end(self, report: RecoveryReport) -> int:
         dispatcher = self._dispatcher
         files_end = self._log.files.files[-1].end
-        durable = self._offsets.log_durable if self._offsets_known and not report.closed_cleanly else files_end
+        # Behind a RocketMQ that used the store after us nothing says what was durable: keep whatever is a record.
+        ours = self._offsets_known and not report.closed_cleanly and self._last_writer_was_us()
+        durable = self._offsets.log_durable if ours else files_end
         while True:
             strict = dispatcher.position >= durable
             walk = dispatcher.run(files_end if strict else min(durable, files_end), check=True, strict=strict)
@@ -244,8 +247,12 @@ class Recovery:
                 break
             following = self._next_valid(position)
             if following is None:
+                if self._offsets_known and position < self._offsets.log_durable:
+                    # Once durable, now unreadable, and nothing behind it: no torn tail, and worth keeping a copy.
+                    report.damaged.append(DamagedRange(position, self._offsets.log_durable, walk.reason.value))
+                    report.saved_tail = self._save_tail(position)
                 break
-            if strict and self._offsets_known:
+            if strict:
                 report.saved_tail = self._save_tail(position)
                 break
             damage = DamagedRange(position, following, walk.reason.value)
@@ -255,6 +262,17 @@ class Recovery:
         if not report.last_timestamp:
             report.last_timestamp = self._timestamp_before(dispatcher.position)
         return dispatcher.position
+
+    def _last_writer_was_us(self) -> bool:
+        """RocketMQ leaves ``abort`` empty or with its own process id."""
+        try:
+            abort = self._filesystem.open(self._layout.abort, read_only=True)
+        except NotFoundError:
+            return False
+        try:
+            return abort.read_at(0, 32) == str(self._offsets.session).encode()
+        finally:
+            abort.close()
 
     def _is_known_end(self, position: int, report: RecoveryReport) -> bool:
         """We closed the store here ourselves: what follows are the zeros it was created with."""

@@ -41,7 +41,7 @@ class Retention:
         index: IndexService | None,
         health: Health,
         queue_root: str,
-        before_delete: Callable[[int], None],
+        may_delete_before: Callable[[int], bool],
         dispatch_lock: threading.Lock,
         *,
         pause: Callable[[float], None] = time.sleep,
@@ -54,7 +54,7 @@ class Retention:
         self._index = index
         self._health = health
         self._queue_root = queue_root
-        self._before_delete = before_delete  # told the new log start, makes what it must durable first
+        self._may_delete_before = may_delete_before  # asked with the new log start
         self._dispatch_lock = dispatch_lock  # held while a queue or the index loses files
         self._pause = pause
         self._manual_rounds = 0
@@ -114,9 +114,8 @@ class Retention:
             oldest, following = files.files[0], files.files[1]
             if not at_once and not self._is_expired(following):
                 break
-            if following.start > self._log.flushed_offset:
+            if following.start > self._log.flushed_offset or not self._may_delete_before(following.start):
                 break
-            self._before_delete(following.start)
             if deleted:
                 self._pause(self._options.delete_commit_log_files_interval / 1000)
             if not files.drop_first():

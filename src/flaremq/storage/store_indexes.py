@@ -121,7 +121,7 @@ class StoredIndex:
     def chain(self, key_hash: int) -> Iterator[IndexEntry]:
         """Entries of the slot of this hash, newest first; ends at any link that cannot be right."""
         geometry = self._known_geometry()
-        number, bound = self.slot(key_hash % geometry.slots), self.header.index_count
+        number, bound = self.slot(key_hash % geometry.slots), self.header.index_count + 1
         while 0 < number < bound and number < geometry.entries:
             entry = self.entry(number)
             if entry is None:
@@ -199,6 +199,6 @@ def _explains(data: bytes, header: IndexHeader, geometry: IndexGeometry) -> bool
         if key_hash < 0 or not 0 <= previous < number or not header.begin_offset <= offset <= header.end_offset:
             return False
         (newest,) = SLOT.unpack_from(data, HEADER.size + key_hash % geometry.slots * SLOT.size)
-        if not number <= newest <= used:
+        if not number <= newest <= used + 1:  # one ahead if the writer died before it counted its last entry
             return False
     return True

@@ -227,7 +227,7 @@ class StoreReader:
         """Messages of this topic with this key, the newest ``max_count``, in physical order.
 
         The index finds them; text and time are compared on the record, so another key with the same hash is
-        not returned. What the index does not cover yet (a killed store) is searched in the log itself.
+        not returned. What the index does not cover (yet) is searched in the log itself.
         """
         if max_count < 1:
             raise InvalidArgumentError(f"max_count {max_count} must be positive")
@@ -244,15 +244,16 @@ class StoreReader:
             ):
                 found[message.physical_offset] = message
 
-        indexed_to = max(
-            (index.header.end_offset for index in self.indexes if index.header.index_count > 1), default=-1
-        )
+        used = [index for index in self.indexes if index.header.index_count > 1]
+        if self._index_geometry is None and any(index.geometry is None for index in used):
+            used = []  # slot and entry counts unknown: the log answers too, only slower
+        indexed_to = max((index.header.end_offset for index in used), default=-1)
         for offset, record in self.records(max(indexed_to, self.log_min)):
             if offset > indexed_to:
                 consider(MessageExt(bytes(record)))
-        for index in reversed(self.indexes):
+        for index in reversed(used):
             header = index.header
-            if header.index_count <= 1 or header.begin_timestamp > end_ms:
+            if header.begin_timestamp > end_ms:
                 continue
             if len(found) >= max_count or header.end_timestamp < begin_ms:
                 break

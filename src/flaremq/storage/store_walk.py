@@ -77,6 +77,7 @@ class LogTail:
     leftover_bytes: int
     reason: str
     records_follow: bool = False  # whole records stand behind the end, which were never confirmed
+    filler_bytes: int = 0  # a filler at the very end, which counts only once a file follows
 
 
 LogItem = RecordBatch | Blank | DamagedRange | LogTail
@@ -109,7 +110,7 @@ class _Walker:
             if file is None or position >= limit_of(self._run, file):
                 following = self._run.file_after(position)
                 if following is None:
-                    yield LogTail(log_end, 0, "no further file")
+                    yield LogTail(log_end, 0, "no further file", filler_bytes=position - log_end)
                     return
                 if following.start > position:
                     yield DamagedRange(position, following.start, "no file holds these bytes", following.path)

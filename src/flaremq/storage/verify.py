@@ -149,7 +149,7 @@ class StoreVerifier:
         offsets = reader.offsets
         if offsets is not None:
             known = max(offsets.log_durable, offsets.log_end) if reader.closed_cleanly else offsets.log_durable
-            if end < known:
+            if end + tail.filler_bytes < known:
                 detail = f"the log ends at {end}, but {known} bytes were on disk: the last {known - end} are lost"
                 yield self._log_finding(end, "log-cut-short", detail)
 

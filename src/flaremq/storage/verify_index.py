@@ -52,10 +52,12 @@ class IndexChecker:
         self._entries = self._ordered_entries()
         self._pending: tuple[StoredIndex, IndexEntry] | None = next(self._entries, None)
         self._is_used = bool(self._covered) or not reader.closed_cleanly
+        self._keys_seen = False
         self._ordinal = 0  # of records with keys, to tell neighbours
 
     def check(self, hashes: list[int], *, tag_hash: int | None, physical_offset: int, store_timestamp: int) -> None:
         """One record; its keys must be indexed, its tag may be."""
+        self._keys_seen |= bool(hashes)
         if not self._is_used or not (hashes or tag_hash is not None):
             return
         self._ordinal += 1
@@ -88,7 +90,7 @@ class IndexChecker:
             more = f" (and {span.count - 1} more)" if span.count > 1 else ""
             yield Finding(first.path, first.offset, first.kind, first.detail + more, first.severity)
         yield from self._size_findings()
-        if not self._reader.indexes and not self._is_used:
+        if self._keys_seen and not self._reader.indexes and not self._is_used:
             yield Finding(
                 self._reader.layout.index,
                 None,
@@ -111,7 +113,13 @@ class IndexChecker:
             self._pending = next(self._entries, None)
 
     def _check_time(self, index: StoredIndex, entry: IndexEntry, store_timestamp: int) -> None:
-        begin = index.header.begin_timestamp
+        header = index.header
+        begin = header.begin_timestamp
+        if entry.number == 1 and begin != store_timestamp:
+            self._report_header(index, f"begins at {begin}, its first record was stored at {store_timestamp}")
+        if entry.number == header.index_count - 1 and header.end_timestamp != store_timestamp:
+            end = header.end_timestamp
+            self._report_header(index, f"ends at {end}, its last record was stored at {store_timestamp}")
         expected = min(max(store_timestamp - begin, 0) // 1000, _INT_MAX) if begin > 0 else 0
         # The first entry of a file is timed against the end of the file before, so it may say anything.
         if entry.seconds != expected and entry.number > 1:
@@ -207,7 +215,9 @@ class IndexChecker:
             self._report_header(index, f"counts {header.index_count} entries, {geometry.entries} fit")
         if header.slot_count != used:
             # Informative only, and older versions of RocketMQ counted entries here.
-            self._report_header(index, f"counts {header.slot_count} slots in use, {used} are", Severity.NOTE)
+            detail = f"the header counts {header.slot_count} slots in use, {used} are"
+            place = (index.path, "index-slot-count", -2)
+            self._report(Finding(index.path, 32, "index-slot-count", detail, Severity.NOTE), place)
 
     def _check_slots(self, index: StoredIndex, newest: array[int]) -> None:
         for number, value in index.slots():
@@ -224,9 +234,9 @@ class IndexChecker:
         finding = Finding(index.path, HEADER.size + number * SLOT.size, "index-slot-wrong", detail, severity)
         self._report(finding, (index.path, "index-slot-wrong", number))
 
-    def _report_header(self, index: StoredIndex, detail: str, severity: Severity = Severity.DAMAGE) -> None:
+    def _report_header(self, index: StoredIndex, detail: str) -> None:
         self._report(
-            Finding(index.path, 0, "index-header-wrong", f"the header {detail}", severity),
+            Finding(index.path, 0, "index-header-wrong", f"the header {detail}", Severity.DAMAGE),
             (index.path, "index-header-wrong", -2),
         )
 

@@ -40,7 +40,13 @@ _pack_short = SHORT.pack
 _pack_prefix = PREFIX_V4.pack_into
 
 _OK = PutMessageStatus.PUT_OK
+_BAD_PROPERTIES = "properties must not contain NUL"
 _BUSY = "an append has been under way for too long"
+
+
+def _check_host(host: bytes) -> None:
+    if len(host) not in (8, 20) or host[-4] or host[-3]:
+        raise InvalidArgumentError(f"{host.hex()} is not a stored host: 4 or 16 address bytes, then a port")
 
 
 def with_crc_room(properties: bytes) -> bytes:
@@ -215,6 +221,7 @@ class MessageWriter:
             or not self.fast_path
             or self._health.refusal is not None
             or len(properties) > _PROPERTIES_MAX
+            or b"\0" in properties
             or not 0 <= queue_id <= 0x7FFFFFFF
         ):
             return self._put_message(
@@ -365,6 +372,10 @@ class MessageWriter:
         if not 0 <= queue_id <= 0x7FFFFFFF:
             raise InvalidArgumentError(f"queue id {queue_id} is outside 0..2147483647")
         magic, topic_prefix, queue_offsets = entry
+        if b"\0" in properties:
+            # Recovery tells a torn record by what no writer would have written; so nobody may write it.
+            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, _BAD_PROPERTIES)
+        _check_host(born_host)
         crc = self._crc
         if crc:
             properties = with_crc_room(properties)
@@ -468,7 +479,10 @@ class MessageWriter:
         host = self._store_host
         if born_host is not None:
             host = encode_host(born_host) if isinstance(born_host, str) else born_host
+        _check_host(host)
         sys_flag = with_host_families(sys_flag, host, self._store_host)
+        if any(b"\0" in text for text in properties):
+            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, _BAD_PROPERTIES)
         if self._crc:
             properties = [with_crc_room(text) for text in properties]
         refused = self._check_batch_size(bodies, properties, topic_prefix, sys_flag)
