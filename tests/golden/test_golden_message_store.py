@@ -130,7 +130,7 @@ def test_batch_units_are_those_of_java(opened: Opened) -> None:
             [unit.base_offset, unit.physical_offset, unit.record_size, unit.tags_code] for unit in found if unit
         ] == [unit[:4] for unit in expected["units"]]
         counts = [unit[4] if len(unit) > 4 else 1 for unit in expected["units"]]
-        assert [unit.count for unit in found if unit] == counts
+        assert [unit.messages for unit in found if unit] == counts
         last = found[-1]
         assert last is not None and last.physical_offset == expected["maxPhysicOffset"]
         assert queue.max_physical_offset == last.physical_offset + last.record_size

@@ -128,3 +128,15 @@ def test_rebuild_is_repeatable_to_the_byte(rebuilt: Rebuilt, tmp_path: Path) -> 
     with MessageStore.open(golden.root, StoreOptions.from_properties(golden.options), threads=False):
         pass
     assert queue_files(golden.root) == rebuilt.after
+
+
+def test_batch_queues_are_rebuilt_to_the_byte(tmp_path: Path) -> None:
+    golden = open_golden("rmq53-batchcq", tmp_path)
+    folder = golden.root / "batchconsumequeue"
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert before
+    for view in ("consumequeue", "batchconsumequeue", "index"):
+        shutil.rmtree(golden.root / view)
+    with MessageStore.open(golden.root, StoreOptions.from_properties(golden.options), threads=False):
+        pass
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before

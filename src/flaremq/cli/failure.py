@@ -38,6 +38,11 @@ DAMAGED = 4
 INTERRUPTED = 130
 READER_GONE = 141
 
+
+class ReaderGoneError(Exception):
+    """Whoever read our output has closed it. No ``BrokenPipeError``: click would end the program at that."""
+
+
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (InvalidArgumentError, WRONG_USAGE),
     (UnavailableError, REFUSED),
@@ -60,7 +65,7 @@ def report(error: BaseException) -> int:
         return int(error.exit_code)
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else FAILED
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, ReaderGoneError | BrokenPipeError):
         # Whoever read our output has enough. Nothing more may be written, not even at interpreter exit.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

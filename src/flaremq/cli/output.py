@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+from flaremq.cli import failure
+
 JSON = "json"
 JSONL = "jsonl"
 TABLE = "table"
@@ -36,15 +38,21 @@ def print_json(value: object) -> None:
 
 
 def print_rows(
-    rows: Iterable[Mapping[str, Any]], output: str, *, columns: Sequence[str] = (), title: str | None = None
+    rows: Iterable[Mapping[str, Any]],
+    output: str,
+    *,
+    columns: Sequence[str] = (),
+    wrapped: str | None = None,
+    title: str | None = None,
 ) -> None:
-    """A stream of objects in the format chosen; ``columns`` are those of the table."""
+    """A stream of objects in the format chosen; ``columns`` are those of the table, ``wrapped`` may need
+    lines."""
     if output == JSONL:
         _print_lines(rows)
     elif output == JSON:
         _print_array(rows)
     else:
-        _print_table(iter(rows), columns, title)
+        _print_table(iter(rows), columns, wrapped, title)
 
 
 def print_record(record: Mapping[str, Any], *, title: str | None = None) -> None:
@@ -60,8 +68,11 @@ def print_record(record: Mapping[str, Any], *, title: str | None = None) -> None
 
 def write(data: bytes) -> None:
     """Bytes to stdout, past any text wrapper."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+    except BrokenPipeError:
+        raise failure.ReaderGoneError from None
 
 
 def note(text: str) -> None:
@@ -84,7 +95,9 @@ def _print_array(rows: Iterable[Mapping[str, Any]]) -> None:
     write(b"[]\n" if separator == b"[\n" else b"\n]\n")
 
 
-def _print_table(rows: Iterator[Mapping[str, Any]], columns: Sequence[str], title: str | None) -> None:
+def _print_table(
+    rows: Iterator[Mapping[str, Any]], columns: Sequence[str], wrapped: str | None, title: str | None
+) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -94,7 +107,7 @@ def _print_table(rows: Iterator[Mapping[str, Any]], columns: Sequence[str], titl
         table = Table(title=title if is_first else None, show_header=is_first, box=None, title_justify="left")
         for column in columns or block[0]:
             numeric = all(isinstance(row.get(column), int) for row in block)
-            table.add_column(column, justify="right" if numeric else "left", overflow="fold" if numeric else "ellipsis")
+            table.add_column(column, justify="right" if numeric else "left", no_wrap=column != wrapped)
         for row in block:
             table.add_row(*(_cell(row.get(column)) for column in columns or block[0]))
         console.print(table)

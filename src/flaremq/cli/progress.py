@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def bytes_progress(title: str, start: int, end: int) -> Iterator[Callable[[int], None]]:
+def bytes_progress(title: str, start: int, end: int, *, show: bool = True) -> Iterator[Callable[[int], None]]:
     """Lends a function to be told the offset reached, from ``start`` to ``end``."""
-    if not sys.stderr.isatty() or end <= start:
+    if not show or not sys.stderr.isatty() or end <= start:
         yield lambda _: None
         return
     from rich.console import Console

@@ -8,6 +8,7 @@ lock so that nobody else does meanwhile. ``recover`` opens the store for writing
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -146,7 +147,10 @@ def dump(
     damaged: list[DamagedRange] = []
     with (
         open_reader(path, config_file, assignments) as reader,
-        bytes_progress("reading the log", max(start, reader.log_min), end or reader.log.run.end) as progress,
+        # On a terminal the messages themselves show how far it is.
+        bytes_progress(
+            "reading the log", max(start, reader.log_min), end or reader.log.run.end, show=not sys.stdout.isatty()
+        ) as progress,
     ):
 
         def messages() -> Any:
@@ -206,7 +210,7 @@ def _show_findings(findings: list[Finding], path: str) -> None:
 
     root = os.path.abspath(path) + os.sep
     rows = [{**finding.to_dict(), "path": finding.path.removeprefix(root)} for finding in findings]
-    out.print_rows(rows, out.TABLE, title="findings")
+    out.print_rows(rows, out.TABLE, wrapped="detail", title="findings")
 
 
 @store.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,11 +12,17 @@ from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.index_service import IndexService
 
 _END_OF_TIME = 2**63 - 1
+_CROWD = 4  # candidates taken per message asked for
 _CHECKS = kernels.CHECK_BODY_CRC | kernels.CHECK_RECORD_CRC
 
 
 def query_many(
-    log: CommitLog, index: IndexService, topic: str, keys: Sequence[str], max_count: int
+    log: CommitLog,
+    index: IndexService,
+    topic: str,
+    keys: Sequence[str],
+    max_count: int,
+    query_one: Callable[[str], list[MessageExt]],
 ) -> list[list[MessageExt]]:
     """Messages of ``topic`` for each key, oldest first; the same as asking one by one."""
     texts = [key.encode("utf-8", "surrogatepass") for key in keys]
@@ -28,6 +34,7 @@ def query_many(
     kernels.key_hashes(topic_bytes, blob, bounds, hashes)
     found: list[list[MessageExt]] = [[] for _ in texts]
     numbers, offsets = _candidates(index, hashes, max_count)
+    crowded = np.bincount(numbers, minlength=len(texts)) >= _CROWD * max_count
     end = log.readable_offset
     while len(offsets):
         file = log.files.find(int(offsets[0]))
@@ -59,6 +66,9 @@ def query_many(
         if len(messages) > 1:
             messages.sort(key=lambda message: message.physical_offset)
             del messages[:-max_count]
+    for number in np.flatnonzero(crowded).tolist():
+        if len(found[number]) < max_count:  # collisions may have pushed real hits out of the candidates
+            found[number] = query_one(keys[number])
     return found
 
 
@@ -70,7 +80,7 @@ def _candidates(
     for file in reversed(index.files):
         array = kernels.as_array(file.buffer)
         # Collisions share a chain with real hits, so more than asked for is taken from it.
-        some = kernels.index_lookup_many(array, file.slots, file.entries, hashes, 0, _END_OF_TIME, 4 * max_count)
+        some = kernels.index_lookup_many(array, file.slots, file.entries, hashes, 0, _END_OF_TIME, _CROWD * max_count)
         numbers.append(some[0])
         offsets.append(some[1])
     if not numbers:

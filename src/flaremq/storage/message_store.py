@@ -399,7 +399,10 @@ class MessageStore:
             return [[] for _ in keys]
         from flaremq.storage.bulk_query import query_many
 
-        return query_many(self._commit_log, self._index, topic, keys, max_count)
+        max_count = min(max_count, self.options.max_msgs_num_batch)
+        return query_many(
+            self._commit_log, self._index, topic, keys, max_count, lambda key: self.query(topic, key, max_count)
+        )
 
     def read(self, physical_offset: int) -> MessageExt | None:
         """The message whose record starts at this byte of the log, None if none does."""

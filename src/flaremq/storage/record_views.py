@@ -15,7 +15,7 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.message.sys_flag import gets_index_entry, gets_queue_unit
 from flaremq.message.topics import SCHEDULE_TOPIC
 
-MULTI_DISPATCH = "INNERMULTI_DISPATCH"
+MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 MULTI_OFFSETS = "INNER_MULTI_QUEUE_OFFSET"
 _LIGHT_PREFIX = "%LMQ%"
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flaremq.errors import CorruptionError, InvalidArgumentError
+from flaremq.message.record_check import CheckReason, check_record
 from flaremq.storage.filesystem import write_atomically
 from flaremq.storage.finding import Summary
 from flaremq.storage.layout import StoreLayout
@@ -156,14 +157,8 @@ def _write_log(
     writer = LogWriter(reader.filesystem, layout.commit_log_paths[0], reader.log.run.file_size)
     for item in reader.walk(everything=True):
         if isinstance(item, RecordBatch):
-            for _, record in item.records():
-                moved = report.relocation.move(bytes(record), writer.place_for(len(record)))
-                if moved is None:
-                    report.dropped_op_records += 1
-                    continue
-                writer.append(moved)
-                report.records += 1
-                report.record_bytes += len(moved)
+            for offset, record in item.records():
+                _save_record(reader, bytes(record), offset, writer, report)
             if on_progress is not None:
                 on_progress(item.base + item.starts[-1] + item.sizes[-1])
         elif isinstance(item, DamagedRange):
@@ -171,6 +166,23 @@ def _write_log(
         elif isinstance(item, LogTail):
             report.tail = item
     writer.close()
+
+
+def _save_record(reader: StoreReader, record: bytes, offset: int, writer: LogWriter, report: RescueReport) -> None:
+    verdict = check_record(record, physical_offset=offset, check_body_crc=False, strict=True).reason
+    if verdict in (CheckReason.TOPIC, CheckReason.FIELD):
+        # No checksum covers these, but with an impossible topic or place no broker could serve the record.
+        file = reader.log.run.file_at(offset)
+        path = reader.layout.root if file is None else file.path
+        report.damaged.append(DamagedRange(offset, offset + len(record), verdict.value, path))
+        return
+    moved = report.relocation.move(record, writer.place_for(len(record)))
+    if moved is None:
+        report.dropped_op_records += 1
+        return
+    writer.append(moved)
+    report.records += 1
+    report.record_bytes += len(moved)
 
 
 def _find_losses(reader: StoreReader, report: RescueReport) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.storage.filesystem import FileSystem, write_atomically
 from flaremq.storage.java_json import parse_java_json
+from flaremq.storage.record_views import number_or
 from flaremq.storage.rescue_log import Relocation
 from flaremq.storage.store_files import read_small_file
 
@@ -67,12 +68,14 @@ def _translate(name: str, value: Any, relocation: Relocation) -> None:
         return
     if name == "delayOffset.json":
         for level, offset in table.items():
-            if level.isdigit() and isinstance(offset, int):
-                table[level] = relocation.queue_map(SCHEDULE_TOPIC, int(level) - 1).position(offset)
+            number = number_or(level, 0)
+            if number > 0 and isinstance(offset, int):
+                table[level] = relocation.queue_map(SCHEDULE_TOPIC, number - 1).position(offset)
         return
     for topic_and_group, offsets in table.items():
         topic = topic_and_group.partition("@")[0]
         if isinstance(offsets, dict):
             for queue_id, offset in offsets.items():
-                if queue_id.isdigit() and isinstance(offset, int):
-                    offsets[queue_id] = relocation.queue_map(topic, int(queue_id)).position(offset)
+                number = number_or(queue_id, -1)
+                if number >= 0 and isinstance(offset, int):
+                    offsets[queue_id] = relocation.queue_map(topic, number).position(offset)

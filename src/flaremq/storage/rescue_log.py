@@ -96,11 +96,11 @@ class Relocation:
             body = self._op_body(message)
             if body == b"":
                 return None
+        if names.TRANSACTION_PREPARED_QUEUE_OFFSET in message.properties:
+            self._move_half_reference(message, changed)
         queue_offset = message.queue_offset
         if gets_queue_unit(message.sys_flag):
             queue_offset = self._place(message, changed)
-        if names.TRANSACTION_PREPARED_QUEUE_OFFSET in message.properties:
-            self._move_half_reference(message, changed)
         changed = {key: value for key, value in changed.items() if message.properties.get(key) != value}
         if body is None and not changed:
             moved = _patched(message, queue_offset, physical_offset, self._prepared_offset(message))
@@ -145,9 +145,9 @@ class Relocation:
         return (",".join(new) + ("," if text.endswith(",") and new else "")).encode()
 
     def _move_half_reference(self, message: MessageExt, changed: dict[str, str]) -> None:
-        value = message.properties[names.TRANSACTION_PREPARED_QUEUE_OFFSET]
-        if value.isdigit():
-            found = self.queue_map(HALF_TOPIC, message.queue_id).find(int(value))
+        old = number_or(message.properties[names.TRANSACTION_PREPARED_QUEUE_OFFSET], -1)
+        if old >= 0:
+            found = self.queue_map(HALF_TOPIC, message.queue_id).find(old)
             changed[names.TRANSACTION_PREPARED_QUEUE_OFFSET] = str(found or 0)
 
     def _prepared_offset(self, message: MessageExt) -> int:

@@ -219,7 +219,6 @@ class MessageWriter:
             or sys_flag
             or message.delay_level > 0
             or not self.fast_path
-            or self._health.refusal is not None
             or len(properties) > _PROPERTIES_MAX
             or b"\0" in properties
             or not 0 <= queue_id <= 0x7FFFFFFF
@@ -243,6 +242,9 @@ class MessageWriter:
             return self._put_message(
                 message, queue_id, born_timestamp, None, reconsume_times, 0, prepared_transaction_offset
             )
+        if self._health.refusal is not None:  # looked at inside the lock: close() waits for the lock
+            lock.release()
+            return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
         try:
             time_ns = self._time_ns
             began = time_ns()
@@ -475,6 +477,8 @@ class MessageWriter:
             raise InvalidArgumentError(f"queue id {queue_id} is outside 0..2147483647")
         if sys_flag & (TRANSACTION_MASK | INNER_BATCH):
             return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, "a batch cannot be transactional or inner")
+        if flags is not None and not -0x80000000 <= min(flags) <= max(flags) <= 0x7FFFFFFF:
+            raise InvalidArgumentError(f"a flag of {flags} does not fit the record's 32 bits")
         magic, topic_prefix, queue_offsets = entry
         host = self._store_host
         if born_host is not None:

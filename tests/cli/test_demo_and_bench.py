@@ -1,0 +1,71 @@
+"""The demo's numbers agree and are checked; benchmarks print what the documentation promises."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from flaremq.cli import demo as demo_module
+from flaremq.cli.bench_report import latency_micros
+from tests.support.cli import flaremq
+
+
+def test_the_demo_survives_its_crash_and_all_numbers_agree(tmp_path: Path) -> None:
+    done = flaremq("demo", "--messages", 400, "--out", tmp_path / "demo", "-o", "json")
+    assert done.code == 0, done.out + done.err
+    result = json.loads(done.out)
+    assert result["agrees"] is True
+    assert result["numbers"]["lost"] == 0
+    assert 266 <= result["numbers"]["acknowledged"] < 400
+    assert result["numbers"]["verified"]["records"] == 400
+    assert flaremq("store", "verify", tmp_path / "demo").code == 0
+
+
+def test_the_demo_fails_if_numbers_do_not_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_module, "_is_stored", lambda *_: False)  # as if messages were lost
+    done = flaremq("demo", "--messages", 100)
+    assert done.code == 1
+    assert "DO NOT AGREE" in done.out and "acknowledged messages lost" in done.out
+
+
+def test_the_demo_refuses_a_folder_with_something_in_it(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("data")
+    done = flaremq("demo", "--out", tmp_path)
+    assert done.code == 2 and str(tmp_path) in done.err
+    assert os.listdir(tmp_path) == ["precious"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("put", "--flush", "ASYNC_FLUSH"),
+        ("put", "--threads", "2", "--batch", "5", "--set", "enabledAppendPropCRC=true"),
+        ("get", "--as", "views"),
+        ("get", "--as", "decoded", "--count", "7"),
+        ("get", "--as", "arrow"),
+        ("query", "--queries", "20"),
+        ("recover", "--after", "kill", "--rounds", "1"),
+        ("recover", "--after", "lost-views", "--rounds", "1"),
+    ],
+    ids=" ".join,
+)
+def test_a_benchmark_prints_settings_machine_rate_and_latency(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    sizes = ("--set", "mappedFileSizeCommitLog=1048576", "--set", "maxHashSlotNum=1000", "--set", "maxIndexNum=4000")
+    done = flaremq("bench", *arguments, "--messages", 60, "--body-size", 100, "--path", tmp_path, *sizes)
+    assert done.code == 0, done.err
+    result = json.loads(done.out)
+    assert result["benchmark"] == arguments[0]
+    assert result["settings"]["bodySize"] == 100
+    assert {"cores", "memoryBytes", "python", "flaremq"} <= result["machine"].keys()
+    assert result["messagesPerSecond"] > 0
+    assert list(result["latencyMicros"]) == ["p50", "p99", "p99.9", "max"]
+    assert os.listdir(tmp_path) == []  # it cleans up
+
+
+def test_percentiles_are_taken_by_rank() -> None:
+    assert latency_micros(range(1000, 1_001_000, 1000)) == {"p50": 501.0, "p99": 991.0, "p99.9": 1000.0, "max": 1000.0}
+    assert latency_micros([5000]) == {"p50": 5.0, "p99": 5.0, "p99.9": 5.0, "max": 5.0}
+    assert latency_micros([]) == {"p50": 0.0, "p99": 0.0, "p99.9": 0.0, "max": 0.0}

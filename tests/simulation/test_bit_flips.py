@@ -1,0 +1,42 @@
+"""One wrong bit anywhere in a small store; see ``flips``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation import flips
+
+_CHUNKS = 8
+_STRIDE = 13  # of the bits, in the fast run: every byte is hit every other time, each bit position alike
+
+
+def _flip_all(state: str, chunk: int, stride: int, record_property: Callable[[str, object], None]) -> None:
+    store = flips.pristine(state)
+    bits = flips.interesting_bits(store)[chunk * stride :: _CHUNKS * stride]
+    for path, bit in bits:
+        try:
+            flips.check_flip(store, path, bit)
+        except Exception as error:
+            raise AssertionError(
+                f"{error}\nrepeat: python -m tests.simulation.replay flip {state} {path} {bit}"
+            ) from error
+    record_property("bit flips", len(bits))
+
+
+@pytest.mark.parametrize("chunk", range(_CHUNKS))
+@pytest.mark.parametrize("state", flips.STATES)
+def test_a_flipped_bit_costs_at_most_the_record_it_hit(
+    state: str, chunk: int, record_property: Callable[[str, object], None]
+) -> None:
+    _flip_all(state, chunk, _STRIDE, record_property)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("chunk", range(_CHUNKS))
+@pytest.mark.parametrize("state", flips.STATES)
+def test_any_flipped_bit_costs_at_most_the_record_it_hit(
+    state: str, chunk: int, record_property: Callable[[str, object], None]
+) -> None:
+    _flip_all(state, chunk, 1, record_property)

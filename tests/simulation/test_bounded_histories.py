@@ -1,0 +1,47 @@
+"""All histories of up to three operations, crashed everywhere; see ``bounded``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation import bounded
+
+_CHUNKS = 16
+_SHORT = [sequence for sequence in bounded.sequences(2)]
+_LONG = [sequence for sequence in bounded.sequences(3) if len(sequence) == 3]
+
+
+@pytest.mark.parametrize("mode", bounded.MODES)
+@pytest.mark.parametrize("chunk", range(_CHUNKS))
+def test_histories_of_up_to_two_operations_survive_a_crash_before_every_disk_call(
+    mode: str, chunk: int, record_property: Callable[[str, object], None]
+) -> None:
+    images = 0
+    for sequence in _SHORT[chunk::_CHUNKS]:
+        images += bounded.check_sequence(sequence, mode, subset_bits=3, random_count=2)
+    record_property("crash images", images)
+
+
+@pytest.mark.parametrize("mode", bounded.MODES)
+@pytest.mark.parametrize("chunk", range(_CHUNKS))
+def test_histories_of_three_operations_survive_a_crash_before_every_disk_call(
+    mode: str, chunk: int, record_property: Callable[[str, object], None]
+) -> None:
+    images = 0
+    for sequence in _LONG[chunk::_CHUNKS]:
+        images += bounded.check_sequence(sequence, mode, subset_bits=0, random_count=1)
+    record_property("crash images", images)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", bounded.MODES)
+@pytest.mark.parametrize("chunk", range(4 * _CHUNKS))
+def test_histories_of_three_operations_survive_every_small_page_subset(
+    mode: str, chunk: int, record_property: Callable[[str, object], None]
+) -> None:
+    images = 0
+    for sequence in _LONG[chunk :: 4 * _CHUNKS]:
+        images += bounded.check_sequence(sequence, mode, subset_bits=5, random_count=8)
+    record_property("crash images", images)

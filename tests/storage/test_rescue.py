@@ -1,0 +1,298 @@
+"""Rescue writes a healthy store from what a damaged one still holds, and says exactly what it could not
+save."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from flaremq.errors import CorruptionError, InvalidArgumentError
+from flaremq.message.codec import encode_record
+from flaremq.message.hosts import encode_host
+from flaremq.message.message import Message
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.record_check import check_record
+from flaremq.message.topics import HALF_TOPIC, OP_HALF_TOPIC
+from flaremq.storage import rescue as rescue_module
+from flaremq.storage.message_store import MessageStore
+from flaremq.storage.rescue import REPORT_NAME, RescueReport, options_of, rescue_store
+from flaremq.storage.rescue_log import OffsetMap, Relocation
+from flaremq.storage.store_reader import StoreReader
+from tests.support.golden import open_golden
+from tests.support.store_lab import LOG_FILE, TOPIC, StoreLab, all_bodies
+
+
+def rescue(root: Path, target: Path) -> RescueReport:
+    with StoreReader.open(root) as reader:
+        return rescue_store(reader, str(target))
+
+
+def messages_of(root: Path) -> list[MessageExt]:
+    with StoreReader.open(root) as reader:
+        return [MessageExt(bytes(record)) for _, record in reader.records()]
+
+
+def open_rescued(target: Path) -> MessageStore:
+    with StoreReader.open(target) as reader:
+        options = options_of(reader)
+    return MessageStore.open(target, options, threads=False)
+
+
+@pytest.fixture
+def damaged(lab: StoreLab) -> StoreLab:
+    """Two queues of ten messages each; the fourth message of queue 1 is damaged."""
+    lab.open()
+    puts = [
+        lab.put(b"%d" % number, queue_id=number % 2, tags=f"t{number % 3}", keys=[f"k{number}"]) for number in range(20)
+    ]
+    lab.close()
+    lab.broken_on_purpose = True
+    lab.damage_log(puts[7].physical_offset + 88)
+    return lab
+
+
+def test_everything_but_the_damaged_record_is_in_the_new_store(damaged: StoreLab, tmp_path: Path) -> None:
+    report = rescue(damaged.root, tmp_path / "new")
+    assert report.result.healthy
+    assert (report.records, report.lost_messages) == (19, 1)
+    with open_rescued(tmp_path / "new") as store:
+        assert all_bodies(store, queue_id=0) == [b"%d" % number for number in range(0, 20, 2)]
+        assert all_bodies(store, queue_id=1) == [b"%d" % number for number in range(1, 20, 2) if number != 7]
+        assert [m.body for m in store.query(TOPIC, "k9")] == [b"9"]
+        assert store.query(TOPIC, "k7") == []
+
+
+def test_records_keep_all_but_their_places(damaged: StoreLab, tmp_path: Path) -> None:
+    before = {m.body: m for m in messages_of(damaged.root)}
+    rescue(damaged.root, tmp_path / "new")
+    for after in messages_of(tmp_path / "new"):
+        old = before[after.body].to_dict()
+        new = after.to_dict()
+        for place in ("physicalOffset", "queueOffset", "msgId"):
+            del old[place], new[place]
+        assert new == old
+
+
+def test_the_report_says_what_was_lost_and_how_offsets_moved(damaged: StoreLab, tmp_path: Path) -> None:
+    before = {(m.queue_id, m.queue_offset): m for m in messages_of(damaged.root)}
+    report = rescue(damaged.root, tmp_path / "new").to_dict()
+    (lost,) = report["lostRanges"]
+    assert lost["path"] == str(damaged.log_files()[0]) and "body checksum" in lost["reason"]
+    queue = next(queue for queue in report["queues"] if queue["queueId"] == 1)
+    assert queue["lostOffsets"] == [[3, 4]]
+    assert queue["offsetMap"] == [{"old": 0, "new": 0, "count": 3}, {"old": 4, "new": 3, "count": 6}]
+    moved = {m.body: m for m in messages_of(tmp_path / "new")}
+    for run in report["physicalOffsetMap"]:
+        for old in before.values():
+            if run["old"] <= old.physical_offset < run["old"] + run["bytes"]:
+                assert moved[old.body].physical_offset == old.physical_offset - run["old"] + run["new"]
+    assert json.loads((tmp_path / "new" / REPORT_NAME).read_text()) == report
+
+
+def test_the_damaged_store_is_only_read(damaged: StoreLab, tmp_path: Path) -> None:
+    before = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in damaged.root.rglob("*")}
+    rescue(damaged.root, tmp_path / "new")
+    assert {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in damaged.root.rglob("*")} == before
+
+
+def test_a_lost_file_costs_the_messages_in_it_and_no_others(lab: StoreLab, tmp_path: Path) -> None:
+    lab.open()
+    puts = lab.fill_files(3)
+    lab.close()
+    lab.broken_on_purpose = True
+    lab.log_files()[1].unlink()
+    report = rescue(lab.root, tmp_path / "new")
+    lost = [put for put in puts if LOG_FILE <= put.physical_offset < 2 * LOG_FILE]
+    assert (report.records, report.lost_messages) == (len(puts) - len(lost), len(lost))
+    assert report.lost == {(TOPIC, 0): [(lost[0].queue_offset, lost[-1].queue_offset + 1)]}
+    assert report.result.healthy
+
+
+def test_messages_only_the_queue_still_knows_count_as_lost(lab: StoreLab, tmp_path: Path) -> None:
+    lab.open()
+    puts = lab.put_many(5)
+    lab.close()
+    lab.broken_on_purpose = True
+    lab.damage_log(puts[3].physical_offset, bytes(LOG_FILE - puts[3].physical_offset))
+    report = rescue(lab.root, tmp_path / "new")
+    assert report.lost == {(TOPIC, 0): [(3, 5)]}
+
+
+def test_unconfirmed_records_behind_a_torn_one_are_saved_too(lab: StoreLab, tmp_path: Path) -> None:
+    lab.open(flush_disk_type="ASYNC_FLUSH")
+    lab.put(b"durable")
+    lab.store.flush()
+    torn = lab.put(b"torn")
+    lab.put(b"behind")
+    lab.kill()
+    lab.broken_on_purpose = True
+    lab.damage_log(torn.physical_offset + 88)
+    rescue(lab.root, tmp_path / "new")
+    assert [m.body for m in messages_of(tmp_path / "new")] == [b"durable", b"behind"]
+
+
+def test_sealed_records_are_sealed_again(lab: StoreLab, tmp_path: Path) -> None:
+    lab.open(enabled_append_prop_crc=True)
+    puts = lab.put_many(4)
+    lab.close()
+    lab.broken_on_purpose = True
+    lab.damage_log(puts[0].physical_offset + 88)
+    rescue(lab.root, tmp_path / "new")
+    found = messages_of(tmp_path / "new")
+    assert [m.queue_offset for m in found] == [0, 1, 2]
+    for message in found:
+        assert check_record(message.record, physical_offset=message.physical_offset, require_record_crc=True).ok
+
+
+def test_consumers_read_on_where_they_were(damaged: StoreLab, tmp_path: Path) -> None:
+    config = damaged.root / "config"
+    config.mkdir()
+    table = '{"offsetTable":{"TOPIC@g":{0:4,1:6},"other@g":{0:9}}}'
+    (config / "consumerOffset.json").write_text(table.replace("TOPIC", TOPIC))
+    (config / "consumerOffset.json.bak").write_text('{"offsetTable":{}}')
+    (config / "topics.json").write_text(json.dumps({"topicConfigTable": {TOPIC: {}}}))
+    (config / "subscriptionGroup.json").write_text("{broken")
+    (config / "timercheck").write_bytes(bytes(4096))
+    report = rescue(damaged.root, tmp_path / "new")
+    target = tmp_path / "new" / "config"
+    offsets = json.loads((target / "consumerOffset.json").read_text())["offsetTable"]
+    assert offsets == {f"{TOPIC}@g": {"0": 4, "1": 5}, "other@g": {"0": 0}}
+    assert (target / "topics.json").read_text() == (config / "topics.json").read_text()
+    assert sorted(os.listdir(target)) == ["consumerOffset.json", "topics.json"]
+    assert len(report.complaints) == 1 and "subscriptionGroup.json" in report.complaints[0]
+
+
+def test_delay_offsets_are_translated(lab: StoreLab, tmp_path: Path) -> None:
+    lab.open()
+    puts = [lab.put(b"%d" % number, delay_level=2) for number in range(4)]
+    lab.close()
+    lab.broken_on_purpose = True
+    lab.damage_log(puts[0].physical_offset + 88)
+    (lab.root / "config").mkdir()
+    (lab.root / "config" / "delayOffset.json").write_text('{"offsetTable":{2:3}}')
+    rescue(lab.root, tmp_path / "new")
+    table = json.loads((tmp_path / "new" / "config" / "delayOffset.json").read_text())["offsetTable"]
+    assert table == {"2": 2}
+
+
+def test_a_batch_queue_comes_out_as_one(tmp_path: Path) -> None:
+    store = open_golden("rmq53-batchcq", tmp_path)
+    log = store.log_files()[0]
+    first = next(m for m in store.messages if m["topic"] == "GoldBcq")
+    with log.open("r+b") as file:
+        file.seek(first["physicalOffset"] + 100)
+        file.write(b"\xff\xff\xff")
+    report = rescue(store.root, tmp_path / "new")
+    assert report.result.healthy and report.lost_messages == 2  # an inner batch of two
+    with StoreReader.open(tmp_path / "new") as reader:
+        kinds = {queue.topic: queue.is_batch for queue in reader.queues}
+        batches = [m for m in messages_of(tmp_path / "new") if m.is_inner_batch]
+    assert kinds == {"GoldA": False, "GoldBcq": True}
+    assert all(int(m.properties["INNER_BASE"]) == m.queue_offset for m in batches)
+
+
+def _record(topic: str, body: bytes, **fields: int | bytes) -> bytes:
+    host = encode_host("127.0.0.1:10911")
+    defaults: dict[str, int | bytes] = {
+        "properties": b"",
+        "queue_id": 0,
+        "queue_offset": 0,
+        "physical_offset": 0,
+        "born_timestamp": 1,
+        "store_timestamp": 2,
+        "born_host": host,
+        "store_host": host,
+    }
+    return encode_record(topic=topic.encode(), body=body, **{**defaults, **fields})  # type: ignore[arg-type]
+
+
+def test_references_to_half_messages_follow_them() -> None:
+    relocation = Relocation()
+    # Half messages 5 and 7 are kept, 6 is lost.
+    relocation.move(_record(HALF_TOPIC, b"a", queue_offset=5, physical_offset=1000), 0)
+    relocation.move(_record(HALF_TOPIC, b"b", queue_offset=7, physical_offset=3000), 200)
+    op = relocation.move(_record(OP_HALF_TOPIC, b"5,6,7,", queue_offset=3, physical_offset=4000), 400)
+    assert op is not None and MessageExt(op).body == b"0,1,"
+    assert check_record(op, physical_offset=400).ok
+    single = relocation.move(_record(OP_HALF_TOPIC, b"7", queue_offset=4, physical_offset=4500), 600)
+    assert single is not None and MessageExt(single).body == b"1"
+    assert relocation.move(_record(OP_HALF_TOPIC, b"6", queue_offset=5, physical_offset=5000), 800) is None
+    commit = _record("orders", b"x", physical_offset=6000, sys_flag=8, prepared_transaction_offset=3000)
+    moved = relocation.move(commit, 800)
+    assert moved is not None and MessageExt(moved).prepared_transaction_offset == 200
+    reference = b"TRAN_PREPARED_QUEUE_OFFSET\x017\x02"
+    again = _record(HALF_TOPIC, b"c", queue_offset=8, physical_offset=7000, properties=reference)
+    moved = relocation.move(again, 1000)
+    assert moved is not None and MessageExt(moved).properties["TRAN_PREPARED_QUEUE_OFFSET"] == "1"
+
+
+def test_records_without_a_place_in_a_queue_keep_offset_zero() -> None:
+    relocation = Relocation()
+    moved = relocation.move(_record("orders", b"x", physical_offset=500, sys_flag=4), 100)
+    assert moved is not None
+    assert (MessageExt(moved).queue_offset, MessageExt(moved).physical_offset) == (0, 100)
+    assert relocation.queues == {}
+
+
+def test_light_queue_offsets_are_renumbered() -> None:
+    relocation = Relocation()
+    properties = b"INNER_MULTI_DISPATCH\x01%LMQ%a,b\x02INNER_MULTI_QUEUE_OFFSET\x0140,50\x02"
+    moved = relocation.move(_record("orders", b"x", queue_id=3, queue_offset=9, properties=properties), 0)
+    assert moved is not None
+    assert MessageExt(moved).properties["INNER_MULTI_QUEUE_OFFSET"] == "0,0"
+    assert set(relocation.queues) == {("orders", 3), ("%LMQ%a", 0), ("b", 3)}
+
+
+def test_offset_maps_merge_runs_and_know_positions() -> None:
+    offsets = OffsetMap()
+    for old, new in ((10, 0), (11, 1), (15, 2), (16, 3)):
+        offsets.add(old, new)
+    assert offsets.runs == [[10, 0, 2], [15, 2, 2]]
+    assert (offsets.kept, offsets.holes()) == (4, [(12, 15)])
+    assert [offsets.find(old) for old in (9, 10, 12, 15, 17)] == [None, 0, None, 2, None]
+    assert [offsets.position(old) for old in (0, 10, 11, 13, 15, 17, 99)] == [0, 0, 1, 2, 2, 4, 4]
+    assert OffsetMap().position(5) == 0
+
+
+def test_a_topic_made_anew_is_placed_by_its_last_life() -> None:
+    offsets = OffsetMap()
+    for old, new in ((0, 0), (1, 1), (2, 2), (0, 3), (1, 4)):
+        offsets.add(old, new)
+    assert offsets.position(1) == 4 and offsets.find(2) is None
+
+
+def test_a_target_that_is_not_empty_is_refused(damaged: StoreLab, tmp_path: Path) -> None:
+    target = tmp_path / "new"
+    target.mkdir()
+    (target / "precious").write_text("data")
+    with pytest.raises(InvalidArgumentError, match="not empty"):
+        rescue(damaged.root, target)
+    assert (target / "precious").read_text() == "data"
+    with pytest.raises(InvalidArgumentError, match="inside the store"):
+        rescue(damaged.root, damaged.root / "new")
+
+
+def test_an_empty_target_folder_is_fine(damaged: StoreLab, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    assert rescue(damaged.root, tmp_path / "new").result.healthy
+
+
+def test_a_failed_rescue_leaves_nothing_behind(
+    damaged: StoreLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise CorruptionError("does not verify")
+
+    monkeypatch.setattr(rescue_module, "_verify", fail)
+    with pytest.raises(CorruptionError):
+        rescue(damaged.root, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_rescued_store_takes_messages(damaged: StoreLab, tmp_path: Path) -> None:
+    rescue(damaged.root, tmp_path / "new")
+    with open_rescued(tmp_path / "new") as store:
+        assert store.put(Message(TOPIC, b"next"), 1).queue_offset == 9
