@@ -214,9 +214,7 @@ def check_queries(opened: Opened) -> None:
             for message in by_key[(query["topic"], query["key"])]
             if query["begin"] <= message["storeTimestamp"] <= query["end"]
         ]
-        found = opened.store.query(
-            query["topic"], query["key"], query["maxNum"], query["begin"], query["end"]
-        )
+        found = opened.store.query(query["topic"], query["key"], query["maxNum"], query["begin"], query["end"])
         offsets = [message.physical_offset for message in found]
         assert offsets == sorted(matching)[-min(query["maxNum"], 64) :], query
         real = set(query["physicalOffsets"]) & set(matching)  # without Java's collisions
@@ -265,9 +263,9 @@ def test_scan_gives_every_message_of_every_plain_queue(opened: Opened) -> None:
             result = opened.store.get(topic, queue_id, offset)
             read += result.messages
             offset = result.next_offset
-        assert [
-            (row["queueOffset"], row["physicalOffset"], row["body"], dict(row["properties"])) for row in rows
-        ] == [(m.queue_offset, m.physical_offset, m.body, m.properties) for m in read]
+        assert [(row["queueOffset"], row["physicalOffset"], row["body"], dict(row["properties"])) for row in rows] == [
+            (m.queue_offset, m.physical_offset, m.body, m.properties) for m in read
+        ]
         assert [(row["bornHost"], row["storeHost"], row["msgId"]) for row in rows] == [
             (m.born_host, m.store_host, m.message_id) for m in read
         ]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from flaremq.message.message import Message
 from flaremq.storage.consume_queue import FILLER, UNIT
 from flaremq.storage.consume_queue_ext import is_ext_address
 from flaremq.storage.message_store import MessageStore
@@ -98,9 +99,7 @@ def test_nothing_is_added_but_filler_for_what_expired(rebuilt: Rebuilt) -> None:
 def test_files_are_identical_unless_one_of_the_four_reasons_applies(rebuilt: Rebuilt) -> None:
     with_ext = {name for name, _ in rebuilt.ext_codes}
     for name, data in rebuilt.before.items():
-        expired = any(
-            unit[0] < rebuilt.log_min and unit[1] not in (0, 2**31 - 1) for unit in UNIT.iter_unpack(data)
-        )
+        expired = any(unit[0] < rebuilt.log_min and unit[1] not in (0, 2**31 - 1) for unit in UNIT.iter_unpack(data))
         if name not in with_ext and not expired:
             assert rebuilt.after[name] == data, name
 
@@ -140,3 +139,15 @@ def test_batch_queues_are_rebuilt_to_the_byte(tmp_path: Path) -> None:
     with MessageStore.open(golden.root, StoreOptions.from_properties(golden.options), threads=False):
         pass
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_batch_queue_honours_the_limits_of_a_read_and_goes_on(tmp_path: Path) -> None:
+    golden = open_golden("rmq53-batchcq", tmp_path)
+    options = StoreOptions.from_properties(golden.options)
+    with MessageStore.open(golden.root, options, threads=False) as store:
+        end = store.max_offset("GoldBcq", 0)
+        assert store.get("GoldBcq", 0, 0, max_bytes=1).next_offset == 2  # one record always passes
+        assert store.earliest_store_time("GoldBcq", 0) is not None
+        assert store.put(Message("GoldBcq", b"plain"), 0).queue_offset == end
+    with MessageStore.open(golden.root, options, threads=False) as store:
+        assert [message.body for message in store.get("GoldBcq", 0, end).messages] == [b"plain"]

@@ -12,9 +12,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for reports in terminalreporter.stats.values():
         for report in reports:
             if getattr(report, "when", None) == "call":
-                totals.update(
-                    {name: value for name, value in report.user_properties if isinstance(value, int)}
-                )
+                totals.update({name: value for name, value in report.user_properties if isinstance(value, int)})
     if totals:
         terminalreporter.write_line(
             "simulation: " + ", ".join(f"{value:,} {name}" for name, value in sorted(totals.items()))

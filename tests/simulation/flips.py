@@ -68,9 +68,7 @@ def _last_small(path: str, data: bytes) -> int:
     """Where the large body of a log file has its dull middle; far away in other files."""
     if "/commitlog/" not in path:
         return 1 << 30
-    large = next(
-        (r for r in raw_store.walk_log({int(os.path.basename(path)): data}).records if r.size > 8500), None
-    )
+    large = next((r for r in raw_store.walk_log({int(os.path.basename(path)): data}).records if r.size > 8500), None)
     return 1 << 30 if large is None else large.physical_offset % len(data) + 200
 
 
@@ -107,9 +105,7 @@ def check_flip(store: Pristine, path: str, bit: int) -> None:
             if strange and (store.sealed or hit is None):
                 raise OracleViolation(f"I19: key {key} finds {strange}, which do not have it")
             if record is not hit and "/index/" not in path and record.physical_offset not in offsets:
-                raise OracleViolation(
-                    f"I19: key {key} does not find the undamaged {record.physical_offset}: {offsets}"
-                )
+                raise OracleViolation(f"I19: key {key} does not find the undamaged {record.physical_offset}: {offsets}")
 
 
 def _check_queue(world: World, wanted: list[RawRecord], hit: RawRecord | None, sealed: bool) -> None:
@@ -127,13 +123,9 @@ def _check_queue(world: World, wanted: list[RawRecord], hit: RawRecord | None, s
     for record in wanted:
         found = served.pop(record.queue_offset, None)
         if found is not None and found != record.raw and (sealed or hit is None):
-            raise OracleViolation(
-                f"I19: {topic}/{queue_id}@{record.queue_offset} served bytes that were never stored"
-            )
+            raise OracleViolation(f"I19: {topic}/{queue_id}@{record.queue_offset} served bytes that were never stored")
         if found is None and record is not hit:
-            raise OracleViolation(
-                f"I19: the undamaged {topic}/{queue_id}@{record.queue_offset} is not served"
-            )
+            raise OracleViolation(f"I19: the undamaged {topic}/{queue_id}@{record.queue_offset} is not served")
     if served and (sealed or hit is None):
         raise OracleViolation(f"I19: {topic}/{queue_id} served {sorted(served)}, which never were")
 

@@ -73,9 +73,7 @@ def check(root: str, acknowledged: list[tuple[int, int, int, str]], chance: rand
         for queue_id, queue_offset, physical_offset, name in acknowledged:
             message = store.read(physical_offset)
             assert message is not None, f"{name} at {physical_offset} is gone"
-            assert message.body.rstrip(b".") == name.encode(), (
-                f"{name} at {physical_offset} is {message.body[:40]!r}"
-            )
+            assert message.body.rstrip(b".") == name.encode(), f"{name} at {physical_offset} is {message.body[:40]!r}"
             assert (message.queue_id, message.queue_offset) == (queue_id, queue_offset), f"{name} moved"
         for queue_id, queue_offset, physical_offset, name in acknowledged[-40:]:
             got = store.get(_TOPIC, queue_id, queue_offset, 1)
@@ -90,9 +88,7 @@ def check(root: str, acknowledged: list[tuple[int, int, int, str]], chance: rand
         expected[record.queue_id] = record.queue_offset + 1
 
 
-def cycle(
-    root: str, number: int, chance: random.Random, acknowledged: list[tuple[int, int, int, str]]
-) -> None:
+def cycle(root: str, number: int, chance: random.Random, acknowledged: list[tuple[int, int, int, str]]) -> None:
     reading, writing = os.pipe()
     child_seed = chance.random()
     child = os.fork()

@@ -113,9 +113,7 @@ def racing_writers() -> Iterator[int]:
 
 def check_racing_writers() -> None:
     """Queue offsets handed out to four threads are dense and unique."""
-    store = MessageStore.open(
-        ROOT, small_options(), filesystem=CrashFS(), clock=ManualClock(), threads=False
-    )
+    store = MessageStore.open(ROOT, small_options(), filesystem=CrashFS(), clock=ManualClock(), threads=False)
     store.put(Message("orders", b"first"))
     offsets: list[int] = []
     start = threading.Barrier(4)
@@ -349,19 +347,29 @@ MUTANTS = [
     Mutant("dispatch past flush", _dispatch_past_flush, histories("put hasty")),
     Mutant("body-only checksum", _body_only_crc, histories("put", "put put", random_count=40)),
     Mutant("no physical offset check", _no_physical_offset_check, misplaced_record),
-    Mutant("truncation in memory only", _truncate_in_memory, histories("put batch batch flush", mode="ASYNC_FLUSH", random_count=40)),
+    Mutant(
+        "truncation in memory only",
+        _truncate_in_memory,
+        histories("put batch batch flush", mode="ASYNC_FLUSH", random_count=40),
+    ),
     Mutant("index dropped at recovery", _index_dropped_at_recovery, histories("put tick put")),
     Mutant("state file written in place", _state_file_in_place, histories("put tick put tick", random_count=30)),
     Mutant("fsync retried after it failed", _retry_after_failed_fsync, failing_syncs),
     Mutant("recovery of the last file only", _recover_last_file_only, histories("large large")),
-    Mutant("recovery by wall clock", _recover_by_wall_clock, histories("large tick back put large large", random_count=2)),
+    Mutant(
+        "recovery by wall clock", _recover_by_wall_clock, histories("large tick back put large large", random_count=2)
+    ),
     Mutant("sparse mapping", _sparse_mapping, histories("put")),
     Mutant("queue offsets given out without the lock", _lost_append_lock, racing_writers),
-    Mutant("queue offsets start again", _queue_offsets_start_again, histories("delay large large expire put reopen delay")),
+    Mutant(
+        "queue offsets start again", _queue_offsets_start_again, histories("delay large large expire put reopen delay")
+    ),
     Mutant("retention deletes what is not expired", _retention_deletes_too_much, histories("large large clean")),
     Mutant("queue write errors swallowed", _queue_write_errors_swallowed, full_disks),
     Mutant("error flag never cleared", _error_flag_never_cleared, full_disks),
     Mutant("log cut at the first damage", _truncate_at_first_damage, flipped_log_bits_after_a_kill),
     Mutant("reads unchecked", _reads_unchecked, flipped_log_bits),
-    Mutant("queues not cut with the log", _queue_cut_not_made, histories("put batch", mode="ASYNC_FLUSH", random_count=40)),
+    Mutant(
+        "queues not cut with the log", _queue_cut_not_made, histories("put batch", mode="ASYNC_FLUSH", random_count=40)
+    ),
 ]

@@ -12,9 +12,7 @@ def main(arguments: list[str]) -> None:
     if kind == "bounded":
         mode, names, call, variant = rest
         sequence = () if names == "-" else tuple(names.split(","))
-        images = bounded.crash_images(
-            sequence, mode, subset_bits=0, random_count=0, only=(int(call), variant)
-        )
+        images = bounded.crash_images(sequence, mode, subset_bits=0, random_count=0, only=(int(call), variant))
         for image in images:
             bounded.check_image(image, twice=True)
     elif kind == "deep":

@@ -24,17 +24,13 @@ def _run(first: int, count: int, record_property: Callable[[str, object], None])
 
 
 @pytest.mark.parametrize("chunk", range(_CHUNKS))
-def test_random_histories_keep_every_promise(
-    chunk: int, record_property: Callable[[str, object], None]
-) -> None:
+def test_random_histories_keep_every_promise(chunk: int, record_property: Callable[[str, object], None]) -> None:
     share = -(-_SEEDS // _CHUNKS)
     _run(_FIRST + chunk * share, share, record_property)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("chunk", range(8 * _CHUNKS))
-def test_many_random_histories_keep_every_promise(
-    chunk: int, record_property: Callable[[str, object], None]
-) -> None:
+def test_many_random_histories_keep_every_promise(chunk: int, record_property: Callable[[str, object], None]) -> None:
     share = -(-_SOAK_SEEDS // (8 * _CHUNKS))
     _run(1_000_000 + _FIRST + chunk * share, share, record_property)

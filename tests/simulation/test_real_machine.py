@@ -17,17 +17,13 @@ _SOAK_KILLS = int(os.environ.get("FLAREMQ_KILLS", "500"))
 
 def _run(command: list[str], timeout: int) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(_ROOT), *sys.path])}
-    return subprocess.run(
-        command, cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=timeout
-    )
+    return subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=timeout)
 
 
 def _kill(folder: Path, kills: int, seed: int, record_property: Callable[[str, object], None]) -> None:
     command = [sys.executable, "-m", "tests.simulation.kill_loop", str(folder / "store")]
     done = _run([*command, "--kills", str(kills), "--seed", str(seed)], timeout=60 + 5 * kills)
-    assert done.returncode == 0, (
-        f"repeat: {' '.join(command)} --kills {kills} --seed {seed}\n{done.stderr[-3000:]}"
-    )
+    assert done.returncode == 0, f"repeat: {' '.join(command)} --kills {kills} --seed {seed}\n{done.stderr[-3000:]}"
     record_property("kills", kills)
 
 
@@ -54,8 +50,6 @@ def _may_mount() -> bool:
 
 @pytest.mark.skipif(not _may_mount(), reason="this machine allows no private mount")
 def test_a_really_full_disk_refuses_puts_serves_reads_and_recovers(tmp_path: Path) -> None:
-    done = _run(
-        ["unshare", "-rm", sys.executable, "-m", "tests.simulation.full_disk", str(tmp_path)], timeout=120
-    )
+    done = _run(["unshare", "-rm", sys.executable, "-m", "tests.simulation.full_disk", str(tmp_path)], timeout=120)
     assert done.returncode == 0, f"exit {done.returncode}\n{done.stderr[-3000:]}"
     assert "survived" in done.stdout

@@ -116,9 +116,7 @@ class World:
     def open(self) -> MessageStore:
         self.fs.failed_syncs.clear()
         dispatch.BULK_BYTES = 1 if self.bulk else _BULK_BYTES
-        self.store = MessageStore.open(
-            ROOT, self.options, filesystem=self.fs, clock=self.clock, threads=False
-        )
+        self.store = MessageStore.open(ROOT, self.options, filesystem=self.fs, clock=self.clock, threads=False)
         if not self.options.message_index_enable:
             for entry in self.history.entries:
                 entry.indexed = False
@@ -141,6 +139,15 @@ class World:
         assert self.store is not None
         self.store.wait_for_dispatch(0)
         oracle.check(self.store, self.fs.files(), self.history, self.rules)
+
+    def check_open_store_reads(self) -> None:
+        """Every durable message dispatched so far can be read, whatever else is wrong."""
+        store = self._running()
+        for entry in self.history.entries:
+            if entry.state == "acked" and entry.end <= min(store.flushed_offset, store.dispatched_offset):
+                found = store.get(entry.topic, entry.queue_id, entry.queue_offset, 1)
+                if [bytes(message.body) for message in found.messages] != [entry.body]:
+                    raise OracleViolation(f"I18: message {entry.number} cannot be read now: {found.status}")
 
     def note_state_files(self) -> None:
         """Take down what the small state files hold, or are about to hold."""
@@ -360,7 +367,6 @@ OPERATIONS: dict[str, Callable[[World, Answer], None]] = {
     "back": lambda world, answer: world.jump(-5_000_000),
 }
 BOUNDED_OPERATIONS = ("put", "large", "batch", "delay", "flush", "tick", "reopen", "expire")
-
 
 
 def changed(options: StoreOptions, **changes: object) -> StoreOptions:

@@ -135,9 +135,7 @@ def test_pool_writes_the_same_log_as_the_mapping(lab: StoreLab, tmp_path: Path) 
 
 
 def test_pool_survives_more_files_than_it_has_buffers(lab: StoreLab) -> None:
-    store = lab.open(
-        flush_disk_type="ASYNC_FLUSH", transient_store_pool_enable=True, transient_store_pool_size=1
-    )
+    store = lab.open(flush_disk_type="ASYNC_FLUSH", transient_store_pool_enable=True, transient_store_pool_size=1)
     results = lab.fill_files(4)
     store.flush()
     store.wait_for_dispatch(0)

@@ -8,6 +8,7 @@ import pytest
 
 from flaremq.message.message import Message
 from flaremq.storage.batch_consume_queue import BATCH_UNIT_SIZE, BatchConsumeQueue, BatchUnit
+from flaremq.storage.consume_queue import UNIT
 from flaremq.storage.consume_queue_ext import EXT_HEAD, ConsumeQueueExt, ExtUnit, is_ext_address
 from flaremq.storage.filesystem import LocalFileSystem
 from flaremq.storage.queue_files import HandleCache, QueueFiles
@@ -109,9 +110,7 @@ def test_ext_address_outside_every_file_gives_nothing(tmp_path: Path) -> None:
     assert ext_with(tmp_path / "x", b"").read(5000 - 2**63) is None
 
 
-@pytest.mark.parametrize(
-    ("code", "address"), [(0, False), (-(2**31), False), (-(2**31) - 1, True), (-(2**63), True)]
-)
+@pytest.mark.parametrize(("code", "address"), [(0, False), (-(2**31), False), (-(2**31) - 1, True), (-(2**63), True)])
 def test_codes_below_every_hash_are_ext_addresses(code: int, address: bool) -> None:
     assert is_ext_address(code) is address
 
@@ -136,6 +135,4 @@ def test_inner_batch_is_refused_for_a_plain_topic(lab: StoreLab) -> None:
 
 
 def _unit(physical: int, size: int, code: int) -> bytes:
-    from flaremq.storage.consume_queue import UNIT
-
     return UNIT.pack(physical, size, code)

@@ -158,9 +158,7 @@ def test_unflushed_messages_do_not_move_the_log_time(lab: StoreLab) -> None:
     assert store._commit_log.flushed_timestamp == first.store_timestamp
 
 
-def test_checkpoint_that_cannot_be_written_leaves_the_old_one(
-    lab: StoreLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checkpoint_that_cannot_be_written_leaves_the_old_one(lab: StoreLab, monkeypatch: pytest.MonkeyPatch) -> None:
     store = lab.open()
     lab.put()
     store.tick()

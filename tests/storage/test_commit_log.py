@@ -41,9 +41,7 @@ def test_record_that_leaves_exactly_eight_bytes_still_fits(lab: StoreLab) -> Non
 
 
 @pytest.mark.parametrize("spare", [0, 1, 7])
-def test_record_that_would_leave_fewer_than_eight_bytes_moves_to_the_next_file(
-    lab: StoreLab, spare: int
-) -> None:
+def test_record_that_would_leave_fewer_than_eight_bytes_moves_to_the_next_file(lab: StoreLab, spare: int) -> None:
     lab.open()
     first = lab.put(exact_body(1000))
     moved = lab.put(exact_body(LOG_FILE - 1000 - spare))

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from flaremq.clock import ManualClock
+from flaremq.errors import StoreIOError
 from flaremq.message.message import Message
+from flaremq.storage.message_store import MessageStore
 from flaremq.storage.status import PutMessageStatus
 from tests.support.crash_fs import CrashFS
 from tests.support.raw_store import FILLER, local_files, read_log, read_queue
 from tests.support.store_corpus import write_corpus
-from tests.support.store_lab import TOPIC, StoreLab, all_bodies
+from tests.support.store_lab import SMALL, TOPIC, StoreLab, all_bodies
 
 PLAIN, BULK = 1 << 40, 1
 
@@ -144,11 +147,6 @@ def test_bulk_dispatch_puts_filler_where_a_record_is_damaged(lab: StoreLab) -> N
 @pytest.mark.parametrize("bulk_bytes", [PLAIN, BULK])
 @pytest.mark.parametrize("part", ["/consumequeue/", "/index/"])
 def test_dispatch_goes_on_where_a_full_disk_stopped_it(bulk_bytes: int, part: str) -> None:
-    from flaremq.clock import ManualClock
-    from flaremq.errors import StoreIOError
-    from flaremq.storage.message_store import MessageStore
-    from tests.support.store_lab import SMALL
-
     disk = CrashFS()
     store = MessageStore.open("/store", SMALL, filesystem=disk, clock=ManualClock(), threads=False)
     store._dispatcher.bulk_bytes = bulk_bytes

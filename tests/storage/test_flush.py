@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,9 +142,7 @@ def test_failed_sync_answers_everyone_and_is_never_tried_again() -> None:
     ("pending", "seconds", "due"),
     [(0, 0, False), (4 * 4096 - 1, 0, False), (4 * 4096, 0, True), (1, 9.9, False), (1, 10, True), (0, 10, False)],
 )
-def test_timed_flush_waits_for_pages_or_for_the_thorough_interval(
-    pending: int, seconds: float, due: bool
-) -> None:
+def test_timed_flush_waits_for_pages_or_for_the_thorough_interval(pending: int, seconds: float, due: bool) -> None:
     timer = FlushTimer(least_pages=4, thorough_interval_ms=10_000, now=100.0)
     assert timer.is_due(pending_bytes=pending, now=100.0 + seconds) is due
 
@@ -155,9 +155,7 @@ def test_timed_flush_without_least_pages_takes_any_byte() -> None:
 # In a store
 
 
-def open_on(disk: CrashFS, **changes: object) -> MessageStore:
-    from dataclasses import replace
-
+def open_on(disk: CrashFS, **changes: Any) -> MessageStore:
     return MessageStore.open("/store", replace(SMALL, **changes), filesystem=disk, threads=False)
 
 

@@ -55,9 +55,7 @@ def test_queue_without_messages(lab: StoreLab) -> None:
         (10**12, Status.OFFSET_OVERFLOW_BADLY, 10),
     ],
 )
-def test_offset_against_the_range_of_the_queue(
-    ten: StoreLab, offset: int, status: Status, next_offset: int
-) -> None:
+def test_offset_against_the_range_of_the_queue(ten: StoreLab, offset: int, status: Status, next_offset: int) -> None:
     result = ten.store.get(TOPIC, 0, offset)
     assert (result.status, result.next_offset) == (status, next_offset)
     assert (result.min_offset, result.max_offset) == (0, 10)
@@ -187,6 +185,7 @@ def test_filter_examines_a_bounded_number_of_units(lab: StoreLab) -> None:
         ("A||BB", ["A", "BB"]),
         ("Aa", ["Aa"]),
         ("nothing", []),
+        ("ключ🔥", []),
     ],
 )
 def test_tag_expression_selects_by_text_not_by_hash(
@@ -200,6 +199,14 @@ def test_tag_expression_selects_by_text_not_by_hash(
     assert [message.tags for message in result.messages] == expected
     assert result.status is (Status.FOUND if expected else Status.NO_MATCHED_MESSAGE)
     assert result.next_offset == 5
+
+
+def test_tags_of_every_script_are_matched(lab: StoreLab) -> None:
+    store = lab.open()
+    for tag in ("ключ", "键", "🔥", "x" * 300):
+        lab.put(tag.encode(), tags=tag)
+    for tag in ("ключ", "键", "🔥", "x" * 300):
+        assert bodies(store.get(TOPIC, 0, 0, tags=tag).messages) == [tag.encode()]
 
 
 def test_tags_are_grouped_by_the_low_half_of_their_hash() -> None:

@@ -21,9 +21,7 @@ END_OF_TIME = 2**63 - 1
 
 
 def open_file(path: Path, *, create: bool = False, slots: int = SLOTS, entries: int = ENTRIES) -> IndexFile:
-    return IndexFile(
-        LocalFileSystem(), str(path), slots=slots, entries=entries, reserve_step=4096, create=create
-    )
+    return IndexFile(LocalFileSystem(), str(path), slots=slots, entries=entries, reserve_step=4096, create=create)
 
 
 @pytest.fixture

@@ -114,9 +114,7 @@ def test_path_that_is_a_file_is_refused(tmp_path: Path) -> None:
         MessageStore.open(tmp_path / "file")
 
 
-def test_relative_path_and_missing_parents_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: StoreLab
-) -> None:
+def test_relative_path_and_missing_parents_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: StoreLab) -> None:
     monkeypatch.chdir(tmp_path)
     with MessageStore.open("a/b/c", lab.options, threads=False) as store:
         store.put(Message(TOPIC, b"x"))
@@ -213,6 +211,26 @@ def test_waiter_is_woken_by_the_message_it_waits_for(lab: StoreLab, flush: str) 
     lab.put()
     thread.join(20)
     assert found == [True]
+
+
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_consumer_that_follows_a_producer_misses_nothing(lab: StoreLab, flush: str) -> None:
+    store = lab.open(threads=True, flush_disk_type=flush)
+    seen: list[bytes] = []
+
+    def consume() -> None:
+        offset = 0
+        while offset < 150 and store.wait_for_message(TOPIC, 0, offset, 20):
+            result = store.get(TOPIC, 0, offset)
+            seen.extend(message.body for message in result.messages)
+            offset = result.next_offset
+
+    thread = threading.Thread(target=consume, daemon=True)
+    thread.start()
+    for number in range(150):
+        lab.put(b"%d " % number * 60)
+    thread.join(20)
+    assert seen == [b"%d " % number * 60 for number in range(150)]
 
 
 def test_closing_wakes_everyone_who_waits(lab: StoreLab) -> None:

@@ -12,10 +12,12 @@ from flaremq.errors import InvalidArgumentError, StoreIOError
 from flaremq.message.message import Message
 from flaremq.message.message_id import decode_message_id
 from flaremq.message.topics import SCHEDULE_TOPIC
+from flaremq.storage import kernels  # noqa: F401  # batches use them only once they are loaded
+from flaremq.storage.message_store import MessageStore
 from flaremq.storage.status import PutMessageStatus
 from tests.support.crash_fs import CrashFS
 from tests.support.store_corpus import LONG_RETRY_TOPIC, write_corpus
-from tests.support.store_lab import LOG_FILE, TOPIC, MeasuredFileSystem, StoreLab, all_bodies, eventually
+from tests.support.store_lab import LOG_FILE, SMALL, TOPIC, MeasuredFileSystem, StoreLab, all_bodies, eventually
 
 Status = PutMessageStatus
 
@@ -127,9 +129,6 @@ def test_full_disk_answers_service_not_available_until_there_is_room(lab: StoreL
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_file_that_cannot_be_made_is_answered_create_mapped_file_failed(batch: bool, lab: StoreLab) -> None:
-    from flaremq.storage.message_store import MessageStore
-    from tests.support.store_lab import SMALL
-
     disk = CrashFS()
     store = MessageStore.open("/store", SMALL, filesystem=disk, threads=False)
     assert store.put(Message(TOPIC, b"x" * 10_000)).ok
@@ -203,17 +202,15 @@ def test_put_that_meets_a_closing_store_is_refused(warm: StoreLab, batch: bool) 
     assert warm.open().max_physical_offset == end
 
 
-@pytest.mark.parametrize("fields", [{"flag": 2**31}, {"flag": -(2**31) - 1}])
+@pytest.mark.parametrize("flag", [2**31, -(2**31) - 1])
 @pytest.mark.parametrize("fast", [False, True])
-def test_header_value_that_does_not_fit_raises_and_leaves_no_trace(
-    warm: StoreLab, fields: dict[str, int], fast: bool
-) -> None:
+def test_header_value_that_does_not_fit_raises_and_leaves_no_trace(warm: StoreLab, flag: int, fast: bool) -> None:
     warm.store._writer.fast_path = fast
     before = warm.store.max_physical_offset
     with pytest.raises(InvalidArgumentError):
-        warm.store.put(Message(TOPIC, b"x", **fields))
+        warm.store.put(Message(TOPIC, b"x", flag=flag))
     with pytest.raises(InvalidArgumentError):
-        warm.store.put_batch([Message(TOPIC, b"x", **fields)])
+        warm.store.put_batch([Message(TOPIC, b"x", flag=flag)])
     assert_untouched(warm, before)
 
 

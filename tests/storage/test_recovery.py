@@ -96,9 +96,7 @@ def test_store_killed_during_its_first_second_is_empty_again(lab: StoreLab) -> N
     assert lab.store.max_physical_offset == 0
 
 
-def test_process_killed_inside_recovery_is_just_another_kill(
-    lab: StoreLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_process_killed_inside_recovery_is_just_another_kill(lab: StoreLab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.open()
     write_corpus(lab)
     before = picture(lab)

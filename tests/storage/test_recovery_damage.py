@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -174,9 +176,7 @@ def test_record_that_belongs_elsewhere_is_not_taken_for_this_place(lab: StoreLab
 # Power cuts: only what was synced is left
 
 
-def open_on(disk: CrashFS, **changes: object) -> MessageStore:
-    from dataclasses import replace
-
+def open_on(disk: CrashFS, **changes: Any) -> MessageStore:
     options = replace(SMALL, **changes)
     return MessageStore.open("/store", options, filesystem=disk, clock=ManualClock(), threads=False)
 

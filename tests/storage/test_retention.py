@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def disk(lab: StoreLab) -> MeasuredFileSystem:
     return lab.filesystem
 
 
-def open_outside_hours(lab: StoreLab, **changes: object) -> None:
+def open_outside_hours(lab: StoreLab, **changes: Any) -> None:
     """A store with four full files and a deleteWhen that is never now."""
     lab.open(**changes)
     lab.fill_files(4, keys="k")

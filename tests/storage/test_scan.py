@@ -168,6 +168,17 @@ def test_records_as_bytes_are_the_records_of_get(lab: StoreLab, max_count: int, 
         assert b"".join(seen) == b"".join(bytes(m.record) for m in everything(store, topic, queue_id))
 
 
+def test_records_as_bytes_skip_filler_and_damage_is_found_by_who_decodes(lab: StoreLab) -> None:
+    store = lab.open()
+    store._writer.queue_offsets.setdefault(TOPIC, {})[0] = 7
+    lab.put(b"seven")
+    store._writer.queue_offsets[TOPIC][0] = 12
+    lab.put(b"twelve")
+    data, count, next_offset = store.get_bytes(TOPIC, 0, 8)
+    assert (count, next_offset, MessageExt(data).queue_offset) == (1, 13, 12)
+    lab.broken_on_purpose = True
+
+
 @pytest.mark.parametrize("offset", [-1, 3, 99])
 def test_records_as_bytes_outside_the_queue_are_none(lab: StoreLab, offset: int) -> None:
     store = lab.open()

@@ -28,7 +28,7 @@ def pause_dispatch(store: MessageStore) -> None:
 
 
 def resume_dispatch(store: MessageStore) -> None:
-    del store._dispatch_now  # type: ignore[method-assign]
+    del store._dispatch_now
 
 
 def test_w1_keys_from_before_a_crash_are_still_found(lab: StoreLab) -> None:

@@ -334,8 +334,7 @@ class CrashFS:
             if isinstance(node, _Inode):
                 self._audit(path, node)
         queued = [
-            _NameChange(c.label, c.folder, {path: copy(node) for path, node in c.effects.items()})
-            for c in self._queued
+            _NameChange(c.label, c.folder, {path: copy(node) for path, node in c.effects.items()}) for c in self._queued
         ]
         return CrashFS(
             capacity=self.capacity,
@@ -394,9 +393,7 @@ class CrashFS:
         self._begin("list", path)
         if not isinstance(self._names.get(path), _Directory):
             return []
-        return sorted(
-            os.path.basename(name) for name in self._names if name != "/" and os.path.dirname(name) == path
-        )
+        return sorted(os.path.basename(name) for name in self._names if name != "/" and os.path.dirname(name) == path)
 
     def make_directories(self, path: str) -> None:
         missing = []
@@ -595,9 +592,7 @@ class CrashFile:
         self._filesystem._begin("reserve", self.path)
         if length <= 0 or offset < 0:
             raise StoreIOError("reserve", self.path, OSError(errno.EINVAL, os.strerror(errno.EINVAL)))
-        if not self._filesystem._allocate(
-            self._node, range(offset // PAGE, (offset + length + PAGE - 1) // PAGE)
-        ):
+        if not self._filesystem._allocate(self._node, range(offset // PAGE, (offset + length + PAGE - 1) // PAGE)):
             raise StoreIOError("reserve", self.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
         if offset + length > len(self._node.memory):
             self._set_length(offset + length)
@@ -644,7 +639,10 @@ class CrashFile:
         if content and offset + len(content) > len(node.memory):
             self._set_length(offset + len(content))
         node.memory[offset : offset + len(content)] = content
-        node.allocated.update(range(offset // PAGE, (offset + len(content) + PAGE - 1) // PAGE))
+        pages = range(offset // PAGE, (offset + len(content) + PAGE - 1) // PAGE)
+        node.allocated.update(pages)
+        for number in pages:
+            node.lost.pop(number, None)  # written again, so the next sync writes it, even if no byte differs
         node.modified_ms = self._filesystem.now_ms()
 
     def _set_length(self, length: int) -> None:

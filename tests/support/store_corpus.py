@@ -20,9 +20,7 @@ LONG_RETRY_TOPIC = "%RETRY%" + "g" * 90 + "_" + "t" * 90
 
 def raw_form(topic: str, properties: bytes, *, body: bytes = b"raw", sys_flag: int = 0) -> StoredForm:
     """A record with exactly these property bytes."""
-    return StoredForm(
-        topic=topic, queue_id=0, body=body, properties=properties, sys_flag=sys_flag, born_host=HOST_V4
-    )
+    return StoredForm(topic=topic, queue_id=0, body=body, properties=properties, sys_flag=sys_flag, born_host=HOST_V4)
 
 
 def _transaction(store: MessageStore) -> PutResult:

@@ -170,9 +170,9 @@ class StoreLab:
         """The end of a test: close what is open and check what is left."""
         if self._store is not None and not self._store._closed:
             self._store.close()
-        if not self.broken_on_purpose and (self.root / "commitlog").is_dir():
-            if found := self.findings():
-                raise AssertionError("the store left behind is not sound:\n" + "\n".join(found))
+        found = [] if self.broken_on_purpose or not (self.root / "commitlog").is_dir() else self.findings()
+        if found:
+            raise AssertionError("the store left behind is not sound:\n" + "\n".join(found))
 
 
 def bodies(messages: list[MessageExt]) -> list[bytes]:

@@ -52,7 +52,7 @@ def print_rows(
     elif output == JSON:
         _print_array(rows)
     else:
-        _print_table(iter(rows), columns, wrapped, title)
+        _print_table(iter(rows), columns, title)
 
 
 def print_record(record: Mapping[str, Any], *, title: str | None = None) -> None:
@@ -95,9 +95,7 @@ def _print_array(rows: Iterable[Mapping[str, Any]]) -> None:
     write(b"[]\n" if separator == b"[\n" else b"\n]\n")
 
 
-def _print_table(
-    rows: Iterator[Mapping[str, Any]], columns: Sequence[str], wrapped: str | None, title: str | None
-) -> None:
+def _print_table(rows: Iterator[Mapping[str, Any]], columns: Sequence[str], title: str | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -106,8 +104,12 @@ def _print_table(
     while block := list(islice(rows, _TABLE_ROWS)):
         table = Table(title=title if is_first else None, show_header=is_first, box=None, title_justify="left")
         for column in columns or block[0]:
-            numeric = all(isinstance(row.get(column), int) for row in block)
-            table.add_column(column, justify="right" if numeric else "left", no_wrap=column != wrapped)
+            # Text may be cut to fit the terminal, a number never: a cut number is a wrong number.
+            if all(isinstance(row.get(column), int) for row in block):
+                width = max(len(str(row[column])) for row in block)
+                table.add_column(column, justify="right", min_width=width)
+            else:
+                table.add_column(column, no_wrap=True)
         for row in block:
             table.add_row(*(_cell(row.get(column)) for column in columns or block[0]))
         console.print(table)

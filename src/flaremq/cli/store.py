@@ -8,6 +8,7 @@ lock so that nobody else does meanwhile. ``recover`` opens the store for writing
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -36,17 +37,8 @@ _body_option = click.option(
     show_default=True,
     help="How to show bodies; one that is not UTF-8 has no text.",
 )
-_MESSAGE_COLUMNS = (
-    "physicalOffset",
-    "topic",
-    "queueId",
-    "queueOffset",
-    "size",
-    "storeTimestamp",
-    "tags",
-    "keys",
-    "body",
-)
+# On a terminal; JSON has all fields.
+_MESSAGE_COLUMNS = ("physicalOffset", "topic", "queueId", "queueOffset", "tags", "keys", "body")
 
 
 class _StoreGroup(click.Group):
@@ -204,13 +196,11 @@ def verify(path: str, config_file: str | None, assignments: tuple[str, ...], out
 
 
 def _show_findings(findings: list[Finding], path: str) -> None:
-    import os
-
-    from flaremq.cli import output as out
-
+    """Two lines each: a table would have no room for the sentence."""
     root = os.path.abspath(path) + os.sep
-    rows = [{**finding.to_dict(), "path": finding.path.removeprefix(root)} for finding in findings]
-    out.print_rows(rows, out.TABLE, wrapped="detail", title="findings")
+    for finding in findings:
+        place = finding.path.removeprefix(root) + ("" if finding.offset is None else f" at {finding.offset}")
+        click.echo(f"{finding.severity:<8} {finding.kind:<20} {place}\n         {finding.detail}")
 
 
 @store.command()

@@ -150,7 +150,8 @@ class MappedFileQueue:
         """
         keep = list(self.files)
         # Newest first, each removal durable before the next: a crash in between must not leave a gap.
-        while len(keep) > 1 and keep[-1].start >= end:
+        # A file that starts exactly at the end stays, empty: without it RocketMQ would not count the filler before it.
+        while len(keep) > 1 and keep[-1].start > end:
             gone = keep.pop()
             gone.destroy()
             self._filesystem.sync_directory(os.path.dirname(gone.path))

@@ -156,7 +156,14 @@ class StoreReader:
             return None
         return offsets
 
-    def walk(self, start: int | None = None, *, everything: bool = False) -> Iterator[LogItem]:
+    def walk(
+        self,
+        start: int | None = None,
+        *,
+        everything: bool = False,
+        bulk: bool | None = None,
+        odd_alone: bool = False,
+    ) -> Iterator[LogItem]:
         """The log in physical order as opening the store would see it; see ``store_walk``.
 
         After a crash, whole records behind a torn one are not part of the log unless they are known to be
@@ -165,7 +172,7 @@ class StoreReader:
         durable = None
         if not everything and not self.closed_cleanly and self.offsets is not None:
             durable = self.offsets.log_durable
-        return walk_log(self.log, start, durable=durable)
+        return walk_log(self.log, start, durable=durable, bulk=bulk, odd_alone=odd_alone)
 
     @cached_property
     def survey(self) -> LogSurvey:

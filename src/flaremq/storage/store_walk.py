@@ -11,20 +11,25 @@ behind them. If none does, the log ends here: :class:`LogTail`. A torn last reco
 damage. Behind ``durable``, the point up to which a crashed store of ours knows its log to be on disk, the
 rule is stricter, as in recovery: the first bytes that are no flawless record end the log, whatever follows.
 
+Long logs are read by the compiled kernels (kernels.py), which take most records and leave the rest, and
+every judgement about damage, to the plain code here. ``odd_alone`` has them leave records with implausible
+fields too, which then come one by one: what such a record means is for the caller to say.
+
 As in RocketMQ, a filler with no file behind it does not count: the log then ends where the filler starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from flaremq.message.codec import MAGIC_BLANK
+from flaremq.message.codec import MAGIC_BLANK, RECORD_SIZE_MIN
 from flaremq.message.record_check import check_record
 from flaremq.storage.store_files import FileRun, RunReader, StoreFile
 
 WINDOW_BYTES = 4 << 20  # read at once; larger records get a window of their own
-_BLANK_BYTES = 8
+BULK_BYTES = 8 << 20  # a log of this size is read by the compiled kernels; a smaller one is read before they load
 _HEADER_BYTES_MAX = 112  # up to and including BODYLENGTH with two IPv6 hosts
 _OVERHEAD_BYTES_MAX = 112 + 2 + 32767 + 2 + 32767  # everything but the body at its largest
 _MAGIC_PREFIX = b"\xda\xa3\x20"  # common to both record versions; see the format page, 2.2
@@ -39,6 +44,7 @@ class RecordBatch:
     base: int  # physical offset of data[0]
     starts: list[int]
     sizes: list[int]
+    columns: Any = None  # the kernels' table of these records, if they were read in bulk; valid until the next item
 
     def records(self) -> Iterator[tuple[int, memoryview]]:
         view = memoryview(self.data)
@@ -83,10 +89,20 @@ class LogTail:
 LogItem = RecordBatch | Blank | DamagedRange | LogTail
 
 
-def walk_log(reader: RunReader, start: int | None = None, *, durable: int | None = None) -> Iterator[LogItem]:
+def walk_log(
+    reader: RunReader,
+    start: int | None = None,
+    *,
+    durable: int | None = None,
+    bulk: bool | None = None,
+    odd_alone: bool = False,
+) -> Iterator[LogItem]:
     """Everything from ``start`` (a record start or file start; the first file by default) to the end of the
     log."""
-    walker = _Walker(reader, reader.run.end if durable is None else durable)
+    if bulk is None:
+        bulk = len(reader.run.files) * reader.run.file_size >= BULK_BYTES
+    scan = _bulk_scan(odd_alone) if bulk else None
+    walker = _Walker(reader, reader.run.end if durable is None else durable, scan)
     return walker.walk(reader.run.start if start is None else start)
 
 
@@ -96,12 +112,13 @@ def limit_of(run: FileRun, file: StoreFile) -> int:
 
 
 class _Walker:
-    __slots__ = ("_durable", "_reader", "_run")
+    __slots__ = ("_bulk", "_durable", "_reader", "_run")
 
-    def __init__(self, reader: RunReader, durable: int) -> None:
+    def __init__(self, reader: RunReader, durable: int, bulk: BulkScan | None) -> None:
         self._reader = reader
         self._run = reader.run
         self._durable = durable
+        self._bulk = bulk
 
     def walk(self, position: int) -> Iterator[LogItem]:
         log_end = position  # where the log ends if nothing at all follows
@@ -143,16 +160,18 @@ class _Walker:
         size = _stated_size(data)
         if len(data) < size <= limit - position:
             data = self._reader.read_file(file, position - file.start, size)
+        if self._bulk is not None:
+            batch = self._bulk(data, position, self._durable)
+            if batch.starts:
+                return batch, None  # what follows is looked at in the next window
         batch = RecordBatch(data, position, [], [])
         nominal_end = file.start + self._run.file_size
         whole = position + len(data) >= limit  # the window shows the rest of the file
         at, length = 0, len(data)
         while at < length:
             if data[at + 4 : at + 8] == _BLANK_MAGIC:
-                stated, left = (
-                    int.from_bytes(data[at : at + 4], "big", signed=True),
-                    nominal_end - position - at,
-                )
+                stated = int.from_bytes(data[at : at + 4], "big", signed=True)
+                left = nominal_end - position - at
                 if stated == left:
                     return batch, Blank(position + at, stated)
                 return batch, f"a filler says {stated} bytes where {left} are left"
@@ -164,6 +183,8 @@ class _Walker:
             batch.starts.append(at)
             batch.sizes.append(check.size)
             at += check.size
+            if self._bulk is not None:
+                break  # one record the kernels leave to us; the next window goes on with them
         return batch, None
 
     def _next_good(self, bad: int) -> tuple[int | None, int]:
@@ -205,6 +226,29 @@ class _Walker:
                 if check_record(record, physical_offset=offset).ok:
                     return offset
         return None
+
+
+BulkScan = Callable[[bytes, int, int], RecordBatch]
+
+
+def _bulk_scan(odd_alone: bool) -> BulkScan:
+    """A scan of one window by the compiled kernels; takes as many records as they vouch for, maybe none."""
+    from flaremq.storage import kernels
+
+    table = kernels.RecordTable(WINDOW_BYTES // RECORD_SIZE_MIN + 1)
+    checks = kernels.CHECK_BODY_CRC | kernels.CHECK_RECORD_CRC
+
+    def scan(data: bytes, base: int, durable: int) -> RecordBatch:
+        # Behind the durable point only flawless records count; a record across it is left to the plain check.
+        strict = odd_alone or base >= durable
+        end = len(data) if base >= durable else min(len(data), durable - base)
+        flags = checks | (kernels.STRICT if strict else 0)
+        rows, _, _ = kernels.walk(kernels.as_array(data), 0, end, base, flags, table.columns)
+        columns = table.columns[:, :rows]
+        starts, sizes = columns[kernels.FILE_OFFSET].tolist(), columns[kernels.SIZE].tolist()
+        return RecordBatch(data, base, starts, sizes, table.columns)
+
+    return scan
 
 
 def _stated_size(head: bytes) -> int:

@@ -1,0 +1,80 @@
+# The front door: `make` alone lists what there is. Needs make, bash and Python 3.11 or newer; the rest comes into
+# .venv from requirements/dev.txt, every package pinned by version and hash.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# More than four workers gain little: each one loads the compiled kernels anew.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses=4
+KERNELS := $(wildcard src/flaremq/storage/kernels*.py)
+PIP_TOOLS := pip-tools==7.6.2
+
+.PHONY: help setup demo test check format bench interop soak coverage docs lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.installed $(VENV)/.kernels ## make .venv with everything that development needs
+
+$(VENV)/.installed: requirements/dev.txt pyproject.toml
+	.ci/venv "$(PYTHON)" "$(VENV)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+# Compiled once here, cached beside the source, so that no test and no first command pays for it.
+$(VENV)/.kernels: $(VENV)/.installed $(KERNELS)
+	if [ -f src/flaremq/storage/kernels.py ]; then $(BIN)/python -m flaremq.storage.kernels; fi
+	touch $@
+
+demo: setup ## the whole product in one go
+	$(BIN)/flaremq demo
+
+test: check ## lint, types and all tests but interop and soak
+	$(PYTEST) -m "not interop and not soak"
+
+check: setup ## lint and types only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup ## rewrite the sources as ruff wants them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## our own measurements
+	$(BIN)/python -m benchmarks
+
+interop: setup ## exchange stores with a real RocketMQ; needs Java
+	.ci/java
+	tests/interop/fetch.sh
+	FLAREMQ_INTEROP_REQUIRED=1 $(BIN)/python -m pytest -m interop tests/interop
+
+soak: setup ## long random histories and kill loops
+	HYPOTHESIS_PROFILE=soak $(PYTEST) -m soak
+
+coverage: setup ## which lines the tests run
+	$(BIN)/coverage run -m pytest -m "not interop and not soak"
+	$(BIN)/coverage report --skip-covered
+
+docs: setup ## rewrite the generated pages of docs/
+	$(BIN)/python docs/generate.py
+
+# --no-emit-*: the locks must not carry whatever index or folder the packages happened to come from.
+lock: ## renew requirements/ from pyproject.toml
+	.ci/venv "$(PYTHON)" .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_TOOLS)
+	for name in core dev; do \
+		extra=(); if [ $$name != core ]; then extra=(--extra $$name); fi; \
+		CUSTOM_COMPILE_COMMAND="make lock" .venv-lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
+			--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
+			"$${extra[@]}" --output-file requirements/$$name.txt pyproject.toml; \
+	done
+
+clean: ## remove .venv and all caches but the fetched RocketMQ jars
+	rm -rf $(VENV) .venv-lock build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,79 @@
+"""How much is measured: ``FULL`` for figures to publish, ``QUICK`` for a look, ``SMOKE`` to see that it runs at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    rounds: int  # ours and theirs take turns this often
+    warm_seconds: int  # the same work before anything counts; whole seconds, as RocketMQ's driver takes them
+    put_seconds: int
+    put_bytes_max: int  # of log a put run writes at most, so that a fast disk does not fill up
+    latency_calls: int
+    latency_seconds: float
+    scan_bytes: int
+    scan_seconds: int
+    query_keys: int
+    queries: int
+    recover_bytes: int
+    recover_rounds: int
+    embedded_seconds: float
+    import_rounds: int
+    startup_file_bytes: int
+
+
+FULL = Settings(
+    rounds=3,
+    warm_seconds=2,
+    put_seconds=5,
+    put_bytes_max=4 * GIB,
+    latency_calls=200_000,
+    latency_seconds=2.0,
+    scan_bytes=GIB,
+    scan_seconds=3,
+    query_keys=1_200_000,
+    queries=20_000,
+    recover_bytes=4_500_000_000,
+    recover_rounds=1,
+    embedded_seconds=2.0,
+    import_rounds=11,
+    startup_file_bytes=64 << 20,
+)
+QUICK = Settings(
+    rounds=1,
+    warm_seconds=2,
+    put_seconds=1,
+    put_bytes_max=GIB,
+    latency_calls=50_000,
+    latency_seconds=0.5,
+    scan_bytes=GIB // 4,
+    scan_seconds=1,
+    query_keys=300_000,
+    queries=10_000,
+    recover_bytes=GIB,
+    recover_rounds=1,
+    embedded_seconds=0.5,
+    import_rounds=5,
+    startup_file_bytes=16 << 20,
+)
+SMOKE = Settings(
+    rounds=1,
+    warm_seconds=0,
+    put_seconds=1,
+    put_bytes_max=5_000_000,
+    latency_calls=2_000,
+    latency_seconds=0.1,
+    scan_bytes=20_000_000,
+    scan_seconds=1,
+    query_keys=20_000,
+    queries=500,
+    recover_bytes=20_000_000,
+    recover_rounds=1,
+    embedded_seconds=0.05,
+    import_rounds=1,
+    startup_file_bytes=1 << 20,
+)
