@@ -112,9 +112,7 @@ def test_properties_survive_parsing_and_encoding(records: dict[int, MessageExt])
             assert find_property(raw, key.encode()) == value.encode()
 
 
-def test_queue_units_carry_the_tag_hash_or_the_due_time(
-    golden: GoldenStore, records: dict[int, MessageExt]
-) -> None:
+def test_queue_units_carry_the_tag_hash_or_the_due_time(golden: GoldenStore, records: dict[int, MessageExt]) -> None:
     levels = parse_delay_levels(DEFAULT_DELAY_LEVELS)
     for queue in golden.manifest["queues"].values():
         for _, physical_offset, size, code, *_ in queue["units"]:
@@ -135,9 +133,7 @@ def test_inner_batches_come_apart_and_together(records: dict[int, MessageExt]) -
         inner = list(inner_messages(message))
         assert len(inner) == int(message.properties["INNER_NUM"])
         assert inner[0].queue_offset == message.queue_offset
-        items = [
-            encode_batch_item(m.flag, bytes(m.body), bytes(m.properties)) for m in decode_batch(message.body)
-        ]
+        items = [encode_batch_item(m.flag, bytes(m.body), bytes(m.properties)) for m in decode_batch(message.body)]
         assert b"".join(items) == message.body
 
 
@@ -148,9 +144,7 @@ def assert_same_message(form: StoredForm, expected: MessageExt, *, left_out: tup
     assert form.sys_flag == expected.sys_flag
     assert form.reconsume_times == expected.reconsume_times
     assert form.prepared_transaction_offset == expected.prepared_transaction_offset
-    wanted: dict[str, Any] = {
-        k: v for k, v in expected.properties.items() if k not in (*left_out, "__CRC32#")
-    }
+    wanted: dict[str, Any] = {k: v for k, v in expected.properties.items() if k not in (*left_out, "__CRC32#")}
     assert parse_properties(form.properties) == wanted
 
 
@@ -163,9 +157,7 @@ def versions_of(records: dict[int, MessageExt]) -> Iterator[list[MessageExt]]:
     yield from by_key.values()
 
 
-def test_delivered_messages_are_what_we_would_deliver(
-    golden: GoldenStore, records: dict[int, MessageExt]
-) -> None:
+def test_delivered_messages_are_what_we_would_deliver(golden: GoldenStore, records: dict[int, MessageExt]) -> None:
     compared = 0
     for versions in versions_of(records):
         waiting: dict[tuple[str, int], MessageExt] = {}
@@ -182,9 +174,7 @@ def test_delivered_messages_are_what_we_would_deliver(
     assert compared or not golden.name.endswith("-clean")
 
 
-def test_committed_messages_are_what_we_would_commit(
-    golden: GoldenStore, records: dict[int, MessageExt]
-) -> None:
+def test_committed_messages_are_what_we_would_commit(golden: GoldenStore, records: dict[int, MessageExt]) -> None:
     compared = 0
     for message in records.values():
         if message.transaction_type is TransactionType.COMMIT:
@@ -203,9 +193,7 @@ def test_dead_letters_are_what_we_would_write(golden: GoldenStore, records: dict
             if message.topic.startswith("%DLQ%"):
                 source = consumed[message.reconsume_times - 1]
                 group = message.topic.removeprefix("%DLQ%")
-                assert_same_message(
-                    sent_back(source, group=group, delay_level=-1, reconsume_times_max=16), message
-                )
+                assert_same_message(sent_back(source, group=group, delay_level=-1, reconsume_times_max=16), message)
                 compared += 1
             elif message.topic != SCHEDULE_TOPIC:
                 consumed[message.reconsume_times] = message

@@ -157,13 +157,12 @@ def test_truncation_erases_the_tail_and_deletes_later_files(tmp_path: Path) -> N
     assert [file.wrote for file in queue.files] == [SIZE, 10]
 
 
-def test_truncation_at_a_file_boundary_deletes_the_file_behind_it(tmp_path: Path) -> None:
-    for start in (0, SIZE):
+def test_truncation_at_a_file_boundary_empties_the_file_behind_it_and_deletes_later_ones(tmp_path: Path) -> None:
+    for start in (0, SIZE, 2 * SIZE):
         create(tmp_path, start).close()
     queue = load(tmp_path)
     queue.truncate(SIZE)
-    assert [file.start for file in queue.files] == [0]
-    assert queue.files[0].wrote == SIZE
+    assert [(file.start, file.wrote) for file in queue.files] == [(0, SIZE), (SIZE, 0)]
 
 
 def test_oldest_file_is_dropped_only_when_nobody_reads_it(tmp_path: Path) -> None:

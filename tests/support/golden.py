@@ -38,9 +38,7 @@ class GoldenStore:
     @property
     def options(self) -> dict[str, str]:
         """RocketMQ option names and values needed to open it."""
-        return {
-            key: value.replace("ROOT", str(self.root)) for key, value in self.manifest["storeOptions"].items()
-        }
+        return {key: value.replace("ROOT", str(self.root)) for key, value in self.manifest["storeOptions"].items()}
 
     @property
     def log_file_size(self) -> int:

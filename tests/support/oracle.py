@@ -371,8 +371,13 @@ def has_unseen_damage(files: Files, history: History) -> bool:
     Only the body has a checksum unless the whole record has one; recovery cannot be blamed for believing the rest.
     """
     entries = {entry.body: entry for entry in history.entries}
+    next_offset: dict[tuple[str, int], int] = {}
     for record in raw_store.read_log(files, ROOT).records:
         entry = entries.get(record.body)
+        queue = (record.topic, record.queue_id)
+        if next_offset.get(queue, record.queue_offset) != record.queue_offset:
+            return True
+        next_offset[queue] = record.queue_offset + 1
         if entry is None or (
             not (entry.state == "acked" and entry.end <= history.promised) and _difference(entry, record)
         ):

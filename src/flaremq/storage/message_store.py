@@ -433,7 +433,11 @@ class MessageStore:
     def earliest_store_time(self, topic: str, queue_id: int) -> int | None:
         """Store time of the oldest message of a queue."""
         queue = self._queues.simple.get((topic, queue_id))
-        return None if queue is None else self._reader.store_timestamp(queue, queue.min_offset)
+        if queue is not None:
+            return self._reader.store_timestamp(queue, queue.min_offset)
+        batch = self._queues.batch.get((topic, queue_id))
+        unit = batch.unit(batch.find(batch.min_offset)) if batch is not None else None
+        return None if unit is None else unit.store_timestamp
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         queue = self._find_queue(topic, queue_id)

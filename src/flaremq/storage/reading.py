@@ -121,7 +121,7 @@ class MessageReader:
         if queue is None:
             batch = self._queues.batch.get((topic, queue_id))
             if batch is not None:
-                return self._get_batch(batch, offset, max_count)
+                return self._get_batch(batch, offset, max_count, max_bytes)
             return GetResult(status.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
         low, high = queue.min_offset, queue.end
         options = self._options
@@ -322,7 +322,7 @@ class MessageReader:
             queue_offset,
         )
 
-    def _get_batch(self, queue: BatchConsumeQueue, offset: int, max_count: int) -> GetResult:
+    def _get_batch(self, queue: BatchConsumeQueue, offset: int, max_count: int, max_bytes: int | None) -> GetResult:
         status = GetMessageStatus
         low, high = queue.min_offset, queue.end
         if high == 0:
@@ -341,7 +341,7 @@ class MessageReader:
         while number < queue.unit_end and (unit := queue.unit(number)) is not None:
             if found and (
                 count + unit.messages > max_count
-                or self._is_full(found_bytes, unit.record_size, count, unit.physical_offset < far, None)
+                or self._is_full(found_bytes, unit.record_size, count, unit.physical_offset < far, max_bytes)
             ):
                 break
             view = self._log.record(unit.physical_offset)

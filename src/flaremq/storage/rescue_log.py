@@ -23,8 +23,8 @@ from flaremq.message.topics import HALF_TOPIC, OP_HALF_TOPIC
 from flaremq.storage.filesystem import File, FileSystem
 from flaremq.storage.layout import file_name
 from flaremq.storage.record_views import MULTI_DISPATCH, MULTI_OFFSETS, light_queue_id, number_or
+from flaremq.storage.store_queues import QueueId
 
-QueueId = tuple[str, int]
 _BLOCK_BYTES = 4 << 20
 _PREPARED_OFFSET_FROM_BODY = -12  # PREPAREDTRANSACTIONOFFSET i64, then BODYLENGTH i32, then the body
 

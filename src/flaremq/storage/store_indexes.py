@@ -98,6 +98,10 @@ class StoredIndex:
             for at, fields in enumerate(ENTRY.iter_unpack(data[: len(data) // ENTRY.size * ENTRY.size])):
                 yield IndexEntry(first + at, *fields)
 
+    def read_raw(self, position: int, length: int) -> bytes:
+        """Bytes of the file as they are."""
+        return self._files.read(self.path, position, length)
+
     def entry(self, number: int) -> IndexEntry | None:
         data = self._files.read(self.path, self._known_geometry().entry_position(number), ENTRY.size)
         return IndexEntry(number, *ENTRY.unpack(data)) if len(data) == ENTRY.size else None

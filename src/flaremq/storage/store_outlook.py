@@ -14,11 +14,9 @@ from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.message_ext import MessageExt
 from flaremq.storage.checkpoint import StoreCheckpoint
 from flaremq.storage.record_views import expected_units
-from flaremq.storage.store_queues import QueueRange
+from flaremq.storage.store_queues import QueueId, QueueRange
 from flaremq.storage.store_reader import StoreReader
 from flaremq.storage.store_walk import DamagedRange, LogTail, RecordBatch
-
-QueueId = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

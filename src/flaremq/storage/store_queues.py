@@ -24,6 +24,8 @@ from flaremq.storage.consume_queue_ext import EXT_HEAD
 from flaremq.storage.layout import StoreLayout
 from flaremq.storage.store_files import FileRun, OpenFiles, RunReader, find_run
 
+QueueId = tuple[str, int]  # topic and queue id
+
 _EXT_BASE = 2**63
 _CHUNK_UNITS = 1 << 14
 
@@ -109,6 +111,31 @@ class StoredQueue:
                     if unit is not None:
                         yield unit
                 number += count
+
+    def read_raw(self, first: int, count: int) -> bytes:
+        """The bytes of ``count`` units from number ``first`` on, across files; fewer where files end."""
+        pieces: list[bytes] = []
+        position, end = first * self.unit_size, (first + count) * self.unit_size
+        while position < end:
+            piece = self.reader.read(position, end - position)
+            if not piece:
+                break
+            pieces.append(piece)
+            position += len(piece)
+        return b"".join(pieces)
+
+    def written_end(self) -> int:
+        """Number behind the last unit that is not all zero."""
+        step = self.unit_size
+        for file in reversed(self.run.files):
+            usable = min(file.size, self.run.file_size) // step * step
+            while usable > 0:
+                begin = max(usable - _CHUNK_UNITS * step, 0)
+                content = self.reader.read_file(file, begin, usable - begin).rstrip(b"\0")
+                if content:
+                    return (file.start + begin + len(content) + step - 1) // step
+                usable = begin
+        return self.run.start // step
 
     def unit_at(self, number: int) -> QueueUnit | None:
         """The unit at this position, None if never written or not there."""

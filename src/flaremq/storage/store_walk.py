@@ -99,11 +99,14 @@ def walk_log(
 ) -> Iterator[LogItem]:
     """Everything from ``start`` (a record start or file start; the first file by default) to the end of the
     log."""
-    if bulk is None:
-        bulk = len(reader.run.files) * reader.run.file_size >= BULK_BYTES
-    scan = _bulk_scan(odd_alone) if bulk else None
+    scan = _bulk_scan(odd_alone) if (wants_bulk(reader.run) if bulk is None else bulk) else None
     walker = _Walker(reader, reader.run.end if durable is None else durable, scan)
     return walker.walk(reader.run.start if start is None else start)
+
+
+def wants_bulk(run: FileRun) -> bool:
+    """Whether a log is long enough for the kernels to pay for being loaded."""
+    return len(run.files) * run.file_size >= BULK_BYTES
 
 
 def limit_of(run: FileRun, file: StoreFile) -> int:

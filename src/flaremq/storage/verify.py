@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from flaremq.errors import StoreIOError
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, DelayLevels, parse_delay_levels
@@ -27,9 +28,12 @@ from flaremq.storage.record_views import expected_index_hashes, expected_units, 
 from flaremq.storage.store_files import FileRun, read_small_file
 from flaremq.storage.store_outlook import redispatch_start
 from flaremq.storage.store_reader import StoreReader
-from flaremq.storage.store_walk import Blank, DamagedRange, LogTail, RecordBatch
+from flaremq.storage.store_walk import Blank, DamagedRange, LogTail, RecordBatch, wants_bulk
 from flaremq.storage.verify_index import IndexChecker
 from flaremq.storage.verify_queues import QueueChecker
+
+if TYPE_CHECKING:
+    from flaremq.storage.bulk_verify import BulkVerdict
 
 
 class StoreVerifier:
@@ -41,12 +45,16 @@ class StoreVerifier:
         *,
         delay_levels: DelayLevels | None = None,
         on_progress: Callable[[int], None] | None = None,
+        bulk: bool | None = None,
     ) -> None:
+        """``bulk`` chooses the compiled way or the plain one; by default the size of the log does."""
         self._reader = reader
+        self._bulk = wants_bulk(reader.log.run) if bulk is None else bulk
         self._delay_levels = delay_levels or parse_delay_levels(DEFAULT_DELAY_LEVELS)
         self._on_progress = on_progress
         self._damaged: list[DamagedRange] = []
         self._last_timestamp = 0
+        self._newest_timestamp = 0
         self.summary = Summary(closed_cleanly=reader.closed_cleanly)
 
     def findings(self) -> Iterator[Finding]:
@@ -60,22 +68,55 @@ class StoreVerifier:
         summary.queues, summary.index_files = len(reader.queues), len(reader.indexes)
         summary.log_min = reader.log_min
         yield from self._check_files()
+        if self._bulk:
+            yield from self._check_in_bulk()
+        else:
+            views = self._plain_views()
+            yield from self._check_log(views.check)
+            yield from views.findings(summary)
+        yield from self._check_marks()
+        yield from check_config(reader)
+        for path, offset, length in reader.files.unreadable:
+            detail = f"the disk gives no answer for {length} bytes"
+            yield Finding(path, offset, "unreadable", detail, Severity.DAMAGE)
+
+    def _check_in_bulk(self) -> Iterator[Finding]:
+        """One fast walk that only knows right from not right, a plain one over what was not right."""
+        from flaremq.storage.bulk_verify import BulkChecker
+
+        reader, summary = self._reader, self.summary
+        checker = BulkChecker(reader, self._delay_levels)
+        yield from self._check_log(checker.check)
+        verdict = checker.verdict(summary.log_end)
+        summary.units, summary.index_entries = verdict.units, verdict.entries
+        if not verdict.suspect_queues and not verdict.suspect_index:
+            return
+        views = self._plain_views(verdict)
+        if verdict.resume_offset < summary.log_end:
+            for item in reader.walk(verdict.resume_offset):
+                if isinstance(item, RecordBatch):
+                    views.check(item)
+        yield from views.findings(summary)
+
+    def _plain_views(self, verdict: BulkVerdict | None = None) -> _PlainViews:
+        reader = self._reader
         redispatch_from = redispatch_start(reader, reader.log_end)
         queues = QueueChecker(
             reader,
             redispatch_from=redispatch_from,
             known_topics=_known_topics(reader),
             damaged=self._damaged,
+            only=None if verdict is None else verdict.suspect_queues,
         )
-        index = IndexChecker(reader, redispatch_from=redispatch_from, damaged=self._damaged)
-        yield from self._check_log(queues, index)
-        yield from queues.findings(log_end=summary.log_end)
-        yield from index.findings()
-        summary.units, summary.index_entries = queues.units, index.entries
-        yield from self._check_marks()
-        yield from check_config(reader)
-        for path, offset, length in reader.files.unreadable:
-            yield Finding(path, offset, "unreadable", f"the disk gives no answer for {length} bytes", Severity.DAMAGE)
+        index = None
+        if verdict is None or verdict.suspect_index:
+            index = IndexChecker(
+                reader,
+                redispatch_from=redispatch_from,
+                damaged=self._damaged,
+                entries_right=0 if verdict is None else verdict.entries_right,
+            )
+        return _PlainViews(queues, index, self._delay_levels)
 
     # Files
 
@@ -94,12 +135,14 @@ class StoreVerifier:
 
     # Log
 
-    def _check_log(self, queues: QueueChecker, index: IndexChecker) -> Iterator[Finding]:
+    def _check_log(self, check_views: Callable[[RecordBatch], None]) -> Iterator[Finding]:
         reader, summary = self._reader, self.summary
-        for item in reader.walk():
+        for item in reader.walk(bulk=self._bulk, odd_alone=True):
             if isinstance(item, RecordBatch):
-                for offset, record in item.records():
-                    yield from self._check_record(offset, record, queues, index)
+                summary.records += len(item.starts)
+                summary.record_bytes += sum(item.sizes)
+                yield from self._check_batch(item)
+                check_views(item)
                 if self._on_progress is not None:
                     self._on_progress(item.base + item.starts[-1] + item.sizes[-1])
             elif isinstance(item, Blank):
@@ -112,32 +155,35 @@ class StoreVerifier:
                 summary.log_end = item.physical_offset
                 yield from self._check_tail(item)
 
-    def _check_record(
-        self, offset: int, record: memoryview, queues: QueueChecker, index: IndexChecker
-    ) -> Iterator[Finding]:
-        summary = self.summary
-        summary.records += 1
-        summary.record_bytes += len(record)
-        message = MessageExt(record)
-        timestamp = message.store_timestamp
-        strict = check_record(bytes(record), physical_offset=offset, check_body_crc=False, strict=True)
+    def _check_batch(self, batch: RecordBatch) -> Iterator[Finding]:
+        """What a record says of itself beyond being a record."""
+        if batch.columns is not None:  # the kernels have vouched for its fields
+            from flaremq.storage.kernels import STORE_TIMESTAMP
+
+            times: list[int] = batch.columns[STORE_TIMESTAMP, : len(batch.starts)].tolist()
+        else:
+            times = []
+            for offset, record in batch.records():
+                times.append(MessageExt(record).store_timestamp)
+                yield from self._check_fields(offset, bytes(record))
+        last = self._last_timestamp
+        for start, time in zip(batch.starts, times, strict=True):
+            if time < last:
+                offset = batch.base + start
+                detail = f"record {offset} was stored {last - time} ms before the one in front of it"
+                yield self._log_finding(
+                    offset, "store-time-backwards", f"{detail}: the clock was set back", Severity.NOTE
+                )
+            last = time
+        self._last_timestamp = last
+        self._newest_timestamp = max(self._newest_timestamp, max(times))
+
+    def _check_fields(self, offset: int, record: bytes) -> Iterator[Finding]:
+        strict = check_record(record, physical_offset=offset, check_body_crc=False, strict=True)
         if not strict.ok:
             # Properties that are no text can be what a producer sent, so they alone prove no damage.
             severity = Severity.WARNING if strict.reason is CheckReason.PROPERTIES else Severity.DAMAGE
             yield self._log_finding(offset, "record-odd", f"record {offset}: {strict.reason.value}", severity)
-        if timestamp < self._last_timestamp:
-            back = self._last_timestamp - timestamp
-            detail = f"record {offset} was stored {back} ms before the one in front of it: the clock was set back"
-            yield self._log_finding(offset, "store-time-backwards", detail, Severity.NOTE)
-        self._last_timestamp = max(self._last_timestamp, timestamp)
-        for unit in expected_units(message, self._delay_levels):
-            queues.check(unit, physical_offset=offset, size=len(record), store_timestamp=timestamp)
-        index.check(
-            expected_index_hashes(message),
-            tag_hash=tag_index_hash(message),
-            physical_offset=offset,
-            store_timestamp=timestamp,
-        )
 
     def _check_tail(self, tail: LogTail) -> Iterator[Finding]:
         reader, end = self._reader, tail.physical_offset
@@ -177,11 +223,43 @@ class StoreVerifier:
         if (size := reader.filesystem.size(path)) != CHECKPOINT_SIZE:
             yield Finding(path, None, "checkpoint-size", f"{size} bytes, not {CHECKPOINT_SIZE}", Severity.WARNING)
         for at, (name, value) in enumerate(checkpoint.items()):
-            bound = self._last_timestamp if at < 3 else self.summary.log_end
+            bound = self._newest_timestamp if at < 3 else self.summary.log_end
             if value < 0 or (value > bound and self.summary.records and name != "masterFlushedOffset"):
                 detail = f"{name} is {value}, the log reaches {bound}: the checkpoint claims more than is there"
                 severity = Severity.WARNING if reader.closed_cleanly else Severity.NOTE
                 yield Finding(path, at * 8, "checkpoint-ahead", detail, severity)
+
+
+class _PlainViews:
+    """Queues and index, checked record by record."""
+
+    __slots__ = ("_delay_levels", "_index", "_queues")
+
+    def __init__(self, queues: QueueChecker, index: IndexChecker | None, delay_levels: DelayLevels) -> None:
+        self._queues = queues
+        self._index = index
+        self._delay_levels = delay_levels
+
+    def check(self, batch: RecordBatch) -> None:
+        for offset, record in batch.records():
+            message = MessageExt(record)
+            timestamp = message.store_timestamp
+            for unit in expected_units(message, self._delay_levels):
+                self._queues.check(unit, physical_offset=offset, size=len(record), store_timestamp=timestamp)
+            if self._index is not None:
+                self._index.check(
+                    expected_index_hashes(message),
+                    tag_hash=tag_index_hash(message),
+                    physical_offset=offset,
+                    store_timestamp=timestamp,
+                )
+
+    def findings(self, summary: Summary) -> Iterator[Finding]:
+        yield from self._queues.findings(log_end=summary.log_end)
+        summary.units += self._queues.units
+        if self._index is not None:
+            yield from self._index.findings()
+            summary.index_entries = self._index.entries
 
 
 def _check_run(run: FileRun, what: str, *, must_exist: bool, folder: str) -> Iterator[Finding]:

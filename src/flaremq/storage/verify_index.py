@@ -15,6 +15,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from flaremq.storage.finding import Finding, Severity
 from flaremq.storage.index_file import HEADER, SLOT
@@ -36,7 +37,15 @@ class _Span:
 class IndexChecker:
     """Feed it every record's hashes in log order, then ask for the findings."""
 
-    def __init__(self, reader: StoreReader, *, redispatch_from: int, damaged: list[DamagedRange]) -> None:
+    def __init__(
+        self,
+        reader: StoreReader,
+        *,
+        redispatch_from: int,
+        damaged: list[DamagedRange],
+        entries_right: int = 0,
+    ) -> None:
+        """The first ``entries_right`` entries are known to agree with the log."""
         self._reader = reader
         self._damaged = damaged  # filled by the walk over the log as it goes
         self._redispatch_from = redispatch_from
@@ -50,7 +59,7 @@ class IndexChecker:
         ]
         self.entries = 0
         self._entries = self._ordered_entries()
-        self._pending: tuple[StoredIndex, IndexEntry] | None = next(self._entries, None)
+        self._pending: tuple[StoredIndex, IndexEntry] | None = next(islice(self._entries, entries_right, None), None)
         self._is_used = bool(self._covered) or not reader.closed_cleanly
         self._keys_seen = False
         self._ordinal = 0  # of records with keys, to tell neighbours

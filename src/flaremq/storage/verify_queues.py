@@ -13,13 +13,13 @@ million. They come out at the end, because a topic that was deleted and created 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.storage.finding import Finding, Severity
 from flaremq.storage.record_views import ExpectedUnit
-from flaremq.storage.store_queues import QueueUnit, StoredQueue
+from flaremq.storage.store_queues import QueueId, QueueUnit, StoredQueue
 from flaremq.storage.store_reader import StoreReader
 from flaremq.storage.store_walk import DamagedRange
 
@@ -88,6 +88,12 @@ class _QueueState:
         else:
             self._claimed_batches.add(number)
 
+    def claim_range(self, first: int, end: int) -> None:
+        """These were found right already; the next record is expected behind them."""
+        if 0 <= first < end:
+            self._claimed[first - self._first : end - self._first] = b"\1" * (end - first)
+            self.next_offset = end
+
     def is_claimed(self, number: int) -> bool:
         at = number - self._first
         return (0 <= at < len(self._claimed) and self._claimed[at] == 1) or number in self._claimed_batches
@@ -117,19 +123,27 @@ class QueueChecker:
         redispatch_from: int,
         known_topics: set[str] | None,
         damaged: list[DamagedRange],
+        only: Mapping[QueueId, tuple[int, int]] | None = None,
     ) -> None:
+        """``only`` names the queues to check, each with the units [first, end) known to be right."""
         self._reader = reader
+        self._only = only
         self._damaged = damaged  # filled by the walk over the log as it goes
         self._redispatch_from = redispatch_from  # from here on, opening the store writes the units again
         self._known_topics = known_topics
         self._states = {
             (queue.topic, queue.queue_id): _QueueState((queue.topic, queue.queue_id), queue) for queue in reader.queues
         }
+        for place, (first, end) in ({} if only is None else only).items():
+            state = self._states.setdefault(place, _QueueState(place, None))
+            state.claim_range(first, end)
         self._delays: dict[int, Counter[int]] = {}  # schedule queue -> delays seen, to recognise another level table
         self.units = 0
 
     def check(self, unit: ExpectedUnit, *, physical_offset: int, size: int, store_timestamp: int) -> None:
         place = (unit.topic, unit.queue_id)
+        if self._only is not None and place not in self._only:
+            return
         state = self._states.get(place)
         if state is None:
             state = self._states[place] = _QueueState(place, None)
@@ -163,7 +177,9 @@ class QueueChecker:
 
     def findings(self, *, log_end: int) -> Iterator[Finding]:
         """Everything said about the queues, now that the whole log was seen."""
-        for _, state in sorted(self._states.items()):
+        for place, state in sorted(self._states.items()):
+            if self._only is not None and place not in self._only:
+                continue
             self._check_unclaimed(state, log_end)
             if state.restarts:
                 yield self._finding(
