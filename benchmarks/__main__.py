@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from dataclasses import replace
@@ -26,7 +27,8 @@ def main(argv: list[str] | None = None) -> int:
     folder = arguments.dir or tempfile.gettempdir()
     settings = _settings(arguments)
     names = arguments.only or list(_PLANS)
-    notes: list[str] = []
+    notes: list[str] = ["a smoke run: its figures mean nothing"] if arguments.smoke else []
+    signal.signal(signal.SIGTERM, _stop)
     if arguments.install:
         embedded.install()
     versions = _peers(notes) if not arguments.no_peers else ()
@@ -39,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     measurements = [measurement for name in names for measurement in _PLANS[name](settings)]
     for outcome in rounds.run_all(measurements, versions, folder):
         outcomes.append(outcome)
-        notes += outcome.errors + report.busy_notes(outcome)
+        notes += outcome.errors + report.busy_note(outcome)
         if arguments.out:  # kept up to date: an interrupted run has its figures so far
             document = report.document(described, settings, outcomes, notes)
             with open(arguments.out, "w") as file:
@@ -86,6 +88,11 @@ def _peers(notes: list[str]) -> tuple[str, ...]:
         else:
             notes.append(f"RocketMQ {version} is not measured: {reason}")
     return tuple(found)
+
+
+def _stop(number: int, _frame: object) -> None:
+    """As Ctrl-C does: unwind, so that processes end and stores are removed."""
+    raise SystemExit(128 + number)
 
 
 def _tell(text: str) -> None:

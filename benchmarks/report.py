@@ -35,6 +35,7 @@ def _compare(figure: Figure, outcome: Outcome) -> Row:
         row["ratio"] = round(above / below, 3) if below else None
     row["wanted_ratio"], row["wanted_bound"] = figure.wanted_ratio, figure.wanted_bound
     row["reached"] = _is_reached(figure, ours, row.get("ratio"))
+    row["busy"] = other_cores(outcome) > _BUSY
     row["less_is_better"] = figure.less_is_better
     return row
 
@@ -48,15 +49,19 @@ def _is_reached(figure: Figure, ours: float | None, ratio: float | None) -> bool
     return None
 
 
-def busy_notes(outcome: Outcome) -> list[str]:
-    """Runs beside which the rest of the machine was not idle."""
-    notes = []
-    for side, rows in (("ours", outcome.ours), *outcome.theirs.items()):
-        for number, row in enumerate(rows):
-            cores = row["other_cores"] if "other_cores" in row else _peer_other_cores(row)
-            if cores > _BUSY:
-                notes.append(f"{outcome.measurement.name}, round {number + 1}, {side}: others used {cores:.1f} cores")
-    return notes
+def busy_note(outcome: Outcome) -> list[str]:
+    """A line if the rest of the machine was not idle beside some run."""
+    cores = other_cores(outcome)
+    if cores <= _BUSY:
+        return []
+    return [f"{outcome.measurement.name}: others used up to {cores:.1f} cores meanwhile; repeat it on a quiet machine"]
+
+
+def other_cores(outcome: Outcome) -> float:
+    """Cores used by everything else, at most, in any run of this measurement."""
+    rows = outcome.ours + [row for rows in outcome.theirs.values() for row in rows]
+    found = [row["other_cores"] if "other_cores" in row else _peer_other_cores(row) for row in rows]
+    return max(found, default=0.0)
 
 
 def _peer_other_cores(row: Row) -> float:
@@ -87,12 +92,15 @@ def document(machine: Row, settings: Settings, outcomes: list[Outcome], notes: l
 def table(figures: list[Row]) -> str:
     lines = [_COLUMNS, *(_line(figure) for figure in figures)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_COLUMNS))]
-    text = []
-    for line in lines:
-        cells = [cell.rjust(width) if 2 <= column <= 6 else cell.ljust(width) for column, (cell, width) in
-                 enumerate(zip(line, widths, strict=True))]  # fmt: skip
-        text.append("  ".join(cells).rstrip())
-    return "\n".join(text)
+    return "\n".join(_aligned(line, widths) for line in lines)
+
+
+def _aligned(line: tuple[str, ...], widths: list[int]) -> str:
+    """Names to the left, numbers to the right."""
+    cells = []
+    for column, (cell, width) in enumerate(zip(line, widths, strict=True)):
+        cells.append(cell.rjust(width) if 2 <= column <= 6 else cell.ljust(width))
+    return "  ".join(cells).rstrip()
 
 
 def _line(figure: Row) -> tuple[str, ...]:
@@ -104,6 +112,8 @@ def _line(figure: Row) -> tuple[str, ...]:
     elif figure["wanted_bound"] is not None:
         wanted = f"{'<=' if figure['less_is_better'] else '>='} {figure['wanted_bound']:g} {figure['unit']}"
     verdict = {True: "reached", False: "NOT REACHED", None: ""}[figure["reached"]]
+    if verdict and figure["busy"]:
+        verdict += " (busy machine)"
     return (
         figure["label"],
         figure["unit"],

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flaremq.message.message import Message
     from flaremq.message.message_ext import MessageExt
+    from flaremq.storage.get_result import GetResult
     from flaremq.storage.message_store import MessageStore
     from flaremq.storage.options import StoreOptions
-    from flaremq.storage.reading import GetResult
+    from flaremq.storage.put_result import PutResult
     from flaremq.storage.status import GetMessageStatus, PutMessageStatus
-    from flaremq.storage.writing import PutResult
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "GetMessageStatus": "flaremq.storage.status",
-    "GetResult": "flaremq.storage.reading",
+    "GetResult": "flaremq.storage.get_result",
     "Message": "flaremq.message.message",
     "MessageExt": "flaremq.message.message_ext",
     "MessageStore": "flaremq.storage.message_store",
     "PutMessageStatus": "flaremq.storage.status",
-    "PutResult": "flaremq.storage.writing",
+    "PutResult": "flaremq.storage.put_result",
     "StoreOptions": "flaremq.storage.options",
 }
 

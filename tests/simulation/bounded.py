@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.simulation.world import BOUNDED_OPERATIONS, World, small_options
-from tests.support.crash_fs import Chooser, CrashFS, RandomChooser, SubsetChooser
+from tests.support.crash_fs import Chooser, RandomChooser, SubsetChooser
 from tests.support.oracle import OracleViolation
 
 MODES = ("SYNC_FLUSH", "ASYNC_FLUSH")
@@ -68,11 +68,11 @@ def crash_images(
             return
         choices = [only[1]] if only else variants(world.fs.questions(), subset_bits, random_count)
         for variant in choices:
-            disk = world.fs.crash(chooser_of(variant, world))
-            key = _digest(disk, world)
+            after = world.crash(chooser_of(variant, world))
+            key = _digest(after)
             if key not in seen:
                 seen.add(key)
-                images.append(Image(call, variant, world.fork(disk)))
+                images.append(Image(call, variant, after))
 
     def before_call(operation: str, path: str) -> None:
         collect()
@@ -93,9 +93,9 @@ def crash_images(
     return images
 
 
-def _digest(disk: CrashFS, world: World) -> bytes:
+def _digest(world: World) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
-    for path, data in sorted(disk.files().items()):
+    for path, data in sorted(world.fs.files().items()):
         digest.update(path.encode())
         digest.update(data)
     states = [(entry.number, entry.state) for entry in world.history.entries]

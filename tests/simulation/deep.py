@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from flaremq.storage.options import StoreOptions
 from tests.simulation.world import World, changed, small_options
-from tests.support import oracle
-from tests.support.crash_fs import Fault, SimulatedCrash, SubsetChooser
+from tests.support.crash_fs import Fault, SimulatedCrash
 from tests.support.oracle import OracleViolation
 
 _WEIGHTS = {
@@ -114,9 +113,7 @@ def _crash(world: World, chance: random.Random, tally: Tally) -> World:
         return after
     after = world
     for _ in range(_ALTERNATIVES):
-        after = world.fork(world.fs.crash(chance.getrandbits(64), world.kinds))
-        if not world.was_sealed and oracle.has_unseen_damage(after.fs.files(), after.history):
-            after = world.fork(world.fs.crash(SubsetChooser(0)))
+        after = world.crash(chance.getrandbits(64))
         after.options = random_options(chance, world.options)
         tally.images += 1
         after.check_image()
@@ -139,7 +136,4 @@ def _crash_recovery(world: World, chance: random.Random, tally: Tally) -> World:
         tally.recoveries_crashed += 1
         tally.images += 1
     world.fs.faults = []
-    after = world.fork(world.fs.crash(chance.getrandbits(64), world.kinds))
-    if not world.was_sealed and oracle.has_unseen_damage(after.fs.files(), after.history):
-        after = world.fork(world.fs.crash(SubsetChooser(0)))
-    return after
+    return world.crash(chance.getrandbits(64))

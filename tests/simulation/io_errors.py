@@ -12,7 +12,7 @@ from typing import Literal
 
 from flaremq.errors import CorruptionError, FlareMQError
 from tests.simulation.world import World, small_options
-from tests.support.crash_fs import CrashFS, Fault, SubsetChooser
+from tests.support.crash_fs import Fault, SubsetChooser
 from tests.support.oracle import OracleViolation
 
 SCRIPT = [
@@ -92,17 +92,16 @@ def check_service_returns(world: World) -> None:
         raise OracleViolation(f"I18: the disk is well again, a put is answered {answer.status or answer.error}")
 
 
-def aftermaths(world: World, case: Case) -> Iterator[CrashFS]:
+def aftermaths(world: World, case: Case) -> Iterator[World]:
     """The process goes down, or the whole machine; the disk works again."""
     world.fs.faults = []
-    yield world.fs.kill()
+    yield world.fork(world.fs.kill())
     for number in range(2):
-        yield world.fs.crash(f"{case} {number}")
+        yield world.crash(f"{case} {number}")
 
 
-def check_aftermath(world: World, disk: CrashFS) -> int:
+def check_aftermath(after: World) -> int:
     """The next life keeps every promise; and so does the one after it, if the power fails in between."""
-    after = world.fork(disk)
     after.open_and_check()
     after.fork(after.fs.crash(SubsetChooser(0))).open_and_check()
     return 2
@@ -114,7 +113,7 @@ def check_case(case: Case) -> int | None:
         world = run_script(case)
         if world is None:
             return None
-        return sum(check_aftermath(world, disk) for disk in aftermaths(world, case))
+        return sum(check_aftermath(after) for after in aftermaths(world, case))
     except Exception as error:
         raise AssertionError(f"{error}\nrepeat: python -m tests.simulation.replay fault {case}") from error
 
@@ -138,7 +137,7 @@ def crashed_disk(mode: str) -> World:
         "put",
     ]:
         world.run(name)
-    return world.fork(world.fs.crash("recovery", world.kinds))
+    return world.crash("recovery")
 
 
 def check_recovery_case(case: Case) -> int | None:
@@ -149,6 +148,6 @@ def check_recovery_case(case: Case) -> int | None:
         try_open(world)
         if not world.fs.fired:
             return None
-        return sum(check_aftermath(world, disk) for disk in aftermaths(world, case))
+        return sum(check_aftermath(after) for after in aftermaths(world, case))
     except Exception as error:
         raise AssertionError(f"{error}\nrepeat: python -m tests.simulation.replay recovery-fault {case}") from error

@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.bounded import MODES
 from tests.simulation.world import World, small_options
-from tests.support.crash_fs import CrashFS, RandomChooser
+from tests.support.crash_fs import CrashFS
 
 _ROOMY = 1 << 30
 
@@ -40,7 +40,7 @@ def test_a_full_disk_costs_nothing_and_service_returns_with_the_space(
     assert world.fs.used_bytes() <= max(used, pages * 4096), "refusing takes no space"
     world.check_open_store_reads()
     for seed in range(4):
-        after = world.fork(world.fs.crash(RandomChooser(seed, world.kinds)))
+        after = world.crash(seed)
         after.fs.capacity = _ROOMY
         after.open_and_check()
     world.fs.capacity = _ROOMY

@@ -19,7 +19,14 @@ from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.status import PutMessageStatus
 from tests.support import oracle
-from tests.support.crash_fs import ALL_KINDS, KINDS_WITHOUT_GARBAGE, CrashFS, PageKind
+from tests.support.crash_fs import (
+    ALL_KINDS,
+    KINDS_WITHOUT_GARBAGE,
+    Chooser,
+    CrashFS,
+    PageKind,
+    SubsetChooser,
+)
 from tests.support.oracle import ROOT, Entry, History, OracleViolation, Rules
 from tests.support.raw_store import SCHEDULE_TOPIC, numbered, parse_record
 
@@ -156,6 +163,17 @@ class World:
             for suffix in ("", ".tmp"):
                 if f"{ROOT}/{name}{suffix}" in files:
                     self.state_seen.add((name, files[f"{ROOT}/{name}{suffix}"]))
+
+    def crash(self, seed: int | str | Chooser) -> World:
+        """The world after a power cut; with everything unsynced lost instead, where the format has no means to tell the damage.
+
+        That is an unanswered record altered outside its body and without its whole-record checksum: because the
+        option is off, or because the checksum itself was hit and nothing remembers that there was one.
+        """
+        after = self.fork(self.fs.crash(seed, self.kinds))
+        if oracle.has_unseen_damage(after.fs.files(), after.history, sealed=self.was_sealed):
+            after = self.fork(self.fs.crash(SubsetChooser(0)))
+        return after
 
     def check_image(self) -> None:
         """What the bytes on a crashed disk must not say; before anybody opens it."""

@@ -7,7 +7,7 @@ import pytest
 from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.message.java_hash import tags_code
 from flaremq.storage.consume_queue import UNIT
-from flaremq.storage.reading import parse_tags
+from flaremq.storage.get_result import parse_tags
 from flaremq.storage.status import GetMessageStatus
 from tests.support.store_lab import TOPIC, StoreLab, all_bodies, bodies
 

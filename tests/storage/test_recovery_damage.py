@@ -11,8 +11,8 @@ import pytest
 from flaremq.clock import ManualClock
 from flaremq.message.message import Message
 from flaremq.storage.message_store import MessageStore
+from flaremq.storage.put_result import PutResult
 from flaremq.storage.status import GetMessageStatus
-from flaremq.storage.writing import PutResult
 from tests.support.crash_fs import CrashFS, SubsetChooser
 from tests.support.raw_store import FILLER, local_files, read_log, read_queue
 from tests.support.store_corpus import raw_form

@@ -365,22 +365,23 @@ def check_image(files: Files, history: History) -> None:
                 )
 
 
-def has_unseen_damage(files: Files, history: History) -> bool:
+def has_unseen_damage(files: Files, history: History, *, sealed: bool) -> bool:
     """Whether a record that was never promised lies there altered, with nothing in the format to tell it by.
 
     Only the body has a checksum unless the whole record has one; recovery cannot be blamed for believing the rest.
+    With ``sealed`` records that still have their whole-record checksum do not count: those can be told.
     """
     entries = {entry.body: entry for entry in history.entries}
     next_offset: dict[tuple[str, int], int] = {}
     for record in raw_store.read_log(files, ROOT).records:
         entry = entries.get(record.body)
         queue = (record.topic, record.queue_id)
-        if next_offset.get(queue, record.queue_offset) != record.queue_offset:
-            return True
+        expected = next_offset.get(queue, record.queue_offset)
         next_offset[queue] = record.queue_offset + 1
-        if entry is None or (
-            not (entry.state == "acked" and entry.end <= history.promised) and _difference(entry, record)
-        ):
+        if sealed and record.sealed:
+            continue
+        promised = entry is not None and entry.state == "acked" and entry.end <= history.promised
+        if expected != record.queue_offset or entry is None or (not promised and _difference(entry, record)):
             return True
     return False
 

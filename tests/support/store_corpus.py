@@ -11,7 +11,7 @@ from flaremq.message.message import Message
 from flaremq.message.stored_form import StoredForm
 from flaremq.message.transaction import commit, half, operation
 from flaremq.storage.message_store import MessageStore
-from flaremq.storage.writing import PutResult
+from flaremq.storage.put_result import PutResult
 from tests.support.store_lab import StoreLab
 
 HOST_V4 = encode_host("10.1.2.3:4567")

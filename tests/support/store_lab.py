@@ -21,10 +21,10 @@ from flaremq.storage.filesystem import FileSystem, LocalFileSystem
 from flaremq.storage.finding import Severity
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
+from flaremq.storage.put_result import PutResult
 from flaremq.storage.store_indexes import IndexGeometry
 from flaremq.storage.store_reader import StoreReader
 from flaremq.storage.verify import StoreVerifier
-from flaremq.storage.writing import PutResult
 
 LOG_FILE = 16 * 1024
 TOPIC = "orders"

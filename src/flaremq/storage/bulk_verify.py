@@ -9,13 +9,14 @@ the slow one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from flaremq.message.delay import DelayLevels
 from flaremq.message.message_ext import MessageExt
 from flaremq.storage import kernels
+from flaremq.storage.bulk_walk import is_plain, queue_groups
 from flaremq.storage.consume_queue import FILLER_SIZE, UNIT_SIZE
 from flaremq.storage.index_file import HEADER_SIZE, SLOT_SIZE
 from flaremq.storage.kernels import Integers
@@ -24,8 +25,8 @@ from flaremq.storage.store_indexes import StoredIndex
 from flaremq.storage.store_queues import QueueId, StoredQueue
 from flaremq.storage.store_reader import StoreReader
 from flaremq.storage.store_walk import RecordBatch
+from flaremq.storage.verify_queues import SuspectQueue
 
-_PLAIN_MARKS = kernels.MARK_INNER_BATCH | kernels.MARK_MULTI_DISPATCH | kernels.MARK_BAD_TEXT
 _ENTRY = np.dtype([("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")])
 _INT_MAX = 2**31 - 1
 
@@ -43,12 +44,19 @@ class _QueueRun:
 class BulkVerdict:
     """What the plain check has to look at, and from which log offset on."""
 
-    resume_offset: int
-    suspect_queues: dict[QueueId, tuple[int, int]] = field(default_factory=dict)  # units found right before
-    suspect_index: bool = False
-    entries_right: int = 0  # index entries found right before, expired ones included
-    units: int = 0  # units of the queues that are not suspect
-    entries: int = 0
+    suspect_queues: dict[QueueId, SuspectQueue]
+    index_from: int | None  # None: the index is as it should be
+    entries_right: int  # index entries found right before that, expired ones included
+    units: int  # units of the queues that are not suspect
+    entries: int
+
+    @property
+    def resume_offset(self) -> int | None:
+        """Where the plain walk over the log must start; None if nothing is suspect."""
+        offsets = [suspect.log_offset for suspect in self.suspect_queues.values()]
+        if self.index_from is not None:
+            offsets.append(self.index_from)
+        return min(offsets, default=None)
 
 
 class BulkChecker:
@@ -59,55 +67,34 @@ class BulkChecker:
         self._delay_ms = np.array([0, *delay_levels.delays_ms], np.int64)
         self._delay_levels = delay_levels
         self._runs = {(queue.topic, queue.queue_id): _QueueRun(queue) for queue in reader.queues}
-        self._suspects: dict[QueueId, tuple[int, int]] = {}
-        self._resume_offset: int | None = None
+        self._suspects: dict[QueueId, SuspectQueue] = {}
         self._index = _IndexRun(reader)
+        self._index_from: int | None = reader.log_min if self._index.suspect else None
 
     def check(self, batch: RecordBatch) -> None:
-        if batch.columns is None:
+        if is_plain(batch):
             self._suspect_records(batch)
             return
-        columns, rows = batch.columns, len(batch.starts)
-        if np.any(columns[kernels.MARKS, :rows] & _PLAIN_MARKS):
-            self._suspect_records(batch)
-            return
-        log = kernels.as_array(batch.data)
-        order, starts = kernels.group_queues(log, columns, rows)
-        for group in range(len(starts) - 1):
-            self._check_group(batch, columns, order[starts[group] : starts[group + 1]])
-        if not self._index.suspect and not self._index.check(log, columns, rows):
-            self._resume(batch.base)
+        for place, members in queue_groups(batch):
+            run = self._runs.get(place)
+            if place not in self._suspects and (run is None or not self._is_right(run, batch.columns, members)):
+                self._suspect(place, batch.base)
+        if self._index_from is None and not self._index.check(batch):
+            self._index_from = batch.base
 
     def verdict(self, log_end: int) -> BulkVerdict:
         """Now that the whole log was seen."""
         units = 0
         for place, run in self._runs.items():
             if place not in self._suspects and run.queue is not None:
-                count = self._rest_of(run)
+                count = self._rest_of(run, log_end)
                 if count is None:
-                    self._suspects[place] = (run.first, run.end)
+                    self._suspects[place] = SuspectQueue(run.first, run.end, log_end)
                 else:
                     units += count
-        self._index.finish()
-        return BulkVerdict(
-            log_end if self._resume_offset is None else self._resume_offset,
-            self._suspects,
-            self._index.suspect,
-            self._index.entries_right,
-            units,
-            self._index.entries,
-        )
-
-    def _check_group(self, batch: RecordBatch, columns: Integers, members: Integers) -> None:
-        first = members[0]
-        topic_at = int(columns[kernels.TOPIC_AT, first])
-        topic = str(batch.data[topic_at : topic_at + int(columns[kernels.TOPIC_LENGTH, first])], "utf-8", "replace")
-        place = (topic, int(columns[kernels.QUEUE_ID, first]))
-        if place in self._suspects:
-            return
-        run = self._runs.get(place)
-        if run is None or not self._is_right(run, columns, members):
-            self._suspect(place, batch.base)
+        if self._index_from is None and not self._index.is_done:
+            self._index_from = log_end
+        return BulkVerdict(self._suspects, self._index_from, self._index.entries_right, units, self._index.entries)
 
     def _is_right(self, run: _QueueRun, columns: Integers, members: Integers) -> bool:
         queue = run.queue
@@ -126,7 +113,7 @@ class BulkChecker:
         run.end = begin + count
         return True
 
-    def _rest_of(self, run: _QueueRun) -> int | None:
+    def _rest_of(self, run: _QueueRun, log_end: int) -> int | None:
         """Units before those found right must be expired or filler, behind them nothing; the number of all
         units."""
         assert run.queue is not None
@@ -141,7 +128,7 @@ class BulkChecker:
             return None
         offsets, sizes, codes = kernels.parse_units(kernels.as_array(head))
         filler = (offsets == 0) & (sizes == FILLER_SIZE) & (codes == 0)
-        expired = (offsets >= 0) & (sizes > 0) & (offsets < log_min)
+        expired = (offsets >= 0) & (sizes > 0) & (offsets < log_min) & (offsets + sizes <= log_end)
         if not np.all(filler | expired) or queue.written_end() > max(run.end, start) or run.end > stop:
             return None
         return max(run.end - start, 0)
@@ -150,19 +137,14 @@ class BulkChecker:
         for _, record in batch.records():
             for unit in expected_units(MessageExt(record), self._delay_levels):
                 self._suspect((unit.topic, unit.queue_id), batch.base)
-        if not self._index.suspect:
-            self._index.suspect = True
-            self._resume(batch.base)
+        if self._index_from is None:
+            self._index_from = batch.base
 
     def _suspect(self, place: QueueId, base: int) -> None:
         if place not in self._suspects:
             run = self._runs.get(place)
-            self._suspects[place] = (-1, -1) if run is None else (run.first, run.end)
-            self._resume(base)
-
-    def _resume(self, base: int) -> None:
-        if self._resume_offset is None:
-            self._resume_offset = base
+            first, end = (-1, -1) if run is None else (run.first, run.end)
+            self._suspects[place] = SuspectQueue(first, end, base)
 
 
 class _IndexRun:
@@ -180,8 +162,9 @@ class _IndexRun:
         self.entries = 0
         self._skip_expired()
 
-    def check(self, log: kernels.Bytes, columns: Integers, rows: int) -> bool:
+    def check(self, batch: RecordBatch) -> bool:
         """Whether the next entries are the keys of these records; False makes the index suspect."""
+        log, columns, rows = kernels.as_array(batch.data), batch.columns, len(batch.starts)
         before = (self._number, self._current, self._at, self.entries_right, self.entries)
         for with_tags in (False, True) if self._with_tags is None else (self._with_tags,):
             hashes, offsets, times = kernels.index_keys(log, columns, 0, rows, 0, with_tags)
@@ -190,13 +173,12 @@ class _IndexRun:
                     self._with_tags = with_tags
                 return True
             self._number, self._current, self._at, self.entries_right, self.entries = before
-        self.suspect = True
         return False
 
-    def finish(self) -> None:
-        """Nothing may be left over."""
-        if not self.suspect and (self._at < len(self._current) or self._number + 1 < len(self._files)):
-            self.suspect = True
+    @property
+    def is_done(self) -> bool:
+        """Nothing is left over."""
+        return self._at == len(self._current) and self._number + 1 == len(self._files)
 
     def _matches(self, hashes: Integers, offsets: Integers, times: Integers) -> bool:
         done = 0

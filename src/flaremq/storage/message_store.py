@@ -35,17 +35,19 @@ from flaremq.storage.consume_queues import ConsumeQueues
 from flaremq.storage.dispatch import Dispatcher
 from flaremq.storage.filesystem import FileSystem, LocalFileSystem, write_atomically
 from flaremq.storage.flush import FlushTimer, GroupCommit
+from flaremq.storage.get_result import GetResult
 from flaremq.storage.health import Health, RunningFlag
 from flaremq.storage.index_service import IndexService
 from flaremq.storage.layout import StoreLayout
 from flaremq.storage.mapped_file_queue import MappedFileQueue
 from flaremq.storage.options import StoreOptions
-from flaremq.storage.reading import GetResult, MessageReader
+from flaremq.storage.put_result import PutResult
+from flaremq.storage.reading import MessageReader
 from flaremq.storage.recovery import Recovery, RecoveryReport
 from flaremq.storage.retention import Retention
 from flaremq.storage.services import ServiceThread
 from flaremq.storage.statistics import StoreStatistics
-from flaremq.storage.writing import MessageWriter, PutResult, encode_columns
+from flaremq.storage.writing import MessageWriter, encode_columns
 
 if TYPE_CHECKING:
     import pyarrow

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
 from zlib import crc32
 
 from flaremq.message.codec import HEADER, MAGIC_V1, MAGIC_V2, PREFIX_BY_FAMILY
-from flaremq.message.java_hash import tags_code
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import check_record
 from flaremq.storage.batch_consume_queue import BatchConsumeQueue
@@ -22,59 +20,14 @@ from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
 from flaremq.storage.consume_queue_ext import is_ext_address
 from flaremq.storage.consume_queues import ConsumeQueues
-from flaremq.storage.dispatch import Dispatcher, inner_count
+from flaremq.storage.dispatch import Dispatcher
+from flaremq.storage.get_result import GetResult, parse_tags, tag_matches
 from flaremq.storage.index_service import IndexService
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.status import GetMessageStatus
 
 _log = logging.getLogger(__name__)
 _RETRY_WALK_MAX = 64 << 20  # how far a repair looks through the log for a unit's record
-
-
-class GetResult:
-    """What a read by queue offset found."""
-
-    __slots__ = ("bytes", "max_offset", "messages", "min_offset", "next_offset", "status", "suggest_slave")
-
-    def __init__(
-        self,
-        status: GetMessageStatus,
-        next_offset: int,
-        min_offset: int,
-        max_offset: int,
-        messages: Sequence[MessageExt] = (),
-        size: int = 0,
-        suggest_slave: bool = False,
-    ) -> None:
-        self.status = status
-        self.next_offset = next_offset
-        self.min_offset = min_offset
-        self.max_offset = max_offset
-        self.messages = list(messages)
-        self.bytes = size
-        self.suggest_slave = suggest_slave
-
-    @property
-    def message_count(self) -> int:
-        """Messages found; an inner batch counts as many."""
-        return sum(inner_count(message.properties) if message.is_inner_batch else 1 for message in self.messages)
-
-    def __repr__(self) -> str:
-        return (
-            f"GetResult({self.status.name}, {len(self.messages)} messages, next_offset={self.next_offset}, "
-            f"range=[{self.min_offset}, {self.max_offset}))"
-        )
-
-
-def parse_tags(expression: str | None) -> dict[int, set[str]] | None:
-    """Tag hash -> tags of an expression such as ``A || B``; None for "everything"."""
-    if expression is None or expression.strip() in ("", "*"):
-        return None
-    wanted: dict[int, set[str]] = {}
-    for tag in expression.split("||"):
-        if tag := tag.strip():
-            wanted.setdefault(tags_code(tag) & 0xFFFFFFFF, set()).add(tag)
-    return wanted or None
 
 
 class MessageReader:
@@ -121,7 +74,7 @@ class MessageReader:
         if queue is None:
             batch = self._queues.batch.get((topic, queue_id))
             if batch is not None:
-                return self._get_batch(batch, offset, max_count, max_bytes)
+                return self._get_batch(batch, offset, max_count, parse_tags(tags), max_bytes)
             return GetResult(status.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
         low, high = queue.min_offset, queue.end
         options = self._options
@@ -194,7 +147,7 @@ class MessageReader:
                     if physical_offset < log.min_offset:
                         skip_below = log.min_offset
                     continue
-            if wanted is not None and not _tag_matches(message, wanted):
+            if wanted is not None and not tag_matches(message, wanted):
                 continue
             found.append(message)
             found_bytes += message.size
@@ -322,7 +275,14 @@ class MessageReader:
             queue_offset,
         )
 
-    def _get_batch(self, queue: BatchConsumeQueue, offset: int, max_count: int, max_bytes: int | None) -> GetResult:
+    def _get_batch(
+        self,
+        queue: BatchConsumeQueue,
+        offset: int,
+        max_count: int,
+        wanted: dict[int, set[str]] | None,
+        max_bytes: int | None,
+    ) -> GetResult:
         status = GetMessageStatus
         low, high = queue.min_offset, queue.end
         if high == 0:
@@ -348,7 +308,11 @@ class MessageReader:
             next_offset = unit.base_offset + unit.messages
             number += 1
             if view is not None and check_record(view, physical_offset=unit.physical_offset).ok:
-                found.append(MessageExt(view))
+                message = MessageExt(view)
+                # The messages inside a batch have tags of their own, which only its reader sees.
+                if wanted is not None and not message.is_inner_batch and not tag_matches(message, wanted):
+                    continue
+                found.append(message)
                 found_bytes += unit.record_size
                 count += unit.messages
         return GetResult(
@@ -435,11 +399,6 @@ class MessageReader:
             previous = unit.base_offset
             number += 1
         return previous  # past the last unit: its base, as RocketMQ answers for batch queues
-
-
-def _tag_matches(message: MessageExt, wanted: dict[int, set[str]]) -> bool:
-    tags = message.tags
-    return tags is not None and tags in wanted.get(tags_code(tags) & 0xFFFFFFFF, ())
 
 
 def _has_key(message: MessageExt, key: str) -> bool:

@@ -29,7 +29,8 @@ from flaremq.storage.layout import StoreLayout
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.rescue_config import copy_config
-from flaremq.storage.rescue_log import LogWriter, QueueId, Relocation
+from flaremq.storage.rescue_log import LogWriter, Relocation
+from flaremq.storage.store_queues import QueueId
 from flaremq.storage.store_reader import StoreReader
 from flaremq.storage.store_walk import DamagedRange, LogTail, RecordBatch
 from flaremq.storage.verify import StoreVerifier

@@ -7,7 +7,7 @@ offsets each queue will have come from the records, not from queue files that ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
@@ -17,6 +17,8 @@ from flaremq.storage.record_views import expected_units
 from flaremq.storage.store_queues import QueueId, QueueRange
 from flaremq.storage.store_reader import StoreReader
 from flaremq.storage.store_walk import DamagedRange, LogTail, RecordBatch
+
+_ANY_LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVELS)  # only offsets are used here, never due times
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +95,11 @@ def _walk_queues(
     tail = LogTail(reader.log_min, 0, "no file")
     damaged: list[DamagedRange] = []
     bounds: dict[QueueId, tuple[int, int]] = {}
-    levels = parse_delay_levels(DEFAULT_DELAY_LEVELS)  # only offsets are used here, never the due times
     for item in reader.walk():
         if isinstance(item, RecordBatch):
-            for _, record in item.records():
-                for unit in expected_units(MessageExt(record), levels):
-                    place = (unit.topic, unit.queue_id)
-                    low, high = bounds.get(place, (unit.queue_offset, 0))
-                    bounds[place] = (
-                        min(low, unit.queue_offset),
-                        max(high, unit.queue_offset + unit.message_count),
-                    )
+            for place, low, high in _spans(item):
+                known = bounds.get(place, (low, high))
+                bounds[place] = (min(known[0], low), max(known[1], high))
             if on_progress is not None:
                 on_progress(item.base + item.starts[-1] + item.sizes[-1])
         elif isinstance(item, DamagedRange):
@@ -111,3 +107,16 @@ def _walk_queues(
         elif isinstance(item, LogTail):
             tail = item
     return tail, tuple(damaged), {place: QueueRange(*pair) for place, pair in bounds.items()}
+
+
+def _spans(batch: RecordBatch) -> Iterator[tuple[QueueId, int, int]]:
+    """Queue, first and behind the last queue offset, of each record or of many at once."""
+    if batch.columns is not None:
+        from flaremq.storage.bulk_walk import is_plain, queue_spans
+
+        if not is_plain(batch):
+            yield from queue_spans(batch)
+            return
+    for _, record in batch.records():
+        for unit in expected_units(MessageExt(record), _ANY_LEVELS):
+            yield (unit.topic, unit.queue_id), unit.queue_offset, unit.queue_offset + unit.message_count

@@ -29,7 +29,7 @@ from flaremq.message.record_check import check_record
 from flaremq.storage.store_files import FileRun, RunReader, StoreFile
 
 WINDOW_BYTES = 4 << 20  # read at once; larger records get a window of their own
-BULK_BYTES = 8 << 20  # a log of this size is read by the compiled kernels; a smaller one is read before they load
+BULK_BYTES = 64 << 20  # loading the kernels takes as long as walking this much log without them
 _HEADER_BYTES_MAX = 112  # up to and including BODYLENGTH with two IPv6 hosts
 _OVERHEAD_BYTES_MAX = 112 + 2 + 32767 + 2 + 32767  # everything but the body at its largest
 _MAGIC_PREFIX = b"\xda\xa3\x20"  # common to both record versions; see the format page, 2.2
@@ -99,14 +99,18 @@ def walk_log(
 ) -> Iterator[LogItem]:
     """Everything from ``start`` (a record start or file start; the first file by default) to the end of the
     log."""
-    scan = _bulk_scan(odd_alone) if (wants_bulk(reader.run) if bulk is None else bulk) else None
-    walker = _Walker(reader, reader.run.end if durable is None else durable, scan)
-    return walker.walk(reader.run.start if start is None else start)
+    begin = reader.run.start if start is None else start
+    if bulk is None:
+        bulk = wants_bulk(reader, begin, BULK_BYTES)
+    durable = reader.run.end if durable is None else durable
+    return _Walker(reader, durable, _bulk_scan(odd_alone) if bulk else None).walk(begin)
 
 
-def wants_bulk(run: FileRun) -> bool:
-    """Whether a log is long enough for the kernels to pay for being loaded."""
-    return len(run.files) * run.file_size >= BULK_BYTES
+def wants_bulk(reader: RunReader, start: int, threshold: int) -> bool:
+    """Whether there is enough log behind ``start`` for the kernels to pay for being loaded."""
+    files = reader.run.files
+    # A file is made at full length, so only what was written counts, and only of the last one it matters.
+    return bool(files) and files[-1].end - start >= threshold and reader.data_end(files[-1]) - start >= threshold
 
 
 def limit_of(run: FileRun, file: StoreFile) -> int:

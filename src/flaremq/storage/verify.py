@@ -35,6 +35,8 @@ from flaremq.storage.verify_queues import QueueChecker
 if TYPE_CHECKING:
     from flaremq.storage.bulk_verify import BulkVerdict
 
+_BULK_BYTES = 8 << 20  # loading the kernels takes as long as checking this much log without them
+
 
 class StoreVerifier:
     """One check of one store: read ``findings`` to the end, then ``summary``."""
@@ -49,7 +51,7 @@ class StoreVerifier:
     ) -> None:
         """``bulk`` chooses the compiled way or the plain one; by default the size of the log does."""
         self._reader = reader
-        self._bulk = wants_bulk(reader.log.run) if bulk is None else bulk
+        self._bulk = wants_bulk(reader.log, reader.log_min, _BULK_BYTES) if bulk is None else bulk
         self._delay_levels = delay_levels or parse_delay_levels(DEFAULT_DELAY_LEVELS)
         self._on_progress = on_progress
         self._damaged: list[DamagedRange] = []
@@ -89,13 +91,13 @@ class StoreVerifier:
         yield from self._check_log(checker.check)
         verdict = checker.verdict(summary.log_end)
         summary.units, summary.index_entries = verdict.units, verdict.entries
-        if not verdict.suspect_queues and not verdict.suspect_index:
+        start = verdict.resume_offset
+        if start is None:
             return
         views = self._plain_views(verdict)
-        if verdict.resume_offset < summary.log_end:
-            for item in reader.walk(verdict.resume_offset):
-                if isinstance(item, RecordBatch):
-                    views.check(item)
+        for item in reader.walk(start) if start < summary.log_end else ():
+            if isinstance(item, RecordBatch):
+                views.check(item)
         yield from views.findings(summary)
 
     def _plain_views(self, verdict: BulkVerdict | None = None) -> _PlainViews:
@@ -109,11 +111,12 @@ class StoreVerifier:
             only=None if verdict is None else verdict.suspect_queues,
         )
         index = None
-        if verdict is None or verdict.suspect_index:
+        if verdict is None or verdict.index_from is not None:
             index = IndexChecker(
                 reader,
                 redispatch_from=redispatch_from,
                 damaged=self._damaged,
+                log_from=0 if verdict is None else verdict.index_from or 0,
                 entries_right=0 if verdict is None else verdict.entries_right,
             )
         return _PlainViews(queues, index, self._delay_levels)

@@ -43,10 +43,12 @@ class IndexChecker:
         *,
         redispatch_from: int,
         damaged: list[DamagedRange],
+        log_from: int = 0,
         entries_right: int = 0,
     ) -> None:
-        """The first ``entries_right`` entries are known to agree with the log."""
+        """The first ``entries_right`` entries are known to agree with the log before ``log_from``."""
         self._reader = reader
+        self._log_from = log_from
         self._damaged = damaged  # filled by the walk over the log as it goes
         self._redispatch_from = redispatch_from
         self._spans: list[_Span] = []
@@ -67,7 +69,7 @@ class IndexChecker:
     def check(self, hashes: list[int], *, tag_hash: int | None, physical_offset: int, store_timestamp: int) -> None:
         """One record; its keys must be indexed, its tag may be."""
         self._keys_seen |= bool(hashes)
-        if not self._is_used or not (hashes or tag_hash is not None):
+        if not self._is_used or physical_offset < self._log_from or not (hashes or tag_hash is not None):
             return
         self._ordinal += 1
         self._skip_to(physical_offset)

@@ -37,6 +37,16 @@ class _Remark:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class SuspectQueue:
+    """A queue found right for records before ``log_offset``: these have the units [first_right,
+    end_right)."""
+
+    first_right: int
+    end_right: int
+    log_offset: int
+
+
 class _QueueState:
     """One queue while the log is walked."""
 
@@ -123,9 +133,9 @@ class QueueChecker:
         redispatch_from: int,
         known_topics: set[str] | None,
         damaged: list[DamagedRange],
-        only: Mapping[QueueId, tuple[int, int]] | None = None,
+        only: Mapping[QueueId, SuspectQueue] | None = None,
     ) -> None:
-        """``only`` names the queues to check, each with the units [first, end) known to be right."""
+        """``only`` names the queues to check; all of them if it is not given."""
         self._reader = reader
         self._only = only
         self._damaged = damaged  # filled by the walk over the log as it goes
@@ -134,16 +144,18 @@ class QueueChecker:
         self._states = {
             (queue.topic, queue.queue_id): _QueueState((queue.topic, queue.queue_id), queue) for queue in reader.queues
         }
-        for place, (first, end) in ({} if only is None else only).items():
+        for place, suspect in ({} if only is None else only).items():
             state = self._states.setdefault(place, _QueueState(place, None))
-            state.claim_range(first, end)
+            state.claim_range(suspect.first_right, suspect.end_right)
         self._delays: dict[int, Counter[int]] = {}  # schedule queue -> delays seen, to recognise another level table
         self.units = 0
 
     def check(self, unit: ExpectedUnit, *, physical_offset: int, size: int, store_timestamp: int) -> None:
         place = (unit.topic, unit.queue_id)
-        if self._only is not None and place not in self._only:
-            return
+        if self._only is not None:
+            suspect = self._only.get(place)
+            if suspect is None or physical_offset < suspect.log_offset:
+                return
         state = self._states.get(place)
         if state is None:
             state = self._states[place] = _QueueState(place, None)

@@ -20,7 +20,6 @@ from flaremq.message.crc import CRC_PROPERTY_SIZE
 from flaremq.message.delay import DelayLevels
 from flaremq.message.hosts import encode_host
 from flaremq.message.message import Message
-from flaremq.message.message_id import encode_message_id
 from flaremq.message.stored_form import StoredForm, delayed
 from flaremq.message.sys_flag import INNER_BATCH, TRANSACTION_MASK, with_host_families
 from flaremq.message.topics import NAME_BYTES_MAX, encode_topic
@@ -28,6 +27,7 @@ from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.flush import GroupCommit
 from flaremq.storage.health import Health
 from flaremq.storage.options import StoreOptions
+from flaremq.storage.put_result import PutResult
 from flaremq.storage.statistics import StoreStatistics
 from flaremq.storage.status import PutMessageStatus
 
@@ -66,70 +66,6 @@ def encode_columns(keys: Sequence[str | None] | None, tags: Sequence[str | None]
         Message("", b"", keys=key, tags=tag).encoded_properties()
         for key, tag in zip(keys or [None] * count, tags or [None] * count, strict=True)
     ]
-
-
-class PutResult:
-    """What became of a put. Offsets are -1 if nothing was stored; ``detail`` then says why."""
-
-    __slots__ = ("_more", "physical_offset", "queue_offset", "size", "status", "store_timestamp")
-
-    def __init__(
-        self,
-        status: PutMessageStatus,
-        queue_offset: int,
-        physical_offset: int,
-        store_timestamp: int,
-        size: int,
-        more: bytes | tuple[bytes, str | None, list[int] | None],
-    ) -> None:
-        self.status = status
-        self.queue_offset = queue_offset
-        self.physical_offset = physical_offset
-        self.store_timestamp = store_timestamp
-        self.size = size
-        self._more = more  # the store host; with it a detail and the sizes of a batch where there are any
-
-    @property
-    def ok(self) -> bool:
-        return self.status is _OK
-
-    @property
-    def detail(self) -> str | None:
-        return self._more[1] if isinstance(self._more, tuple) else None
-
-    @property
-    def _sizes(self) -> list[int]:
-        sizes = self._more[2] if isinstance(self._more, tuple) else None
-        return [self.size] if sizes is None else sizes
-
-    @property
-    def count(self) -> int:
-        """Messages stored by this put."""
-        return len(self._sizes) if self.physical_offset >= 0 else 0
-
-    @property
-    def message_ids(self) -> list[str]:
-        """Offset ids, one a message."""
-        if self.physical_offset < 0:
-            return []
-        host = self._more[0] if isinstance(self._more, tuple) else self._more
-        ids, offset = [], self.physical_offset
-        for size in self._sizes:
-            ids.append(encode_message_id(host, offset))
-            offset += size
-        return ids
-
-    @property
-    def message_id(self) -> str:
-        """Offset id; for a batch the ids joined by commas, as RocketMQ answers."""
-        return ",".join(self.message_ids)
-
-    def __repr__(self) -> str:
-        if self.physical_offset < 0:
-            return f"PutResult({self.status.name}, {self.detail!r})"
-        return (
-            f"PutResult({self.status.name}, queue_offset={self.queue_offset}, physical_offset={self.physical_offset})"
-        )
 
 
 class MessageWriter:
@@ -297,7 +233,7 @@ class MessageWriter:
         finally:
             lock.release()
         if self._sync_mode and message.wait_store_msg_ok and not self._commit.wait(end_offset, self._timeout):
-            return self._finish(queue_offset, physical_offset, now, total, True, None)
+            return self._unconfirmed(queue_offset, physical_offset, now, total, None)
         self._after_append()
         statistics = self._statistics
         statistics.put_count += 1
@@ -553,18 +489,27 @@ class MessageWriter:
         sizes: list[int] | None,
     ) -> PutResult:
         """Wait for durability if asked to, wake dispatch, count."""
-        status, detail = _OK, None
         if self._sync_mode and wait and not self._commit.wait(physical_offset + total, self._timeout):
-            status = PutMessageStatus.FLUSH_DISK_TIMEOUT
-            detail = self._health.refusal or "the sync did not finish in time"
+            return self._unconfirmed(queue_offset, physical_offset, store_timestamp, total, sizes)
         self._after_append()
         statistics = self._statistics
         statistics.put_count += 1 if sizes is None else len(sizes)
         elapsed = self._clock.now_ms() - store_timestamp
         if elapsed > 0:
             statistics.note_slow_put(elapsed)
+        more = (self._store_host, None, sizes)
+        return PutResult(_OK, queue_offset, physical_offset, store_timestamp, total, more)
+
+    def _unconfirmed(
+        self, queue_offset: int, physical_offset: int, store_timestamp: int, total: int, sizes: list[int] | None
+    ) -> PutResult:
+        """The record is in the log; whether it is on disk nobody can say."""
+        self._after_append()
+        self._statistics.put_count += 1 if sizes is None else len(sizes)
+        detail = self._health.refusal or "the sync did not finish in time"
         more = (self._store_host, detail, sizes)
-        return PutResult(status, queue_offset, physical_offset, store_timestamp, total, more)
+        timeout = PutMessageStatus.FLUSH_DISK_TIMEOUT
+        return PutResult(timeout, queue_offset, physical_offset, store_timestamp, total, more)
 
     def _topic_entry(self, topic: str) -> tuple[int, bytes, dict[int, int]] | None:
         try:

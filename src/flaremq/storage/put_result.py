@@ -1,0 +1,72 @@
+"""What a put answers."""
+
+from __future__ import annotations
+
+from flaremq.message.message_id import encode_message_id
+from flaremq.storage.status import PutMessageStatus
+
+_OK = PutMessageStatus.PUT_OK
+
+
+class PutResult:
+    """What became of a put. Offsets are -1 if nothing was stored; ``detail`` then says why."""
+
+    __slots__ = ("_more", "physical_offset", "queue_offset", "size", "status", "store_timestamp")
+
+    def __init__(
+        self,
+        status: PutMessageStatus,
+        queue_offset: int,
+        physical_offset: int,
+        store_timestamp: int,
+        size: int,
+        more: bytes | tuple[bytes, str | None, list[int] | None],
+    ) -> None:
+        self.status = status
+        self.queue_offset = queue_offset
+        self.physical_offset = physical_offset
+        self.store_timestamp = store_timestamp
+        self.size = size
+        self._more = more  # the store host; with it a detail and the sizes of a batch where there are any
+
+    @property
+    def ok(self) -> bool:
+        return self.status is _OK
+
+    @property
+    def detail(self) -> str | None:
+        return self._more[1] if isinstance(self._more, tuple) else None
+
+    @property
+    def _sizes(self) -> list[int]:
+        sizes = self._more[2] if isinstance(self._more, tuple) else None
+        return [self.size] if sizes is None else sizes
+
+    @property
+    def count(self) -> int:
+        """Messages stored by this put."""
+        return len(self._sizes) if self.physical_offset >= 0 else 0
+
+    @property
+    def message_ids(self) -> list[str]:
+        """Offset ids, one a message."""
+        if self.physical_offset < 0:
+            return []
+        host = self._more[0] if isinstance(self._more, tuple) else self._more
+        ids, offset = [], self.physical_offset
+        for size in self._sizes:
+            ids.append(encode_message_id(host, offset))
+            offset += size
+        return ids
+
+    @property
+    def message_id(self) -> str:
+        """Offset id; for a batch the ids joined by commas, as RocketMQ answers."""
+        return ",".join(self.message_ids)
+
+    def __repr__(self) -> str:
+        if self.physical_offset < 0:
+            return f"PutResult({self.status.name}, {self.detail!r})"
+        return (
+            f"PutResult({self.status.name}, queue_offset={self.queue_offset}, physical_offset={self.physical_offset})"
+        )
