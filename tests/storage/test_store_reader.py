@@ -174,6 +174,40 @@ def test_the_size_of_the_read_window_makes_no_difference(
         assert reader.survey == survey
 
 
+def test_compiled_and_plain_walk_see_the_same(lab: StoreLab) -> None:
+    lab.open()
+    puts = lab.fill_files(2) + lab.put_many(30)
+    lab.close()
+    lab.broken_on_purpose = True
+    for put in (puts[3], puts[11], puts[12], puts[-1]):
+        lab.damage_log(put.physical_offset + 95)
+    with StoreReader.open(lab.root) as reader:
+        seen = []
+        for bulk in (False, True):
+            items: list[object] = []
+            for item in reader.walk(bulk=bulk):
+                if isinstance(item, store_walk.RecordBatch):
+                    items += [(offset, bytes(record)) for offset, record in item.records()]
+                else:
+                    items.append(item)
+            seen.append(items)
+    assert seen[0] == seen[1] and len(seen[0]) > len(puts) - 4
+
+
+def test_compiled_walk_ends_a_killed_log_where_the_plain_one_does(lab: StoreLab) -> None:
+    lab.open(flush_disk_type="ASYNC_FLUSH")
+    lab.put_many(10)
+    lab.store.flush()
+    puts = lab.put_many(10)
+    lab.kill()
+    lab.broken_on_purpose = True
+    lab.damage_log(puts[4].physical_offset + 95)
+    with StoreReader.open(lab.root) as reader:
+        tails = [list(reader.walk(bulk=bulk))[-1] for bulk in (False, True)]
+    assert tails[0] == tails[1]
+    assert isinstance(tails[0], store_walk.LogTail) and tails[0].physical_offset == puts[4].physical_offset
+
+
 def test_records_of_a_range_start_and_end_inside_it(lab: StoreLab) -> None:
     lab.open()
     puts = lab.fill_files(2)
@@ -363,6 +397,18 @@ def test_readers_do_not_disturb_each_other_but_keep_writers_out(lab: StoreLab) -
     with StoreReader.open(lab.root), StoreReader.open(lab.root):
         done = subprocess.run([sys.executable, "-c", code, lab.root], capture_output=True, text=True, check=True)
     assert "another process holds the store open" in done.stdout
+
+
+def test_a_reader_keeps_a_writer_of_its_own_process_out_until_the_last_one_is_closed(lab: StoreLab) -> None:
+    lab.open()
+    lab.close()
+    first, second = StoreReader.open(lab.root), StoreReader.open(lab.root)
+    first.close()
+    first.close()  # closing twice gives back one lock, not two
+    with pytest.raises(UnavailableError, match="already has the store open"):
+        lab.open()
+    second.close()
+    lab.open()
 
 
 def test_no_lock_file_is_made_where_there_is_none(lab: StoreLab) -> None:

@@ -15,10 +15,13 @@ from pathlib import Path
 import pytest
 
 from flaremq.message.delay import parse_delay_levels
+from flaremq.storage import store_walk
 from flaremq.storage.finding import Finding, Severity
+from flaremq.storage.java_json import parse_java_json
 from flaremq.storage.store_indexes import IndexGeometry
 from flaremq.storage.store_reader import StoreReader
 from flaremq.storage.verify import StoreVerifier
+from tests.support.golden import open_golden
 from tests.support.store_lab import LOG_FILE, TOPIC, StoreLab
 
 GEOMETRY = IndexGeometry(16, 64)
@@ -261,6 +264,20 @@ def test_config_may_have_bare_integer_keys_and_falls_back_to_its_backup(filled: 
     assert kinds_of(filled) == {"config-unreadable": Severity.WARNING}
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{0:5,1:7}", {"0": 5, "1": 7}),
+        ('{"a":{\n\t-1:5,\n 2 : 6\n}}', {"a": {"-1": 5, "2": 6}}),
+        ('{"a{1:2,3:4}":"{5:6}","q\\"{7:8":[1,2]}', {"a{1:2,3:4}": "{5:6}", 'q"{7:8': [1, 2]}),
+        ('{"1":2}', {"1": 2}),
+        ("[1,2]", [1, 2]),
+    ],
+)
+def test_bare_integer_keys_are_read_and_strings_are_left_alone(text: str, value: object) -> None:
+    assert parse_java_json(text) == value
+
+
 def test_a_killed_store_has_notes_only(lab: StoreLab) -> None:
     lab.open()
     lab.put_many(4, keys=["k"])
@@ -308,6 +325,41 @@ def test_every_flipped_bit_of_log_queue_and_index_is_found_when_records_are_seal
             assert verifier.summary.damaged, f"{path} byte {at} {content[at]} -> {flipped}"
         lab.overwrite(path, at, content[at : at + 1])
     assert findings_of(lab) == []
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", ["rmq49-clean", "rmq53-batchcq", "rmq53-expired", "rmq53-killed", "rmq55-slave"])
+def test_the_compiled_check_says_what_the_plain_one_says(
+    name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole stores of RocketMQ's, as they are and with random bytes changed; windows small enough to
+    matter."""
+    monkeypatch.setattr(store_walk, "WINDOW_BYTES", 30_000)
+    root = open_golden(name, tmp_path).root
+    chooser = random.Random(seed)
+    folders = ("commitlog", "consumequeue", "batchconsumequeue", "index")
+    files = [path for folder in folders for path in sorted((root / folder).rglob("*")) if path.is_file()]
+    for round_number in range(12):
+        path = chooser.choice(files)
+        content = path.read_bytes()
+        at = chooser.randrange(len(content.rstrip(b"\0")) or 1)
+        old = content[at : at + chooser.choice([1, 4, 20, 200])]
+        new = chooser.choice([bytes(len(old)), chooser.randbytes(len(old)), bytes([old[0] ^ 1]) + old[1:]])
+        if round_number:  # the first round leaves the store as it is
+            _overwrite(path, at, new)
+        said = []
+        for bulk in (False, True):
+            with StoreReader.open(root) as reader:
+                verifier = StoreVerifier(reader, bulk=bulk)
+                said.append((list(verifier.findings()), verifier.summary))
+        assert said[0] == said[1], f"{path} at {at}: {old.hex()} -> {new.hex()}"
+        _overwrite(path, at, old)
+
+
+def _overwrite(path: Path, at: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
 
 
 def test_findings_and_summary_can_be_printed_as_json(filled: StoreLab) -> None:

@@ -394,8 +394,7 @@ def check_state_files(files: Files, seen: set[tuple[str, bytes]]) -> None:
             _fail("I15", f"{name} holds {content[:48].hex() or 'nothing'}, which was never its content")
 
 
-def derived_bytes(files: Files) -> Files:
-    """What must not depend on how often recovery ran: log, queues and index, without never-written zero
-    files."""
-    kinds = (f"{ROOT}/commitlog/", f"{ROOT}/consumequeue/", f"{ROOT}/index/")
-    return {path: data for path, data in files.items() if path.startswith(kinds) and any(data)}
+def derived_bytes(files: Files, *, index: bool) -> Files:
+    """What must not depend on how often recovery ran: log, queues and index, without never-written zero files."""
+    kinds = [f"{ROOT}/commitlog/", f"{ROOT}/consumequeue/"] + ([f"{ROOT}/index/"] if index else [])
+    return {path: data for path, data in files.items() if path.startswith(tuple(kinds)) and any(data)}

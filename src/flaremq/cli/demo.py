@@ -23,6 +23,7 @@ from flaremq.cli import failure
 from flaremq.cli import output as out
 from flaremq.cli.parameters import debug_option
 from flaremq.cli.progress import count_progress
+from flaremq.errors import InvalidArgumentError, UnavailableError
 
 if TYPE_CHECKING:
     from flaremq import MessageStore
@@ -82,8 +83,6 @@ def demo(messages: int, folder: str | None, output: str) -> int:
 
 
 def _empty_folder(folder: str | None) -> str:
-    from flaremq.errors import InvalidArgumentError
-
     if folder is None:
         return tempfile.mkdtemp(prefix="flaremq-demo-")
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
@@ -97,9 +96,9 @@ def _write_and_kill(story: _Story, path: str, messages: int) -> dict[int, tuple[
     story.tell(f"A writer process stores {messages} orders in {path}, each on disk before it is acknowledged ...")
     acknowledged: dict[int, tuple[int, int]] = {}
     began = time.perf_counter()
-    with subprocess.Popen(
-        [sys.executable, "-m", "flaremq.cli.demo_orders", path, str(messages)], stdout=subprocess.PIPE, text=True
-    ) as writer:
+    command = [sys.executable, "-m", "flaremq.cli.demo_orders", path, str(messages)]
+    # A session of its own: Ctrl-C is for us, and we end the writer ourselves.
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as writer:
         assert writer.stdout is not None
         try:
             with count_progress("orders acknowledged", messages) as progress:
@@ -114,6 +113,8 @@ def _write_and_kill(story: _Story, path: str, messages: int) -> dict[int, tuple[
                         progress(len(acknowledged))
         finally:
             writer.kill()
+    if not acknowledged:
+        raise UnavailableError("the writer process ended before it stored anything; see what it printed above")
     seconds = time.perf_counter() - began
     story.numbers["acknowledged"] = len(acknowledged)
     story.numbers["acknowledgedPerSecond"] = round(len(acknowledged) / seconds)

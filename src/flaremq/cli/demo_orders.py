@@ -55,15 +55,14 @@ def put_orders(store: MessageStore, queue_id: int, total: int, *, start: int = 0
 
 
 def main() -> None:
+    """Write nine tenths of the orders and wait to be killed, if that has not happened long before."""
     from flaremq import MessageStore
 
-    path, total = sys.argv[1], int(sys.argv[2])
-    with MessageStore.open(path, options()) as store:
-        writers = [threading.Thread(target=put_orders, args=(store, queue, total)) for queue in range(QUEUES)]
-        for writer in writers:
-            writer.start()
-        for writer in writers:
-            writer.join()
+    path, total = sys.argv[1], int(sys.argv[2]) * 9 // 10
+    store = MessageStore.open(path, options())
+    for queue in range(QUEUES):
+        threading.Thread(target=put_orders, args=(store, queue, total)).start()
+    threading.Event().wait()
 
 
 if __name__ == "__main__":

@@ -90,6 +90,8 @@ class Message:
         tags, keys = self.tags, self.key_text
         if self.properties or self.delay_level > 0 or not self.wait_store_msg_ok:
             return self._encode_all()
+        if keys and not tags and "\x01" not in keys and "\x02" not in keys and keys.isascii():
+            return f"KEYS\x01{keys}\x02".encode()
         if tags:
             text = f"KEYS\x01{keys}\x02TAGS\x01{tags}\x02" if keys else f"TAGS\x01{tags}\x02"
         elif keys:

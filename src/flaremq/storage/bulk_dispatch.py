@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,14 @@ _local = threading.local()  # one table a thread: it is four megabytes
 
 
 def dispatch_bulk(
-    dispatcher: Dispatcher, file: MappedFile, limit: int, result: WalkResult, *, check: bool, strict: bool
+    dispatcher: Dispatcher,
+    file: MappedFile,
+    limit: int,
+    result: WalkResult,
+    *,
+    check: bool,
+    strict: bool,
+    one_slice: bool,
 ) -> CheckReason | None:
     """Dispatch ``file`` from the dispatcher's position to file offset ``limit``; the reason if it stops before."""
     table = getattr(_local, "table", None)
@@ -72,6 +80,8 @@ def dispatch_bulk(
                 return verdict.reason
             dispatcher.dispatch(MessageExt(file.buffer[next_at : next_at + verdict.size]))
             dispatcher.position += verdict.size
+        if one_slice:
+            break
     return None
 
 
@@ -85,35 +95,44 @@ def _dispatch_rows(
             dispatcher.position = file.start + at + size
         return
     order, starts = kernels.group_queues(log, columns, rows)
-    for group in range(len(starts) - 1):
-        _append_units(dispatcher, log, columns, order[starts[group] : starts[group + 1]], delays)
+    _append_units(dispatcher, log, columns, order, starts.tolist(), delays)
     if dispatcher.index is not None:
         _put_keys(dispatcher, dispatcher.index, file, log, columns, rows)
 
 
-def _append_units(dispatcher: Dispatcher, log: Bytes, columns: Integers, members: Integers, delays: Integers) -> None:
-    """Units of one queue, in runs of consecutive queue offsets."""
-    first = members[0]
-    topic_at = int(columns[kernels.TOPIC_AT, first])
-    topic = log[topic_at : topic_at + int(columns[kernels.TOPIC_LENGTH, first])].tobytes().decode()
-    try:
-        queue = dispatcher.queues.get_or_create(topic, int(columns[kernels.QUEUE_ID, first]))
-    except InvalidArgumentError as error:
-        _log.error("records of an unusable topic get no queue: %s", error)
+def _append_units(
+    dispatcher: Dispatcher, log: Bytes, columns: Integers, order: Integers, starts: list[int], delays: Integers
+) -> None:
+    """Units of all rows, queue by queue, in runs of consecutive queue offsets.
+
+    Few calls on long arrays: each of them gives up the GIL and waits for it beside a busy writer.
+    """
+    if not len(order):
         return
-    units = np.empty(len(members) * UNIT_SIZE, np.uint8)
-    kernels.fill_units(columns, members, delays, units)
-    queue_offsets = columns[kernels.QUEUE_OFFSET][members]
-    ends = columns[kernels.PHYSICAL_OFFSET][members] + columns[kernels.SIZE][members]
-    breaks = [0, *(np.flatnonzero(np.diff(queue_offsets) != 1) + 1).tolist(), len(members)]
+    units = np.empty(len(order) * UNIT_SIZE, np.uint8)
+    kernels.fill_units(columns, order, delays, units)
     data = memoryview(units.data)
-    for begin, end in pairwise(breaks):
-        queue.append(
-            int(queue_offsets[begin]),
-            data[begin * UNIT_SIZE : end * UNIT_SIZE],
-            max_physical_offset=int(ends[end - 1]),
-        )
-    dispatcher.touched.add((topic, queue.queue_id))
+    queue_offsets = columns[kernels.QUEUE_OFFSET][order]
+    breaks = (np.flatnonzero(np.diff(queue_offsets) != 1) + 1).tolist()
+    cell = columns.item
+    for first, end in pairwise(starts):
+        row = order.item(first)
+        at = cell(kernels.TOPIC_AT, row)
+        topic = log[at : at + cell(kernels.TOPIC_LENGTH, row)].tobytes().decode()
+        try:
+            queue = dispatcher.queues.get_or_create(topic, cell(kernels.QUEUE_ID, row))
+        except InvalidArgumentError as error:
+            _log.error("records of an unusable topic get no queue: %s", error)
+            continue
+        inner = breaks[bisect_right(breaks, first) : bisect_left(breaks, end)] if breaks else []
+        for run_first, run_end in pairwise([first, *inner, end]):
+            last = order.item(run_end - 1)
+            queue.append(
+                queue_offsets.item(run_first),
+                data[run_first * UNIT_SIZE : run_end * UNIT_SIZE],
+                max_physical_offset=cell(kernels.PHYSICAL_OFFSET, last) + cell(kernels.SIZE, last),
+            )
+        dispatcher.touched.add((topic, queue.queue_id))
 
 
 def _put_keys(

@@ -46,7 +46,6 @@ class CommitLog:
         "_now_ms",
         "_only_durable_readable",
         "_reserve_step",
-        "append_began_ms",
         "buffer",
         "current",
         "end_offset",
@@ -82,7 +81,6 @@ class CommitLog:
         self.buffer = memoryview(bytearray())
         self.limit = -1  # appends end at or before this file offset, minus the spare bytes
         self.last_timestamp = 0  # store time of the newest record
-        self.append_began_ms = 0  # 0 while nobody is appending
         self.end_offset = 0
         self.flushed_offset = 0
         self.flushed_timestamp = 0
@@ -162,7 +160,6 @@ class CommitLog:
         now = self._now_ms()
         if now < self.last_timestamp:
             now = self.timestamp_after(now)
-        self.append_began_ms = now
         file = self.current
         if file is None or file.wrote + total + 8 > self.limit:
             file = self.make_room(total)
@@ -203,11 +200,8 @@ class CommitLog:
         if not sys_flag & 0x4:
             queue_offsets[queue_id] = queue_offset + 1
         file.wrote = end
-        if self.pool is None:
-            file.committed = end
         self.last_timestamp = now
         self.end_offset = physical_offset + total
-        self.append_began_ms = 0
         return queue_offset, physical_offset, now, total
 
     def append_batch(
@@ -233,7 +227,6 @@ class CommitLog:
         now = self._now_ms()
         if now < self.last_timestamp:
             now = self.timestamp_after(now)
-        self.append_began_ms = now
         file = self.current
         if file is None or file.wrote + total + 8 > self.limit:
             file = self.make_room(total)
@@ -276,11 +269,8 @@ class CommitLog:
         self.buffer[at : at + total] = b"".join(parts)
         queue_offsets[queue_id] = queue_offset
         file.wrote = at + total
-        if self.pool is None:
-            file.committed = file.wrote
         self.last_timestamp = now
         self.end_offset = physical_offset
-        self.append_began_ms = 0
         return first_queue_offset, first_physical, now, sizes
 
     def append_columns(
@@ -301,7 +291,6 @@ class CommitLog:
         now = self._now_ms()
         if now < self.last_timestamp:
             now = self.timestamp_after(now)
-        self.append_began_ms = now
         file = self.current
         if file is None or file.wrote + total + 8 > self.limit:
             file = self.make_room(total)
@@ -311,11 +300,8 @@ class CommitLog:
         assert end == at + total, f"the kernel wrote {end - at} bytes where {total} were reckoned"
         queue_offsets[queue_id] = queue_offset + count
         file.wrote = end
-        if self.pool is None:
-            file.committed = end
         self.last_timestamp = now
         self.end_offset = file.start + end
-        self.append_began_ms = 0
         return queue_offset, file.start + at, now
 
     def append_raw(self, record: bytes | memoryview) -> int:
@@ -327,8 +313,6 @@ class CommitLog:
         at = file.wrote
         self.buffer[at : at + total] = record
         file.wrote = at + total
-        if self.pool is None:
-            file.committed = file.wrote
         self.end_offset = file.start + file.wrote
         return file.start + at
 
@@ -349,7 +333,6 @@ class CommitLog:
                 file.reserve_to(file.wrote + total + _SPARE, self._reserve_step)
             self.limit = file.reserved
         except BaseException:
-            self.append_began_ms = 0
             raise
         return file
 
@@ -394,6 +377,8 @@ class CommitLog:
                 file = self.files.find(offset)
                 if file is None:
                     raise StoreIOError("sync", f"log offset {offset}", OSError("no file holds this offset"))
+                if self.pool is None:
+                    file.commit()  # nothing to copy: what was appended lies in the mapping
                 file.sync()
                 if file.flushed == file.size:
                     file.seal()

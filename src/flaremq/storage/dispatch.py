@@ -31,6 +31,7 @@ from flaremq.storage.mapped_file import MappedFile
 _log = logging.getLogger(__name__)
 
 _PROBE_RECORDS = 64
+_KERNELS = "flaremq.storage.kernels"
 BULK_BYTES = 1 << 18  # below this, loading the kernels costs more than it saves
 
 
@@ -86,10 +87,11 @@ class Dispatcher:
         self.index_from = 0  # records before this are in the index already
         self.bulk_bytes = BULK_BYTES
 
-    def run(self, end: int, *, check: bool = False, strict: bool = False) -> WalkResult:
+    def run(self, end: int, *, check: bool = False, strict: bool = False, one_slice: bool = False) -> WalkResult:
         """Dispatch records from ``position`` up to ``end``; stops at the first byte that is no record.
 
         ``check`` verifies checksums (recovery); live dispatch reads back what this process just wrote.
+        ``one_slice`` returns after at most one table of records, so that the caller can let others in.
         """
         result = WalkResult(self.position)
         while self.position < end:
@@ -107,18 +109,24 @@ class Dispatcher:
                     break
                 if self.position >= file.end:
                     continue
-            if limit - (self.position - file.start) >= self.bulk_bytes:
+            if limit - (self.position - file.start) >= self._bulk_from():
                 from flaremq.storage.bulk_dispatch import dispatch_bulk
 
-                reason = dispatch_bulk(self, file, limit, result, check=check, strict=strict)
+                reason = dispatch_bulk(self, file, limit, result, check=check, strict=strict, one_slice=one_slice)
             else:
                 reason = self._walk(file, limit, result, check, strict)
             if reason is not None:
                 result.reason = reason
                 break
+            if one_slice:
+                break
         result.offset = self.position
         self.last_timestamp = result.last_timestamp or self.last_timestamp
         return result
+
+    def _bulk_from(self) -> int:
+        """Range from which kernels pay: once they are loaded, a dozen records are enough."""
+        return self.bulk_bytes // 64 if _KERNELS in sys.modules else self.bulk_bytes
 
     def _walk(
         self,

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _END_OF_TIME = 2**63 - 1
 _FIRST_CLEANING_SECONDS = 60.0  # a store that was just opened is looked at before anything is deleted
-_GATHER_SECONDS = 0.002  # a busy log is dispatched in slices of this length unless somebody waits for a message
+_GATHER_SECONDS = 0.01  # a busy log is dispatched in slices of this length unless somebody waits for a message
 
 
 class MessageStore:
@@ -247,6 +247,7 @@ class MessageStore:
         if self._threads:
             self._allocation.start()
             self._dispatch_service = ServiceThread("dispatch", self._dispatch_step)
+            self._writer.dispatch_service = self._dispatch_service
             self._flush_service = ServiceThread("flush", self._flush_step)
             self._services = [
                 self._dispatch_service,
@@ -553,41 +554,45 @@ class MessageStore:
     # Background work
 
     def _dispatch_now(self) -> None:
-        """Dispatch what is readable; an error is kept in the health flags and tried again later."""
-        try:
-            with self._dispatch_lock:
-                self._run_dispatch()
-        except StoreIOError as error:
-            self.health_state.set(RunningFlag.LOGIC_QUEUE_ERROR, f"queues cannot be written: {error}")
-            return
-        self.health_state.clear(RunningFlag.LOGIC_QUEUE_ERROR)
-        if self._waiters:
-            with self._arrival:
-                self._arrival.notify_all()
+        """Dispatch what is readable now; an error is kept in the health flags and tried again later.
 
-    def _run_dispatch(self) -> None:
-        dispatcher, log = self._dispatcher, self._commit_log
-        while dispatcher.position < (end := log.readable_offset):
-            if dispatcher.position < log.min_offset:
-                dispatcher.position = log.min_offset
-            walk = dispatcher.run(end)
-            if walk.reason is CheckReason.BLANK:
-                return  # another thread is just going over to the next file
-            if walk.reason is not None and dispatcher.position < end:
-                # Never seen on a sound machine: memory or disk changed bytes this process wrote.
-                self.health_state.fail_stop(
-                    StoreIOError(
-                        "dispatch",
-                        f"log offset {walk.offset}",
-                        OSError(f"unreadable record: {walk.reason.value}"),
-                    )
-                )
-                _log.critical("dispatch stopped at log offset %d: %s", walk.offset, walk.reason.value)
+        Slice by slice: checkpoint and retention get the lock, and readers their messages, in between.
+        """
+        target = self._commit_log.readable_offset
+        while self._dispatcher.position < target and self.health_state.poison is None:
+            before = self._dispatcher.position
+            try:
+                with self._dispatch_lock:
+                    self._dispatch_slice(target)
+            except StoreIOError as error:
+                self.health_state.set(RunningFlag.LOGIC_QUEUE_ERROR, f"queues cannot be written: {error}")
                 return
+            if self._waiters:
+                with self._arrival:
+                    self._arrival.notify_all()
+            if self._dispatcher.position == before:
+                break
+        self.health_state.clear(RunningFlag.LOGIC_QUEUE_ERROR)
+
+    def _dispatch_slice(self, target: int) -> None:
+        dispatcher, log = self._dispatcher, self._commit_log
+        if dispatcher.position < log.min_offset:
+            dispatcher.position = log.min_offset
+        walk = dispatcher.run(target, one_slice=True)
+        if walk.reason is CheckReason.BLANK:
+            return  # another thread is just going over to the next file
+        if walk.reason is not None and dispatcher.position < target:
+            # Never seen on a sound machine: memory or disk changed bytes this process wrote.
+            where = f"log offset {walk.offset}"
+            error = StoreIOError("dispatch", where, OSError(f"unreadable record: {walk.reason.value}"))
+            self.health_state.fail_stop(error)
+            _log.critical("dispatch stopped at %s: %s", where, walk.reason.value)
 
     def _dispatch_step(self) -> float:
         if self._dispatcher.position >= self._commit_log.readable_offset:
             return 0.5
+        if self.health_state.poison is not None:
+            return 1.0
         self._dispatch_now()
         if self.health_state.flags & RunningFlag.LOGIC_QUEUE_ERROR:
             return 1.0
@@ -720,8 +725,11 @@ class MessageStore:
         try:
             if self.health_state.poison is None:
                 self.flush()
-                with self._dispatch_lock:
-                    self._run_dispatch()
+                self._dispatch_now()
+                if self._dispatcher.position < self._commit_log.end_offset and self._views_failure is None:
+                    self._views_failure = StoreIOError(
+                        "dispatch", self.path, OSError(self.health_state.refusal or "not finished")
+                    )
             if self.health_state.poison is None and self._views_failure is None:
                 self._allocation.stop()
                 self._save_checkpoint(log_end=self._commit_log.end_offset)

@@ -16,13 +16,13 @@ _log = logging.getLogger(__name__)
 class ServiceThread:
     """Calls ``step`` again and again until stopped; ``step`` returns how many seconds to wait (woken earlier)."""
 
-    __slots__ = ("_idle", "_name", "_step", "_stopped", "_thread", "_wake")
+    __slots__ = ("_name", "_step", "_stopped", "_thread", "_wake", "idle")
 
     def __init__(self, name: str, step: Callable[[], float]) -> None:
         self._name = name
         self._step = step
         self._wake = threading.Event()
-        self._idle = False
+        self.idle = False
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name=f"flaremq-{name}", daemon=True)
 
@@ -31,8 +31,8 @@ class ServiceThread:
 
     def wake_if_idle(self) -> None:
         """Cheap enough for every put: one attribute unless the thread really sleeps."""
-        if self._idle:
-            self._idle = False
+        if self.idle:
+            self.idle = False
             self._wake.set()
 
     def wake(self) -> None:
@@ -46,9 +46,9 @@ class ServiceThread:
                 _log.exception("%s: an unexpected error; trying again in a second", self._name)
                 seconds = 1.0
             if seconds > 0 and not self._stopped:
-                self._idle = True
+                self.idle = True
                 self._wake.wait(seconds)
-                self._idle = False
+                self.idle = False
                 self._wake.clear()
 
     def stop(self) -> None:

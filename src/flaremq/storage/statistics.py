@@ -46,9 +46,11 @@ class StoreStatistics:
         self.get_miss_count = 0
         self.get_transferred_count = 0
 
-    def note_slow_put(self, elapsed_ms: int) -> None:
-        """A put that took at least a millisecond."""
-        self.slow_puts[bisect.bisect_right(_BUCKETS_MS, elapsed_ms)] += 1
+    def note_put(self, elapsed_ms: int, weight: int = 1) -> None:
+        """How long a put took; only a millisecond or more is worth a note."""
+        if elapsed_ms < 1:
+            return
+        self.slow_puts[bisect.bisect_right(_BUCKETS_MS, elapsed_ms)] += weight
         if elapsed_ms > self.put_latency_max_ms:
             self.put_latency_max_ms = elapsed_ms
 

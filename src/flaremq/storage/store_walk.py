@@ -109,8 +109,17 @@ def walk_log(
 def wants_bulk(reader: RunReader, start: int, threshold: int) -> bool:
     """Whether there is enough log behind ``start`` for the kernels to pay for being loaded."""
     files = reader.run.files
-    # A file is made at full length, so only what was written counts, and only of the last one it matters.
-    return bool(files) and files[-1].end - start >= threshold and reader.data_end(files[-1]) - start >= threshold
+    if not files or files[-1].end - start < threshold:
+        return False
+    # Files are made at full length: look how far the last one is written, by halves, roughly.
+    low, high = files[-1].start, reader.data_end(files[-1])
+    while high - low > threshold // 8:
+        middle = (low + high) // 2
+        if reader.read(middle, 4096).strip(b"\0"):
+            low = middle
+        else:
+            high = middle
+    return high - start >= threshold
 
 
 def limit_of(run: FileRun, file: StoreFile) -> int:

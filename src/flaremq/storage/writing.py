@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from struct import Struct
 from zlib import crc32
 
 from flaremq.clock import Clock, SystemClock
@@ -28,16 +29,20 @@ from flaremq.storage.flush import GroupCommit
 from flaremq.storage.health import Health
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.put_result import PutResult
+from flaremq.storage.services import ServiceThread
 from flaremq.storage.statistics import StoreStatistics
 from flaremq.storage.status import PutMessageStatus
 
 _PROPERTIES_MAX = 32767
 _OVERHEAD_MAX = 65536
-_LOCK_AGE_MAX_MS = 10_000_000  # as the original: an older value means the clock jumped
 _CRC_ROOM = bytes(CRC_PROPERTY_SIZE)
 _AFTER_PROPERTY = b"\x02"
 _pack_short = SHORT.pack
-_pack_prefix = PREFIX_V4.pack_into
+# A plain record up to its body: fields that are always zero or constant are merged.
+_PLAIN_PREFIX = ">i4siiiqq4xq8sq20si"
+assert struct.calcsize(_PLAIN_PREFIX) == PREFIX_V4.size
+_LAYOUTS_MAX = 1024
+_SAMPLED = 15
 
 _OK = PutMessageStatus.PUT_OK
 _BAD_PROPERTIES = "properties must not contain NUL"
@@ -68,18 +73,41 @@ def encode_columns(keys: Sequence[str | None] | None, tags: Sequence[str | None]
     ]
 
 
+_Layout = tuple[Callable[..., None], int, bytes]  # pack_into of the whole record, its size, what follows the body
+
+
+class _Topic:
+    """What puts to one topic share. ``queue_offsets`` (next offset by queue id) changes under the put lock only."""
+
+    __slots__ = ("layouts", "magic", "magic_bytes", "prefix", "queue_offsets")
+
+    def __init__(self, magic: int, prefix: bytes, queue_offsets: dict[int, int]) -> None:
+        self.magic = magic
+        self.magic_bytes = magic.to_bytes(4, "big", signed=True)
+        self.prefix = prefix  # the length-prefixed name
+        self.queue_offsets = queue_offsets
+        self.layouts: dict[int, _Layout] = {}
+
+
+def _first_offset(queue_id: int) -> int:
+    if not 0 <= queue_id <= 0x7FFFFFFF:
+        raise InvalidArgumentError(f"queue id {queue_id} is outside 0..2147483647")
+    return 0
+
+
 class MessageWriter:
     """The write side of a store. Any thread."""
 
     __slots__ = (
         "_after_append",
-        "_busy_ms",
+        "_busy_seconds",
         "_clock",
         "_commit",
         "_crc",
         "_delay_levels",
         "_file_size",
         "_health",
+        "_host_and_zeros",
         "_log",
         "_max_size",
         "_plain_size_max",
@@ -90,6 +118,7 @@ class MessageWriter:
         "_timeout",
         "_topics",
         "_versioned",
+        "dispatch_service",
         "fast_path",
         "queue_offsets",
     )
@@ -115,7 +144,7 @@ class MessageWriter:
         self._sync_mode = options.flush_disk_type == "SYNC_FLUSH"
         self._timeout = options.sync_flush_timeout / 1000
         self._max_size = options.max_message_size
-        self._busy_ms = options.os_page_cache_busy_time_out_mills
+        self._busy_seconds = options.os_page_cache_busy_time_out_mills / 1000
         self._crc = options.enabled_append_prop_crc
         self._versioned = options.auto_message_version_on_topic_len
         self._file_size = options.mapped_file_size_commit_log
@@ -125,8 +154,9 @@ class MessageWriter:
         )
         self._time_ns = time.time_ns if isinstance(clock, SystemClock) else lambda: clock.now_ms() * 1_000_000
         self.fast_path = True
-        # topic -> (magic, length-prefixed name, next offset by queue id); the offsets change under the put lock.
-        self._topics: dict[str, tuple[int, bytes, dict[int, int]]] = {}
+        self._host_and_zeros = self._store_host + bytes(12)  # store host, reconsume times, prepared offset
+        self.dispatch_service: ServiceThread | None = None
+        self._topics: dict[str, _Topic] = {}
         self.queue_offsets: dict[str, dict[int, int]] = {}
 
     def put(
@@ -142,23 +172,28 @@ class MessageWriter:
     ) -> PutResult:
         """Store one message. PUT_OK in SYNC_FLUSH means it is on disk (unless it asked not to wait).
 
-        The body of this method is the fast path: a plain message between IPv4 hosts, everything in one function,
-        one lock, one clock reading. It takes half the time of the general path below, which gives the same bytes
-        and serves the rest; ``fast_path = False`` sends everything there.
+        The body of this method is the fast path: a plain message between IPv4 hosts, the whole record in one
+        ``pack_into``, one lock, one clock reading. It takes less than half the time of the general path below, which
+        gives the same bytes and serves the rest; ``fast_path = False`` sends everything there.
         """
         properties = message.encoded_properties()
         body = message.body
+        body_length = len(body)
         entry = self._topics.get(message.topic)
+        layout = None
         if (
-            entry is None
-            or born_host is not None
-            or sys_flag
-            or message.delay_level > 0
-            or not self.fast_path
-            or len(properties) > _PROPERTIES_MAX
-            or b"\0" in properties
-            or not 0 <= queue_id <= 0x7FFFFFFF
+            entry is not None
+            and born_host is None
+            and not (sys_flag or reconsume_times or prepared_transaction_offset)
+            and message.delay_level <= 0
+            and 0 not in properties
         ):
+            layout = entry.layouts.get(body_length << 16 | len(properties)) or self._new_layout(
+                entry, body_length, len(properties)
+            )
+        log = self._log
+        lock = log.lock
+        if entry is None or layout is None or not self.fast_path or not lock.acquire(False):
             return self._put_message(
                 message,
                 queue_id,
@@ -168,78 +203,81 @@ class MessageWriter:
                 sys_flag,
                 prepared_transaction_offset,
             )
-        magic, topic_prefix, queue_offsets = entry
-        tail = topic_prefix + _pack_short(len(properties)) + properties
-        body_length = len(body)
-        total = 88 + body_length + len(tail)
-        log = self._log
-        lock = log.lock
-        if total > self._plain_size_max or not lock.acquire(False):
-            return self._put_message(
-                message, queue_id, born_timestamp, None, reconsume_times, 0, prepared_transaction_offset
-            )
-        if self._health.refusal is not None:  # looked at inside the lock: close() waits for the lock
-            lock.release()
-            return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
         try:
+            if self._health.refusal is not None:  # looked at inside the lock: close() waits for the lock
+                return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+            pack_into, total, tail = layout
             time_ns = self._time_ns
             began = time_ns()
             now = began // 1_000_000
             if now < log.last_timestamp:
                 now = log.timestamp_after(now)
-            log.append_began_ms = now
             file = log.current
             if file is None or file.wrote + total + 8 > log.limit:
                 file = log.make_room(total)
             at = file.wrote
             physical_offset = file.start + at
-            queue_offset = queue_offsets.get(queue_id, 0)
-            buffer = log.buffer
-            _pack_prefix(
-                buffer,
+            queue_offsets = entry.queue_offsets
+            queue_offset = queue_offsets.get(queue_id)
+            if queue_offset is None:
+                queue_offset = _first_offset(queue_id)
+            pack_into(
+                log.buffer,
                 at,
                 total,
-                magic,
+                entry.magic_bytes,
                 crc32(body) & 0x7FFFFFFF,
                 queue_id,
                 message.flag,
                 queue_offset,
                 physical_offset,
-                0,
                 now if born_timestamp is None else born_timestamp,
                 self._store_host,
                 now,
-                self._store_host,
-                reconsume_times,
-                prepared_transaction_offset,
+                self._host_and_zeros,
                 body_length,
+                body,
+                tail,
+                properties,
             )
-            end = at + total
-            tail_at = end - len(tail)
-            buffer[at + 88 : tail_at] = body
-            buffer[tail_at:end] = tail
             queue_offsets[queue_id] = queue_offset + 1
-            file.wrote = end
-            if log.pool is None:
-                file.committed = end
+            file.wrote = at + total
             log.last_timestamp = now
             log.end_offset = end_offset = physical_offset + total
-            log.append_began_ms = 0
         except StoreIOError as error:
             return self._refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
         except struct.error as error:
-            log.append_began_ms = 0
             raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
         finally:
             lock.release()
-        if self._sync_mode and message.wait_store_msg_ok and not self._commit.wait(end_offset, self._timeout):
-            return self._unconfirmed(queue_offset, physical_offset, now, total, None)
-        self._after_append()
         statistics = self._statistics
         statistics.put_count += 1
-        if time_ns() - began >= 1_000_000:
-            statistics.note_slow_put((time_ns() - began) // 1_000_000)
+        if self._sync_mode:
+            if message.wait_store_msg_ok and not self._commit.wait(end_offset, self._timeout):
+                return self._unconfirmed(queue_offset, physical_offset, now, total)
+            self._after_append()
+            statistics.note_put((time_ns() - began) // 1_000_000)
+        else:
+            service = self.dispatch_service
+            if service is None or service.idle:
+                self._after_append()
+            if (
+                not queue_offset & _SAMPLED
+            ):  # a second clock reading is a tenth of a put: every sixteenth stands for all
+                statistics.note_put((time_ns() - began) // 1_000_000, _SAMPLED + 1)
         return PutResult(_OK, queue_offset, physical_offset, now, total, self._store_host)
+
+    def _new_layout(self, entry: _Topic, body: int, properties: int) -> _Layout | None:
+        """How a record with these lengths is packed; None if it is not for the fast path."""
+        tail = entry.prefix + _pack_short(properties) if properties <= _PROPERTIES_MAX else b""
+        total = 88 + body + len(tail) + properties
+        if not tail or total > self._plain_size_max:
+            return None
+        if len(entry.layouts) >= _LAYOUTS_MAX:
+            entry.layouts.clear()
+        layout = (Struct(f"{_PLAIN_PREFIX}{body}s{len(tail)}s{properties}s").pack_into, total, tail)
+        entry.layouts[body << 16 | properties] = layout
+        return layout
 
     def _put_message(
         self,
@@ -307,10 +345,9 @@ class MessageWriter:
             entry = self._topic_entry(topic)
             if entry is None:
                 return self._illegal_topic(topic) or self._refused(PutMessageStatus.MESSAGE_ILLEGAL, topic)
-        if not 0 <= queue_id <= 0x7FFFFFFF:
-            raise InvalidArgumentError(f"queue id {queue_id} is outside 0..2147483647")
-        magic, topic_prefix, queue_offsets = entry
-        if b"\0" in properties:
+        _first_offset(queue_id)
+        magic, topic_prefix, queue_offsets = entry.magic, entry.prefix, entry.queue_offsets
+        if 0 in properties:
             # Recovery tells a torn record by what no writer would have written; so nobody may write it.
             return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, _BAD_PROPERTIES)
         _check_host(born_host)
@@ -335,10 +372,8 @@ class MessageWriter:
             return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, "inner batches are only for topics of type BatchCQ")
         log = self._log
         lock = log.lock
-        if not lock.acquire(False):
-            if self._is_busy():
-                return self._refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
-            lock.acquire()
+        if not lock.acquire(timeout=self._busy_seconds):
+            return self._refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
         try:
             if self._health.refusal is not None:
                 return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
@@ -360,7 +395,6 @@ class MessageWriter:
         except StoreIOError as error:
             return self._refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
         except struct.error as error:
-            log.append_began_ms = 0
             raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
         finally:
             lock.release()
@@ -409,19 +443,18 @@ class MessageWriter:
         entry = self._topics.get(topic) or self._topic_entry(topic)
         if entry is None:
             return self._illegal_topic(topic) or self._refused(PutMessageStatus.MESSAGE_ILLEGAL, topic)
-        if not 0 <= queue_id <= 0x7FFFFFFF:
-            raise InvalidArgumentError(f"queue id {queue_id} is outside 0..2147483647")
+        _first_offset(queue_id)
         if sys_flag & (TRANSACTION_MASK | INNER_BATCH):
             return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, "a batch cannot be transactional or inner")
         if flags is not None and not -0x80000000 <= min(flags) <= max(flags) <= 0x7FFFFFFF:
             raise InvalidArgumentError(f"a flag of {flags} does not fit the record's 32 bits")
-        magic, topic_prefix, queue_offsets = entry
+        magic, topic_prefix, queue_offsets = entry.magic, entry.prefix, entry.queue_offsets
         host = self._store_host
         if born_host is not None:
             host = encode_host(born_host) if isinstance(born_host, str) else born_host
         _check_host(host)
         sys_flag = with_host_families(sys_flag, host, self._store_host)
-        if any(b"\0" in text for text in properties):
+        if any(0 in text for text in properties):
             return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, _BAD_PROPERTIES)
         if self._crc:
             properties = [with_crc_room(text) for text in properties]
@@ -429,10 +462,8 @@ class MessageWriter:
         if refused is not None:
             return refused
         log = self._log
-        if not log.lock.acquire(False):
-            if self._is_busy():
-                return self._refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
-            log.lock.acquire()
+        if not log.lock.acquire(timeout=self._busy_seconds):
+            return self._refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
         try:
             if self._health.refusal is not None:
                 return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
@@ -472,7 +503,6 @@ class MessageWriter:
         except StoreIOError as error:
             return self._refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
         except (struct.error, OverflowError) as error:
-            log.append_began_ms = 0
             raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
         finally:
             log.lock.release()
@@ -489,29 +519,31 @@ class MessageWriter:
         sizes: list[int] | None,
     ) -> PutResult:
         """Wait for durability if asked to, wake dispatch, count."""
+        statistics = self._statistics
+        statistics.put_count += 1 if sizes is None else len(sizes)
         if self._sync_mode and wait and not self._commit.wait(physical_offset + total, self._timeout):
             return self._unconfirmed(queue_offset, physical_offset, store_timestamp, total, sizes)
         self._after_append()
-        statistics = self._statistics
-        statistics.put_count += 1 if sizes is None else len(sizes)
-        elapsed = self._clock.now_ms() - store_timestamp
-        if elapsed > 0:
-            statistics.note_slow_put(elapsed)
+        statistics.note_put(self._clock.now_ms() - store_timestamp)
         more = (self._store_host, None, sizes)
         return PutResult(_OK, queue_offset, physical_offset, store_timestamp, total, more)
 
     def _unconfirmed(
-        self, queue_offset: int, physical_offset: int, store_timestamp: int, total: int, sizes: list[int] | None
+        self,
+        queue_offset: int,
+        physical_offset: int,
+        store_timestamp: int,
+        total: int,
+        sizes: list[int] | None = None,
     ) -> PutResult:
         """The record is in the log; whether it is on disk nobody can say."""
         self._after_append()
-        self._statistics.put_count += 1 if sizes is None else len(sizes)
         detail = self._health.refusal or "the sync did not finish in time"
         more = (self._store_host, detail, sizes)
         timeout = PutMessageStatus.FLUSH_DISK_TIMEOUT
         return PutResult(timeout, queue_offset, physical_offset, store_timestamp, total, more)
 
-    def _topic_entry(self, topic: str) -> tuple[int, bytes, dict[int, int]] | None:
+    def _topic_entry(self, topic: str) -> _Topic | None:
         try:
             name = encode_topic(topic)
         except (InvalidArgumentError, TypeError, AttributeError):
@@ -524,7 +556,7 @@ class MessageWriter:
             return None
         with self._log.lock:
             offsets = self.queue_offsets.setdefault(topic, {})
-            return self._topics.setdefault(topic, (magic, prefix, offsets))
+            return self._topics.setdefault(topic, _Topic(magic, prefix, offsets))
 
     def _illegal_topic(self, topic: str) -> PutResult | None:
         try:
@@ -566,13 +598,6 @@ class MessageWriter:
         else:
             return None
         return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
-
-    def _is_busy(self) -> bool:
-        began = self._log.append_began_ms
-        if not began:
-            return False
-        age = self._clock.now_ms() - began
-        return self._busy_ms < age < _LOCK_AGE_MAX_MS
 
     def _refused(self, status: PutMessageStatus, detail: str) -> PutResult:
         self._statistics.put_failed_count += 1
