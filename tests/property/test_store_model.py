@@ -287,7 +287,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.close()
 
 
-_EXAMPLES = int(os.environ.get("FLAREMQ_MODEL_EXAMPLES", "60"))
+_EXAMPLES = int(os.environ.get("FLAREMQ_MODEL_EXAMPLES", "300"))
 _SOAK_EXAMPLES = int(os.environ.get("FLAREMQ_MODEL_EXAMPLES", "5000"))
 _COMMON = settings(
     deadline=None,

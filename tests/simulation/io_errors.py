@@ -15,29 +15,10 @@ from tests.simulation.world import World, small_options
 from tests.support.crash_fs import Fault, SubsetChooser
 from tests.support.oracle import OracleViolation
 
-SCRIPT = [
-    "put",
-    "batch",
-    "tick",
-    "large",
-    "delay",
-    "flush",
-    "put",
-    "large",
-    "tick",
-    "put",
-    "reopen",
-    "put",
-    "large",
-    "expire",
-    "put",
-    "batch",
-    "tick",
-    "put",
-    "reopen",
-    "put",
-    "tick",
-]
+SCRIPT = (
+    *("put", "batch", "tick", "large", "delay", "flush", "put", "large", "tick", "put", "reopen"),
+    *("put", "large", "expire", "put", "batch", "tick", "put", "reopen", "put", "tick"),
+)
 Kind = Literal["eio", "enospc", "short"]
 KINDS: tuple[Kind, ...] = ("eio", "enospc", "short")
 
@@ -48,6 +29,7 @@ class Case:
     kind: Kind
     forever: bool
     at: int
+    script: tuple[str, ...] = SCRIPT
 
     def __str__(self) -> str:
         return f"{self.mode} {self.kind} {'forever' if self.forever else 'once'} {self.at}"
@@ -57,7 +39,7 @@ def run_script(case: Case) -> World | None:
     """The script with the fault of this case; None if it has fewer calls than that."""
     world = World("faults", small_options(flush_disk_type=case.mode))
     world.fs.faults = [Fault(kind=case.kind, at=case.at, forever=case.forever)]
-    for name in ["open", *SCRIPT]:
+    for name in ("open", *case.script):
         if name == "open" or world.store is None:
             try_open(world)
         if name != "open" and world.store is not None:
@@ -95,9 +77,9 @@ def check_service_returns(world: World) -> None:
 def aftermaths(world: World, case: Case) -> Iterator[World]:
     """The process goes down, or the whole machine; the disk works again."""
     world.fs.faults = []
-    yield world.fork(world.fs.kill())
-    for number in range(2):
-        yield world.crash(f"{case} {number}")
+    yield world.crash(f"after {case}")
+    if not case.forever:
+        yield world.fork(world.fs.kill())
 
 
 def check_aftermath(after: World) -> int:

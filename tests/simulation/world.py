@@ -314,6 +314,8 @@ class World:
                 return
             if record.body != entry.body:
                 raise OracleViolation(f"I1: the record at {place} is not message {entry.number}")
+            if queue_offset < self.history.next_queue_offset.get((entry.topic, entry.queue_id), 0):
+                raise OracleViolation(f"I16: queue offset {queue_offset} of {entry.topic} is given out again")
             entry.state = "acked"
             entry.physical_offset, entry.queue_offset = place, queue_offset
             entry.size, entry.raw = record.size, record.raw

@@ -51,17 +51,22 @@ def query_many(
         verdicts = np.empty(len(chosen), np.uint8)
         kernels.match_keys(array, table.columns, chosen, topic_bytes, blob, bounds, 0, _END_OF_TIME, verdicts)
         buffer = file.buffer
-        sizes = table[kernels.SIZE]
-        for row in np.flatnonzero(verdicts != kernels.NO_MATCH).tolist():
-            at = int(places[row])
-            message = MessageExt(buffer[at : at + int(sizes[row])])
-            key = keys[chosen[row]]
+        rows = np.flatnonzero(verdicts != kernels.NO_MATCH)
+        for row, at, size, number in zip(
+            rows.tolist(),
+            places[rows].tolist(),
+            table[kernels.SIZE][rows].tolist(),
+            chosen[rows].tolist(),
+            strict=True,
+        ):
+            message = MessageExt(buffer[at : at + size])
+            key = keys[number]
             if verdicts[row] == kernels.UNDECIDED and not (
                 message.topic == topic and (message.uniq_key == key or key in message.keys)
             ):
                 continue
-            if file.start + at + int(sizes[row]) <= end:
-                found[chosen[row]].append(message)
+            if file.start + at + size <= end:
+                found[number].append(message)
     for messages in found:
         if len(messages) > 1:
             messages.sort(key=lambda message: message.physical_offset)
@@ -86,5 +91,10 @@ def _candidates(
     if not numbers:
         nothing = np.empty(0, np.int64)
         return nothing, nothing
-    pairs = np.unique(np.stack([np.concatenate(numbers), np.concatenate(offsets)]), axis=1)
-    return pairs[0], pairs[1]
+    all_numbers, all_offsets = np.concatenate(numbers), np.concatenate(offsets)
+    order = np.lexsort((all_offsets, all_numbers))
+    all_numbers, all_offsets = all_numbers[order], all_offsets[order]
+    # A message with the same key twice, or indexed twice, counts once.
+    fresh = np.ones(len(order), bool)
+    fresh[1:] = (all_numbers[1:] != all_numbers[:-1]) | (all_offsets[1:] != all_offsets[:-1])
+    return all_numbers[fresh], all_offsets[fresh]

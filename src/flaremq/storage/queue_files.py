@@ -21,32 +21,37 @@ _CHUNK = 1 << 16
 
 
 class HandleCache:
-    """Open files by path, least recently used forgotten first; shared by all queues of a store."""
+    """Open files by folder and start offset, least recently used forgotten first; shared by all queues of a store."""
 
-    __slots__ = ("_files", "_filesystem", "_lock", "_read_only")
+    __slots__ = ("_files", "_filesystem", "_lock", "_newest", "_read_only")
 
     def __init__(self, filesystem: FileSystem, *, read_only: bool = False) -> None:
         self._filesystem = filesystem
         self._read_only = read_only
-        self._files: OrderedDict[str, File] = OrderedDict()
+        self._files: OrderedDict[tuple[str, int], File] = OrderedDict()
+        self._newest: tuple[str, int] | None = None
         self._lock = threading.Lock()  # guards the table, never held during I/O on an open file
 
-    def get(self, path: str) -> File:
+    def get(self, folder: str, start: int) -> File:
+        key = (folder, start)
         with self._lock:
-            file = self._files.get(path)
+            file = self._files.get(key)
             if file is not None:
-                self._files.move_to_end(path)
+                if key != self._newest:
+                    self._files.move_to_end(key)
+                    self._newest = key
                 return file
-        file = self._filesystem.open(path, read_only=self._read_only)
+        file = self._filesystem.open(os.path.join(folder, file_name(start)), read_only=self._read_only)
         with self._lock:
-            self._files[path] = file
+            self._files[key] = file
+            self._newest = key
             if len(self._files) > _HANDLES_MAX:
                 self._files.popitem(last=False)
         return file
 
-    def forget(self, path: str) -> None:
+    def forget(self, folder: str, start: int) -> None:
         with self._lock:
-            self._files.pop(path, None)
+            self._files.pop((folder, start), None)
 
     def clear(self) -> None:
         with self._lock:
@@ -101,7 +106,7 @@ class QueueFiles:
                         found=length,
                     )
                 if not self.read_only:
-                    self._handles.get(path).resize(self.file_size)
+                    self._handles.get(self.folder, int(name)).resize(self.file_size)
                     self._dirty.add(int(name))
             starts.append(int(name))
         self.starts = tuple(starts)
@@ -131,7 +136,7 @@ class QueueFiles:
         if not self.starts or not self.starts[0] <= start <= self.starts[-1]:
             return b""
         try:
-            return self._handles.get(self.path(start)).read_at(
+            return self._handles.get(self.folder, start).read_at(
                 position - start, min(length, start + self.file_size - position)
             )
         except NotFoundError:  # deleted by retention meanwhile
@@ -151,7 +156,7 @@ class QueueFiles:
 
     def _file_for_write(self, start: int) -> File:
         if start in self.starts:
-            return self._handles.get(self.path(start))
+            return self._handles.get(self.folder, start)
         if not self.starts:
             self._filesystem.make_directories(self.folder)
         elif start < self.starts[0]:
@@ -169,8 +174,8 @@ class QueueFiles:
             self._new_names = True
             self.starts = (*self.starts, new)
         assert file is not None
-        self._handles.forget(self.path(start))
-        return self._handles.get(self.path(start))
+        self._handles.forget(self.folder, start)
+        return self._handles.get(self.folder, start)
 
     def truncate(self, position: int) -> None:
         """Drop files behind ``position`` and overwrite with zeros what stands after it in its own file; durable."""
@@ -183,7 +188,7 @@ class QueueFiles:
         if not self.starts:
             return
         start = self.starts[-1]
-        file = self._handles.get(self.path(start))
+        file = self._handles.get(self.folder, start)
         at = max(position - start, 0)
         end = min(file.data_end(), self.file_size)
         while at < end:
@@ -196,7 +201,7 @@ class QueueFiles:
     def nonzero_end(self) -> int:
         """Position after the last byte that is not zero, looking from the back; ``begin`` if all is zero."""
         for start in reversed(self.starts):
-            file = self._handles.get(self.path(start))
+            file = self._handles.get(self.folder, start)
             at = min(file.data_end(), self.file_size)
             while at > 0:
                 length = min(_CHUNK, at)
@@ -220,7 +225,7 @@ class QueueFiles:
             self._filesystem.sync_directory(self.folder)
 
     def _remove(self, start: int) -> None:
-        self._handles.forget(self.path(start))
+        self._handles.forget(self.folder, start)
         self._dirty.discard(start)
         self._filesystem.remove(self.path(start))
 
@@ -237,7 +242,7 @@ class QueueFiles:
             # Taken out before the sync: a write that comes in meanwhile marks the file dirty again.
             self._dirty.discard(start)
             try:
-                self._handles.get(self.path(start)).sync()
+                self._handles.get(self.folder, start).sync()
             except BaseException:
                 self._dirty.add(start)
                 raise

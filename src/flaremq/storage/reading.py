@@ -24,6 +24,7 @@ from flaremq.storage.dispatch import Dispatcher
 from flaremq.storage.get_result import GetResult, parse_tags, tag_matches
 from flaremq.storage.index_service import IndexService
 from flaremq.storage.options import StoreOptions
+from flaremq.storage.plain_record import check_plain
 from flaremq.storage.status import GetMessageStatus
 
 _log = logging.getLogger(__name__)
@@ -88,14 +89,18 @@ class MessageReader:
             return GetResult(status.OFFSET_OVERFLOW_ONE, offset, low, high)
         if offset > high:
             return GetResult(status.OFFSET_OVERFLOW_BADLY, offset if keep else high, low, high)
-        examined_max = max(options.max_filter_message_size, max_count * UNIT.size) // UNIT.size
-        data = queue.read_units(offset, examined_max)
+        examined_max = max(options.max_filter_message_size // UNIT.size, max_count)
+        # Without a filter nearly always as many units as messages are enough.
+        data = queue.read_units(offset, max_count if tags is None else examined_max)
         if not data:
             size = queue.files.file_size
             next_file = (offset * UNIT.size // size + 1) * size // UNIT.size
             return GetResult(status.OFFSET_FOUND_NULL, offset if keep else next_file, low, high)
         wanted = parse_tags(tags)
         result = self._collect(queue, offset, data, max_count, wanted, max_bytes, low, high)
+        if not result.messages and tags is None:
+            data = queue.read_units(offset, examined_max)
+            result = self._collect(queue, offset, data, max_count, wanted, max_bytes, low, high)
         for _ in range(options.travel_cq_file_num_when_get_message - 1):
             data = queue.read_units(result.next_offset, examined_max)
             if result.messages or not data:
@@ -140,8 +145,9 @@ class MessageReader:
             if wanted is not None and not self._tag_may_match(queue, code, wanted):
                 continue
             message = self._message(queue_id, queue_offset, physical_offset, size, log_end)
+            repaired = None
             if message is None:
-                message = self._repair(queue, queue_offset)
+                message = repaired = self._repair(queue, queue_offset)
                 if message is None:
                     removed = True
                     if physical_offset < log.min_offset:
@@ -150,7 +156,7 @@ class MessageReader:
             if wanted is not None and not tag_matches(message, wanted):
                 continue
             found.append(message)
-            found_bytes += message.size
+            found_bytes += size if repaired is None else repaired.size
         if found:
             result = GetMessageStatus.FOUND
         else:
@@ -185,12 +191,16 @@ class MessageReader:
         self, queue_id: int, queue_offset: int, physical_offset: int, size: int, log_end: int
     ) -> MessageExt | None:
         """The record a unit points to, if it is there, says the same, and its checksums hold."""
-        log = self._log
-        file = log.files.find(physical_offset)
+        file = self._log.files.find(physical_offset)
         if file is None or size < 91 or physical_offset + size > log_end:
             return None
         view = file.view(physical_offset - file.start, size)
         if view is None:
+            return None
+        plain = check_plain(view)
+        if plain is not None:
+            if plain[:3] == (queue_id, queue_offset, physical_offset):
+                return MessageExt(view)
             return None
         fields = HEADER.unpack_from(view)
         if (
@@ -322,7 +332,7 @@ class MessageReader:
     def read(self, physical_offset: int) -> MessageExt | None:
         """The record that starts exactly here, if there is one and it is whole."""
         view = self._log.record(physical_offset)
-        if view is None or not check_record(view, physical_offset=physical_offset).ok:
+        if view is None or not (check_plain(view) or check_record(view, physical_offset=physical_offset).ok):
             return None
         return MessageExt(view)
 
@@ -334,17 +344,13 @@ class MessageReader:
         max_count = min(max_count, self._options.max_msgs_num_batch)
         # Collisions must not push out real hits: ask for more until enough real ones are found or none are left.
         asked = max_count
+        topic_bytes = topic.encode("utf-8", "replace")
         while True:
             offsets = index.lookup(topic, key, begin_ms, end_ms, asked)
             found = []
             for physical_offset in dict.fromkeys(offsets):
-                message = self.read(physical_offset)
-                if (
-                    message is not None
-                    and message.topic == topic
-                    and begin_ms <= message.store_timestamp <= end_ms
-                    and _has_key(message, key)
-                ):
+                message = self._matching(physical_offset, topic_bytes, topic, key, begin_ms, end_ms)
+                if message is not None:
                     found.append(message)
                     if len(found) >= max_count:
                         break
@@ -353,6 +359,32 @@ class MessageReader:
                 found.sort(key=_physical_offset)
                 return found
             asked *= 4
+
+    def _matching(
+        self, physical_offset: int, topic_bytes: bytes, topic: str, key: str, begin_ms: int, end_ms: int
+    ) -> MessageExt | None:
+        """The record here if topic, key and time are the wanted ones; the common case without decoding it."""
+        view = self._log.record(physical_offset)
+        if view is None:
+            return None
+        plain = check_plain(view)
+        if plain is None:
+            message = self.read(physical_offset)
+            if message is None or message.topic != topic or not begin_ms <= message.store_timestamp <= end_ms:
+                return None
+            return message if _has_key(message, key) else None
+        if view[plain.topic_at : plain.properties_at - 2] != topic_bytes:
+            return None
+        if not begin_ms <= plain.store_timestamp <= end_ms:
+            return None
+        message = MessageExt(view)
+        raw = bytes(view[plain.properties_at :])
+        # A single key that stands in the text as it does for most messages; else the properties are parsed.
+        if raw.startswith(b"KEYS\x01") and raw.count(b"KEYS\x01") == 1 and raw.isascii():
+            keys = str(raw[5 : raw.find(b"\x02")], "ascii")
+            if key in keys.split(" "):
+                return message
+        return message if _has_key(message, key) else None
 
     def store_timestamp(self, queue: ConsumeQueue, queue_offset: int) -> int | None:
         """Store time of the record behind a unit; None for filler, expired and unreadable ones."""

@@ -22,8 +22,9 @@ def _host_bytes(log: Bytes, rows: Integers, *, store: bool) -> list[bytes] | Byt
         at = at + np.where(born_v6, 20, 8) + 8
     wide = store_v6 if store else born_v6
     if not wide.any():
-        narrow: Bytes = log[at[:, None] + np.arange(8)]
-        return narrow
+        narrow = np.empty(8 * len(at), np.uint8)
+        kernels.gather(log, at, np.full(len(at), 8), np.empty(len(at) + 1, np.int32), narrow)
+        return narrow.reshape(-1, 8)
     sizes = np.where(wide, 20, 8)
     return [log[a : a + n].tobytes() for a, n in zip(at.tolist(), sizes.tolist(), strict=True)]
 
@@ -35,7 +36,10 @@ def host_column(log: Bytes, rows: Integers, *, store: bool) -> pa.Array:
         return pa.array([format_host(host) for host in hosts], pa.string())
     if not len(hosts):
         return pa.array([], pa.string())
-    values, places = np.unique(np.ascontiguousarray(hosts).view(np.int64).ravel(), return_inverse=True)
+    numbers = hosts.view(np.int64).ravel()
+    if (numbers == numbers[0]).all():
+        return pa.repeat(pa.scalar(format_host(hosts[0].tobytes()), pa.string()), len(numbers))
+    values, places = np.unique(numbers, return_inverse=True)
     texts = pa.array([format_host(value.tobytes()) for value in values], pa.string())
     return texts.take(pa.array(places))
 
