@@ -72,6 +72,13 @@ def test_documentation_has_a_heading_for_every_command_and_names_its_options() -
                 assert any(f"`{name}" in text for name in parameter.opts), (path, parameter.opts)
 
 
+@pytest.mark.parametrize("group", [(), ("store",), ("bench",)])
+def test_a_group_without_a_command_shows_its_help(group: tuple[str, ...]) -> None:
+    done = flaremq(*group)
+    shown = done.out + done.err
+    assert done.code == 2 and shown.startswith("Usage: flaremq") and "Commands:\n" in shown
+
+
 def test_python_m_flaremq_is_the_same_program() -> None:
     done = subprocess.run([sys.executable, "-m", "flaremq", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == flaremq("--version").out

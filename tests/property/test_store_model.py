@@ -28,7 +28,8 @@ from flaremq.message.message import Message
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.status import GetMessageStatus, PutMessageStatus
-from tests.support.crash_fs import KINDS_WITHOUT_GARBAGE, CrashFS, Fault, SimulatedCrash
+from tests.support.crash_choices import KINDS_WITHOUT_GARBAGE
+from tests.support.crash_fs import CrashFS, Fault, SimulatedCrash
 
 ROOT = "/store"
 LOG_FILE = 16 * 1024

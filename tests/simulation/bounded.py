@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.simulation.world import BOUNDED_OPERATIONS, World, small_options
-from tests.support.crash_fs import Chooser, RandomChooser, SubsetChooser
+from tests.support.crash_choices import Chooser, RandomChooser, SubsetChooser
 from tests.support.oracle import OracleViolation
 
 MODES = ("SYNC_FLUSH", "ASYNC_FLUSH")

@@ -12,7 +12,8 @@ from typing import Literal
 
 from flaremq.errors import CorruptionError, FlareMQError
 from tests.simulation.world import World, small_options
-from tests.support.crash_fs import Fault, SubsetChooser
+from tests.support.crash_choices import SubsetChooser
+from tests.support.crash_fs import Fault
 from tests.support.oracle import OracleViolation
 
 SCRIPT = (

@@ -10,7 +10,8 @@ import pytest
 
 from flaremq.errors import NotFoundError, StoreIOError, UnavailableError
 from flaremq.storage.filesystem import FileSystem, write_atomically
-from tests.support.crash_fs import PAGE, CrashFS, Fault, SimulatedCrash, SubsetChooser
+from tests.support.crash_choices import PAGE, SubsetChooser
+from tests.support.crash_fs import CrashFS, Fault, SimulatedCrash
 
 LOST = SubsetChooser  # SubsetChooser(0): every question is answered "old"
 

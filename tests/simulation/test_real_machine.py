@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from flaremq.message.message import Message
+from flaremq.storage.message_store import MessageStore
+from tests.simulation.world import small_options
+
 _ROOT = Path(__file__).parents[2]
 _SOAK_KILLS = int(os.environ.get("FLAREMQ_KILLS", "500"))
 
@@ -40,6 +44,20 @@ def test_many_killed_processes_lose_nothing_acknowledged(
     tmp_path: Path, seed: int, record_property: Callable[[str, object], None]
 ) -> None:
     _kill(tmp_path, _SOAK_KILLS // 10, seed, record_property)
+
+
+def test_a_store_that_is_abandoned_and_opened_again_has_everything_it_acknowledged(tmp_path: Path) -> None:
+    store = MessageStore.open(tmp_path / "store", small_options())
+    offsets = [
+        store.put(Message("orders", b"%d" % number, keys=[f"k{number}"])).physical_offset for number in range(50)
+    ]
+    store.abandon()
+    with MessageStore.open(tmp_path / "store", small_options()) as store:
+        assert store.recovery.closed_cleanly is False
+        store.wait_for_dispatch(10)
+        bodies = [message.body for at in offsets if (message := store.read(at)) is not None]
+        assert bodies == [b"%d" % number for number in range(50)]
+        assert [message.physical_offset for message in store.query("orders", "k7")] == [offsets[7]]
 
 
 def _may_mount() -> bool:

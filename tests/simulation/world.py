@@ -19,14 +19,8 @@ from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.status import PutMessageStatus
 from tests.support import oracle
-from tests.support.crash_fs import (
-    ALL_KINDS,
-    KINDS_WITHOUT_GARBAGE,
-    Chooser,
-    CrashFS,
-    PageKind,
-    SubsetChooser,
-)
+from tests.support.crash_choices import ALL_KINDS, KINDS_WITHOUT_GARBAGE, Chooser, PageKind, SubsetChooser
+from tests.support.crash_fs import CrashFS
 from tests.support.oracle import ROOT, Entry, History, OracleViolation, Rules
 from tests.support.raw_store import SCHEDULE_TOPIC, numbered, parse_record
 
@@ -376,7 +370,7 @@ def _reopen(world: World, answer: Answer) -> None:
     world.open()
 
 
-OPERATIONS: dict[str, Callable[[World, Answer], None]] = {
+OPERATIONS: dict[str, Callable[[World, Answer], object]] = {
     "put": lambda world, answer: world.put(answer, world.chance.randrange(0, 300)),
     "large": lambda world, answer: world.put(answer, LARGE_BODY),
     "batch": lambda world, answer: world.put_batch(answer, 3),

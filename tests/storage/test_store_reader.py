@@ -14,10 +14,12 @@ from flaremq.errors import InvalidArgumentError, NotFoundError, StoreIOError, Un
 from flaremq.message.message_ext import MessageExt
 from flaremq.storage import store_walk
 from flaremq.storage.filesystem import File, LocalFileSystem
+from flaremq.storage.finding import Severity
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.store_indexes import IndexGeometry
 from flaremq.storage.store_outlook import outlook_of
 from flaremq.storage.store_reader import StoreReader
+from flaremq.storage.verify import StoreVerifier
 from tests.support.store_lab import LOG_FILE, TOPIC, StoreLab
 
 
@@ -143,6 +145,31 @@ def test_a_file_cut_short_keeps_its_size_from_the_others(lab: StoreLab) -> None:
         (damage,) = reader.survey.damaged
         assert LOG_FILE < damage.start <= LOG_FILE + LOG_FILE // 2 and damage.end == 2 * LOG_FILE
         assert reader.survey.end == puts[-1].physical_offset + puts[-1].size
+
+
+def test_a_last_file_of_no_length_is_not_there(lab: StoreLab) -> None:
+    lab.open()
+    put = lab.put(keys=["k"])
+    lab.close()
+    lab.broken_on_purpose = True
+    (lab.root / "commitlog" / f"{LOG_FILE:020d}").touch()
+    (lab.root / "consumequeue" / TOPIC / "0" / f"{400:020d}").touch()
+    with StoreReader.open(lab.root) as reader:
+        assert (reader.log_end, reader.survey.records) == (put.physical_offset + put.size, 1)
+        assert outlook_of(reader).queues[TOPIC, 0].max_offset == 1
+        found = list(StoreVerifier(reader).findings())
+    assert [(finding.kind, finding.severity) for finding in found] == [("file-empty", Severity.NOTE)] * 2
+
+
+def test_a_file_of_no_length_between_others_is_a_gap(lab: StoreLab) -> None:
+    lab.open()
+    lab.fill_files(3)
+    lab.close()
+    lab.broken_on_purpose = True
+    os.truncate(lab.log_files()[1], 0)
+    with StoreReader.open(lab.root) as reader:
+        (damage,) = reader.survey.damaged
+        assert (damage.start, damage.end) == (LOG_FILE, 2 * LOG_FILE)
 
 
 def test_a_filler_with_no_file_behind_it_is_not_part_of_the_log(lab: StoreLab) -> None:

@@ -73,6 +73,7 @@ class History:
 
     entries: list[Entry] = field(default_factory=list)  # in append order; those known lost are taken out
     dead: set[bytes] = field(default_factory=set)  # bodies lost or refused: must never be seen again
+    retired: set[bytes] = field(default_factory=set)  # deleted by retention: may be there again after a crash
     promised: int = 0  # every log byte below was claimed durable
     deleted_below: int = 0  # retention was allowed to delete up to here
     next_queue_offset: dict[tuple[str, int], int] = field(default_factory=dict)  # lower bound from durable acks
@@ -82,6 +83,7 @@ class History:
         return History(
             [replace(entry) for entry in self.entries],
             set(self.dead),
+            set(self.retired),
             self.promised,
             self.deleted_below,
             dict(self.next_queue_offset),
@@ -120,6 +122,8 @@ class History:
                 kept.append(entry)
             elif entry.state != "acked" or entry.physical_offset >= log.start:
                 self.dead.add(entry.body)
+            else:
+                self.retired.add(entry.body)
         self.entries = kept
         # What was promised lay below the end (I1 held), or in files that retention took; filler is no record.
         self.promised = min(self.promised, log.end)
@@ -172,6 +176,8 @@ def _check_messages(log: RawLog, history: History, rules: Rules) -> None:
     last = -1
     for record in log.records:
         entry = by_body.get(record.body)
+        if entry is None and record.body in history.retired:
+            continue
         if entry is None:
             kind = "lost or refused before" if record.body in history.dead else "never sent"
             _fail("I3", f"record at {record.physical_offset} was {kind}: {record.body[:40]!r}")
@@ -378,7 +384,7 @@ def has_unseen_damage(files: Files, history: History, *, sealed: bool) -> bool:
         queue = (record.topic, record.queue_id)
         expected = next_offset.get(queue, record.queue_offset)
         next_offset[queue] = record.queue_offset + 1
-        if sealed and record.sealed:
+        if (sealed and record.sealed) or record.body in history.retired:
             continue
         promised = entry is not None and entry.state == "acked" and entry.end <= history.promised
         if expected != record.queue_offset or entry is None or (not promised and _difference(entry, record)):

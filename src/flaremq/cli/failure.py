@@ -51,6 +51,8 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (CorruptionError, DAMAGED),
 )
 
+# Newer releases of click raise this; older ones print the help themselves.
+_HELP_ASKED: type[click.ClickException] | tuple[()] = getattr(click.exceptions, "NoArgsIsHelpError", ())
 _debug = False  # set by --debug, wherever on the line it stands
 
 
@@ -73,6 +75,9 @@ def report(error: BaseException) -> int:
     if isinstance(error, click.Abort | KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return INTERRUPTED
+    if isinstance(error, _HELP_ASKED):
+        error.show()  # a group without a command: its help, as it is
+        return WRONG_USAGE
     if _debug:
         traceback.print_exception(error)
     else:

@@ -42,11 +42,9 @@ def print_rows(
     output: str,
     *,
     columns: Sequence[str] = (),
-    wrapped: str | None = None,
     title: str | None = None,
 ) -> None:
-    """A stream of objects in the format chosen; ``columns`` are those of the table, ``wrapped`` may need
-    lines."""
+    """A stream of objects in the format chosen; ``columns`` are those of the table."""
     if output == JSONL:
         _print_lines(rows)
     elif output == JSON:

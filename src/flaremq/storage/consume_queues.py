@@ -124,9 +124,11 @@ class ConsumeQueues:
 
     def flush(self) -> None:
         """Make every unit written so far durable."""
+        synced: set[str] = set()
         for queue in self.all():
             if queue.files.is_dirty:
                 queue.files.flush()
+                queue.files.sync_names(synced)
 
     def remove_all(self) -> None:
         """Delete every unit, to be rebuilt from the log."""

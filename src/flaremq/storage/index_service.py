@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable
 
 from flaremq.clock import Clock
+from flaremq.errors import FlareMQError, StoreIOError
 from flaremq.message.java_hash import index_hash
 from flaremq.storage.filesystem import FileSystem
 from flaremq.storage.index_file import IndexFile
@@ -26,6 +27,8 @@ class IndexService:
         "_entries",
         "_filesystem",
         "_folder",
+        "_full_unsynced",
+        "_names_doubtful",
         "_read_only",
         "_reserve_step",
         "_slots",
@@ -52,6 +55,8 @@ class IndexService:
         self._reserve_step = reserve_step
         self._read_only = read_only
         self.files: tuple[IndexFile, ...] = ()
+        self._names_doubtful = True  # until synced once: a killed process may have left files here
+        self._full_unsynced: tuple[IndexFile, ...] = ()
         self._unfinished = (-1, 0)  # (physical offset, keys done) of a record whose indexing was cut short
 
     def load(self) -> None:
@@ -60,7 +65,7 @@ class IndexService:
         files: list[IndexFile] = []
         for name in names:
             path = os.path.join(self._folder, name)
-            if name == names[-1] and not self._read_only and self._filesystem.size(path) == 0:
+            if not self._read_only and self._filesystem.size(path) == 0:
                 self._filesystem.remove(path)  # made, but not yet sized when the machine stopped
                 continue
             files.append(self._open(path))
@@ -77,6 +82,16 @@ class IndexService:
             read_only=self._read_only and not create,
         )
 
+    def _create(self, path: str) -> IndexFile:
+        try:
+            return self._open(path, create=True)
+        except StoreIOError:
+            try:
+                self._filesystem.remove(path)  # no half-made file for the next try to trip over
+            except FlareMQError:
+                pass
+            raise
+
     @property
     def last(self) -> IndexFile | None:
         return self.files[-1] if self.files else None
@@ -92,9 +107,9 @@ class IndexService:
         if last is not None and not last.is_full:
             return last
         self._filesystem.make_directories(self._folder)
-        created = self._open(self._new_path(), create=True)
+        created = self._create(self._new_path())
         if last is not None:
-            last.sync()
+            self._full_unsynced = (*self._full_unsynced, last)
             created.begin_timestamp = created.end_timestamp = last.end_timestamp
             created.begin_offset = created.end_offset = last.end_offset
             created.store_header()
@@ -173,9 +188,18 @@ class IndexService:
         self.files = self.files[:-1]
 
     def sync(self) -> None:
-        """Make the newest file durable; older ones were synced when they were full."""
+        """Make every entry durable: the newest file, and those that became full since the last time."""
         if self.files:
+            full = self._full_unsynced
+            for file in full:
+                if file in self.files:
+                    file.sync()
+            self._full_unsynced = tuple(file for file in self._full_unsynced if file not in full)
             self.files[-1].sync()
+            if self._names_doubtful:
+                self._filesystem.sync_directory(self._folder)
+                self._filesystem.sync_directory(os.path.dirname(self._folder))
+                self._names_doubtful = False
 
     def close(self) -> None:
         for file in self.files:

@@ -171,6 +171,15 @@ class MappedFile:
             pass  # somebody else was faster
         return True
 
+    def discard(self) -> None:
+        """Delete the file even if somebody still holds a view of it: what was cut off must not come back."""
+        self.available = False
+        self.close()
+        try:
+            self._filesystem.remove(self.path)
+        except NotFoundError:
+            pass
+
     def close(self) -> None:
         self.unmap()
         if self._file is not None:

@@ -153,7 +153,7 @@ class MappedFileQueue:
         # A file that starts exactly at the end stays, empty: without it RocketMQ would not count the filler before it.
         while len(keep) > 1 and keep[-1].start > end:
             gone = keep.pop()
-            gone.destroy()
+            gone.discard()
             self._filesystem.sync_directory(os.path.dirname(gone.path))
         for file in keep:
             position = min(max(end - file.start, 0), file.size)

@@ -119,6 +119,7 @@ class MessageStore:
         if filesystem.exists(self.path) and not filesystem.is_directory(self.path):
             raise InvalidArgumentError(f"{self.path} is not a directory")
         filesystem.make_directories(self.path)
+        filesystem.sync_directory(os.path.dirname(self.path))  # an earlier start may have failed between the two
         self._lock = filesystem.lock(layout.lock)  # before anything is read, let alone changed
         try:
             self._load()
@@ -132,6 +133,7 @@ class MessageStore:
         filesystem, layout, options = self._filesystem, self._layout, self.options
         for folder in layout.commit_log_paths:
             filesystem.make_directories(folder)
+            filesystem.sync_directory(os.path.dirname(folder))
         self._closed_cleanly = not filesystem.exists(layout.abort)
         files = MappedFileQueue(
             filesystem,
@@ -651,10 +653,13 @@ class MessageStore:
             with self._dispatch_lock:
                 dispatched = self._dispatcher.position
                 state = self._index_state()
+                queues = [[queue.topic, queue.queue_id, queue.end] for queue in self._queues.simple.values()]
                 timestamp = self._dispatcher.last_timestamp
             if self._commit_log.flushed_offset < dispatched and not self._group_commit.wait(dispatched):
                 return
             self._sync_views()
+            hints = {"dispatched": dispatched, "logEnd": log_end, "queues": sorted(queues)}
+            write_atomically(self._filesystem, self._layout.queue_hints, json.dumps(hints).encode())
             flushed, flushed_timestamp = self._commit_log.flushed_offset, self._commit_log.flushed_timestamp
             with self._offsets_lock:
                 self._offsets.save(
@@ -733,7 +738,6 @@ class MessageStore:
             if self.health_state.poison is None and self._views_failure is None:
                 self._allocation.stop()
                 self._save_checkpoint(log_end=self._commit_log.end_offset)
-                self._save_queue_hints()
                 self._filesystem.remove(self._layout.abort)
                 self._filesystem.sync_directory(self.path)
             else:
@@ -742,11 +746,6 @@ class MessageStore:
                 _log.error("%s is left for recovery: %s", self.path, reason)
         finally:
             self._release()
-
-    def _save_queue_hints(self) -> None:
-        queues = [[queue.topic, queue.queue_id, queue.end] for queue in self._queues.simple.values()]
-        hints = {"logEnd": self._commit_log.end_offset, "queues": sorted(queues)}
-        write_atomically(self._filesystem, self._layout.queue_hints, json.dumps(hints).encode())
 
     def abandon(self) -> None:
         """Drop everything as a killed process would: no flush, no checkpoint, ``abort`` stays. For tests."""

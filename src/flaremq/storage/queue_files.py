@@ -246,10 +246,22 @@ class QueueFiles:
             except BaseException:
                 self._dirty.add(start)
                 raise
-        if self._new_names:
-            self._new_names = False
-            try:
-                self._filesystem.sync_directory(self.folder)
-            except BaseException:
-                self._new_names = True
-                raise
+
+    def doubt_names(self) -> None:
+        """Names found here were made by a process that was killed: not known durable until synced again."""
+        self._new_names = True
+
+    def sync_names(self, done: set[str]) -> None:
+        """Make new file names, and the folders above them, durable; ``done`` spares folders queues share."""
+        if not self._new_names or not self.starts:
+            return
+        self._new_names = False
+        try:
+            topic = os.path.dirname(self.folder)
+            for folder in (self.folder, topic, os.path.dirname(topic), os.path.dirname(os.path.dirname(topic))):
+                if folder not in done:
+                    self._filesystem.sync_directory(folder)
+                    done.add(folder)
+        except BaseException:
+            self._new_names = True
+            raise

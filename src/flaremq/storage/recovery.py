@@ -96,6 +96,8 @@ class Recovery:
         self._dispatcher.position = start
         end = self._find_end(report)
         self._cut_log(end, report)
+        if not closed_cleanly:
+            self._sync_log()
         for queue in self._queues.simple.values():
             if queue.max_physical_offset > end:
                 self._drop_unproven_units(queue, end)
@@ -121,7 +123,7 @@ class Recovery:
     # Where to start
 
     def _prepare_clean(self, report: RecoveryReport) -> int:
-        hints = self._queue_hints()
+        hints = self._queue_hints(log_end=self._offsets.log_end)
         for key, queue in self._queues.simple.items():
             self._settle_clean_queue(queue, hints.get(key) if hints else None)
         for batch in self._queues.batch.values():
@@ -149,15 +151,21 @@ class Recovery:
             self._index.drop_all()
         return first
 
-    def _queue_hints(self) -> dict[tuple[str, int], int] | None:
-        """Queue ends written at our last clean stop; None if there are none or the log has moved since."""
+    def _queue_hints(self, *, log_end: int | None = None) -> dict[tuple[str, int], int] | None:
+        """Queue ends as of our last checkpoint; None if there are none.
+
+        They are written after the units they count were synced and before flaremq.offsets moves, so they may be
+        newer than that but never older. ``log_end`` asks for those of a clean stop at that offset.
+        """
+        if not self._offsets_known:
+            return None
         try:
             file = self._filesystem.open(self._layout.queue_hints, read_only=True)
         except NotFoundError:
             return None
         try:
             hints = json.loads(file.read_at(0, file.size()))
-            if not self._offsets_known or hints["logEnd"] != self._offsets.log_end:
+            if (log_end is not None and hints["logEnd"] != log_end) or hints["dispatched"] < self._offsets.dispatched:
                 return None
             return {(topic, queue_id): end for topic, queue_id, end in hints["queues"]}
         except (ValueError, KeyError, TypeError):
@@ -191,9 +199,13 @@ class Recovery:
             start = self._record_start(self._offsets.dispatched)
         else:
             start = self._start_by_time()
-        for queue in self._queues.simple.values():
+        hints = self._queue_hints()
+        for key, queue in self._queues.simple.items():
             queue.end = queue.scan_end()
-            self._drop_unproven_units(queue, start)
+            if hints is not None:
+                queue.truncate(min(hints.get(key, 0), queue.end))  # what came later is dispatched again
+            else:
+                self._drop_unproven_units(queue, start)
         for batch in self._queues.batch.values():
             batch.recover(start)
         if self._index is not None:
@@ -338,6 +350,23 @@ class Recovery:
         report.truncated_bytes = leftover - end
         self._log.files.truncate(end)
 
+    def _sync_log(self) -> None:
+        """What a killed process left in the page cache becomes durable before anybody relies on it.
+
+        Bytes that were never confirmed are written again first: if a sync of them failed, the kernel calls their
+        pages clean and would not write them.
+        """
+        durable = self._offsets.log_durable if self._offsets_known else 0
+        for file in self._log.files.files:
+            if file.end > durable:
+                if self._offsets_known:
+                    rewrite(file, max(durable - file.start, 0))
+                file.file().sync()
+        for folder in self._log.files.folders:
+            self._filesystem.sync_directory(folder)
+        for queue in self._queues.all():
+            queue.files.doubt_names()
+
     def _timestamp_before(self, end: int) -> int:
         """Store time of the last record before ``end``, found through the queues; 0 if there is none."""
         newest = 0
@@ -427,6 +456,14 @@ class Recovery:
             last.cut(low)
             last.sync()
         self._dispatcher.index_from = start
+
+
+def rewrite(file: MappedFile, position: int) -> None:
+    """Write the file's own bytes from ``position`` to its end of data again, so that a sync covers them."""
+    while position < file.wrote:
+        length = min(_SEARCH_CHUNK, file.wrote - position)
+        file.file().write_at(position, bytes(file.buffer[position : position + length]))
+        position += length
 
 
 def _candidates(chunk: bytes) -> list[int]:

@@ -51,6 +51,7 @@ class RescueReport:
     dropped_op_records: int = 0  # op records all of whose half messages are lost
     relocation: Relocation = field(default_factory=Relocation)
     lost: dict[QueueId, list[tuple[int, int]]] = field(default_factory=dict)  # old queue offsets [start, end)
+    doubtful: list[int] = field(default_factory=list)  # old offsets of records kept with odd properties
     complaints: list[str] = field(default_factory=list)
     result: Summary = field(default_factory=Summary)
 
@@ -80,6 +81,7 @@ class RescueReport:
             if tail is None or not tail.leftover_bytes
             else {"start": tail.physical_offset, "bytes": tail.leftover_bytes, "reason": tail.reason},
             "droppedOpRecords": self.dropped_op_records,
+            "doubtfulRecords": self.doubtful,
             "queues": [
                 {
                     "topic": topic,
@@ -177,6 +179,8 @@ def _save_record(reader: StoreReader, record: bytes, offset: int, writer: LogWri
         path = reader.layout.root if file is None else file.path
         report.damaged.append(DamagedRange(offset, offset + len(record), verdict.value, path))
         return
+    if verdict is CheckReason.PROPERTIES:
+        report.doubtful.append(offset)  # can be damage, can be what was sent
     moved = report.relocation.move(record, writer.place_for(len(record)))
     if moved is None:
         report.dropped_op_records += 1

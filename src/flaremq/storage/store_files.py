@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from flaremq.errors import NotFoundError, StoreIOError
@@ -45,7 +45,7 @@ class FileRun:
     files: tuple[StoreFile, ...] = ()
     file_size: int = 0
     foreign: tuple[str, ...] = ()
-    misfits: tuple[StoreFile, ...] = ()  # length or position contradicts the rest; kept in ``files`` if readable
+    misfits: tuple[StoreFile, ...] = ()  # length or position contradicts the rest; used as far as it fits
     gaps: tuple[tuple[int, int], ...] = ()  # [start, end) between two files with no file
     starts: tuple[int, ...] = field(default=(), repr=False)
 
@@ -92,11 +92,15 @@ def find_run(filesystem: FileSystem, folders: list[str]) -> FileRun:
         if files and file.start < files[-1].start + file_size:
             misfits.append(file)  # overlaps its predecessor: a copy, or a name from another geometry
             continue
+        if file.size == 0:
+            misfits.append(file)  # the machine stopped while it was made
+            continue
         if file.size != file_size:
             misfits.append(file)
         if files and file.start > files[-1].start + file_size:
             gaps.append((files[-1].start + file_size, file.start))
-        files.append(file)
+        # A file longer than its siblings is used up to their length.
+        files.append(replace(file, size=min(file.size, file_size)))
     return FileRun(
         tuple(files),
         file_size,
@@ -108,7 +112,7 @@ def find_run(filesystem: FileSystem, folders: list[str]) -> FileRun:
 
 
 def _file_size_of(members: list[StoreFile]) -> int:
-    """The length most files have; among equals the one that explains the distance between names, then the
+    """The length most files have; of several the one that explains the distance between names, then the
     larger."""
     counts = Counter(file.size for file in members if file.size)
     if not counts:

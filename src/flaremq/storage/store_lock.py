@@ -44,8 +44,7 @@ class SharedLock:
 
     @classmethod
     def take(cls, path: str) -> SharedLock | None:
-        """Lock, or raise UnavailableError; None if there is no lock file and so no process to conflict
-        with."""
+        """Lock, or raise UnavailableError; None if there is no lock file, so nobody to conflict with."""
         with _held_lock:
             try:
                 stat = os.stat(path, follow_symlinks=False)

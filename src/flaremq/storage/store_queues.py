@@ -101,7 +101,7 @@ class StoredQueue:
         step = self.unit_size
         for file in self.run.files:
             start_unit = file.start // step
-            stop = min(min(file.size, self.run.file_size) // step, end - start_unit)
+            stop = min(file.size // step, end - start_unit)
             number = max(first - start_unit, 0)
             while number < stop:
                 count = min(_CHUNK_UNITS, stop - number)
@@ -128,7 +128,7 @@ class StoredQueue:
         """Number behind the last unit that is not all zero."""
         step = self.unit_size
         for file in reversed(self.run.files):
-            usable = min(file.size, self.run.file_size) // step * step
+            usable = file.size // step * step
             while usable > 0:
                 begin = max(usable - _CHUNK_UNITS * step, 0)
                 content = self.reader.read_file(file, begin, usable - begin).rstrip(b"\0")
@@ -184,7 +184,7 @@ class StoredQueue:
     def _units_backwards(self) -> Iterator[QueueUnit]:
         step = self.unit_size
         for file in reversed(self.run.files):
-            usable = min(file.size, self.run.file_size) // step
+            usable = file.size // step
             while usable > 0:
                 begin = max(usable - _CHUNK_UNITS, 0)
                 data = self.reader.read_file(file, begin * step, (usable - begin) * step)
@@ -204,8 +204,7 @@ class StoredQueue:
         return None
 
     def _file_before(self, log_min: int) -> int:
-        """Unit number where to start looking: the last file whose first unit is a real one below
-        ``log_min``."""
+        """Where to start looking: the last file whose first unit is a real one below ``log_min``."""
         start = 0
         for file in self.run.files:
             head = self.unit_at(file.start // self.unit_size)

@@ -47,7 +47,6 @@ CHECKPOINT_FIELDS = (
     "confirmPhyOffset",
     "logicsPhysicalOffset",
 )
-QUERY_COUNT_MAX = 64  # RocketMQ's maxMsgsNumBatch
 # Index times are whole seconds counted from the file's first message: a hit may lie up to this much later.
 _INDEX_TIME_SLACK_MS = 999
 
@@ -148,8 +147,7 @@ class StoreReader:
 
     @cached_property
     def offsets(self) -> DurableOffsets | None:
-        """Our own note of what is on disk; None in a store we never had open, or if it does not fit the
-        log."""
+        """Our own note of what is on disk; None if we never had the store open or it does not fit the log."""
         offsets = OffsetsFile.peek(self.filesystem, self.layout.offsets)
         run = self.log.run
         if offsets is None or not run.start <= offsets.dispatched <= offsets.log_durable <= run.end:
@@ -203,8 +201,8 @@ class StoreReader:
         *,
         on_damage: Callable[[DamagedRange], None] | None = None,
     ) -> Iterator[tuple[int, memoryview]]:
-        """Offset and bytes of every valid record that starts in [start, end); damage is stepped over and
-        told."""
+        """Offset and bytes of every valid record that starts in [start, end); damage is told and stepped
+        over."""
         file = self.log.run.file_at(start)
         for item in self.walk(None if file is None else file.start):
             if isinstance(item, DamagedRange) and on_damage is not None and item.end > start:

@@ -26,7 +26,7 @@ from typing import Any
 
 from flaremq.message.codec import MAGIC_BLANK, RECORD_SIZE_MIN
 from flaremq.message.record_check import check_record
-from flaremq.storage.store_files import FileRun, RunReader, StoreFile
+from flaremq.storage.store_files import RunReader, StoreFile
 
 WINDOW_BYTES = 4 << 20  # read at once; larger records get a window of their own
 BULK_BYTES = 64 << 20  # loading the kernels takes as long as walking this much log without them
@@ -76,8 +76,7 @@ class DamagedRange:
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """Where the log ends, and what lies behind: ``leftover_bytes`` reach to the last byte that is not
-    zero."""
+    """Where the log ends; ``leftover_bytes`` behind it reach to the last one that is not zero."""
 
     physical_offset: int
     leftover_bytes: int
@@ -97,7 +96,7 @@ def walk_log(
     bulk: bool | None = None,
     odd_alone: bool = False,
 ) -> Iterator[LogItem]:
-    """Everything from ``start`` (a record start or file start; the first file by default) to the end of the
+    """Everything from ``start`` (where a record or file starts; by default the first) to the end of the
     log."""
     begin = reader.run.start if start is None else start
     if bulk is None:
@@ -122,11 +121,6 @@ def wants_bulk(reader: RunReader, start: int, threshold: int) -> bool:
     return high - start >= threshold
 
 
-def limit_of(run: FileRun, file: StoreFile) -> int:
-    """Where the usable bytes of this file end: a file longer than its siblings is used up to their length."""
-    return min(file.end, file.start + run.file_size)
-
-
 class _Walker:
     __slots__ = ("_bulk", "_durable", "_reader", "_run")
 
@@ -140,7 +134,7 @@ class _Walker:
         log_end = position  # where the log ends if nothing at all follows
         while True:
             file = self._run.file_at(position)
-            if file is None or position >= limit_of(self._run, file):
+            if file is None:
                 following = self._run.file_after(position)
                 if following is None:
                     yield LogTail(log_end, 0, "no further file", filler_bytes=position - log_end)
@@ -149,8 +143,7 @@ class _Walker:
                     yield DamagedRange(position, following.start, "no file holds these bytes", following.path)
                 position = log_end = following.start
                 continue
-            limit = limit_of(self._run, file)
-            batch, stop = self._scan_window(file, position, limit)
+            batch, stop = self._scan_window(file, position, file.end)
             if batch.starts:
                 yield batch
                 position = log_end = batch.base + batch.starts[-1] + batch.sizes[-1]
@@ -170,8 +163,7 @@ class _Walker:
             position = log_end = good
 
     def _scan_window(self, file: StoreFile, position: int, limit: int) -> tuple[RecordBatch, Blank | str | None]:
-        """Records from ``position`` as far as one window shows them; then a filler, a reason to stop, or
-        None."""
+        """Records from ``position`` as far as one window shows; then a filler, a reason to stop, or None."""
         data = self._reader.read_file(file, position - file.start, min(WINDOW_BYTES, limit - position))
         size = _stated_size(data)
         if len(data) < size <= limit - position:
@@ -204,17 +196,15 @@ class _Walker:
         return batch, None
 
     def _next_good(self, bad: int) -> tuple[int | None, int]:
-        """The first valid record or filler behind ``bad``, and how far bytes other than zero reach from
-        ``bad``."""
+        """The first valid record or filler behind ``bad``, and how far bytes that are not zero reach."""
         leftover = 0
         position = bad
         while (file := self._run.file_at(position) or self._run.file_after(position)) is not None:
             position = max(position, file.start)
-            limit = limit_of(self._run, file)
-            data_end = min(self._reader.data_end(file), limit)
+            limit = file.end
+            data_end = self._reader.data_end(file)
             while position < data_end:
-                # Windows overlap by what a record header needs, so a candidate at the seam is seen once,
-                # whole.
+                # Windows overlap by what a record header needs, so a candidate at the seam is seen whole.
                 data = self._reader.read_file(file, position - file.start, min(WINDOW_BYTES + 8, limit - position))
                 content = data.rstrip(b"\0")
                 if content:

@@ -270,8 +270,7 @@ def _check_run(run: FileRun, what: str, *, must_exist: bool, folder: str) -> Ite
         detail = "there are queues but no log: is this the right path, is the disk mounted?"
         yield Finding(folder, None, "log-absent", detail, Severity.DAMAGE)
     for file in run.misfits:
-        last = bool(run.files) and file == run.files[-1]
-        if file.size == 0 and last:
+        if file.size == 0 and file.start >= run.end:
             yield Finding(file.path, None, "file-empty", f"a {what} file of no length", Severity.NOTE)
         elif file.size != run.file_size:
             detail = f"{file.size} bytes, where the {what}'s other files have {run.file_size}"

@@ -39,8 +39,7 @@ class _Remark:
 
 @dataclass(frozen=True, slots=True)
 class SuspectQueue:
-    """A queue found right for records before ``log_offset``: these have the units [first_right,
-    end_right)."""
+    """Right for records before ``log_offset``, which have the units [first_right, end_right)."""
 
     first_right: int
     end_right: int
