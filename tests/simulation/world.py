@@ -29,7 +29,7 @@ QUEUE_FILE = 20 * 10
 TOPICS = ("orders", "bills")
 LARGE_BODY = 9 * 1024  # two do not fit in one log file
 HOUR_MS = 3_600_000
-_BULK_BYTES = dispatch.BULK_BYTES
+_NEVER_BULK = 1 << 60
 
 # Refused before anything was written; any other failure leaves the outcome open.
 REFUSALS = {
@@ -117,8 +117,12 @@ class World:
 
     def open(self) -> MessageStore:
         self.fs.failed_syncs.clear()
-        dispatch.BULK_BYTES = 1 if self.bulk else _BULK_BYTES
-        self.store = MessageStore.open(ROOT, self.options, filesystem=self.fs, clock=self.clock, threads=False)
+        # All ranges through the kernels or none: otherwise a run would depend on what ran before it in the process.
+        usual, dispatch.BULK_BYTES = dispatch.BULK_BYTES, 1 if self.bulk else _NEVER_BULK
+        try:
+            self.store = MessageStore.open(ROOT, self.options, filesystem=self.fs, clock=self.clock, threads=False)
+        finally:
+            dispatch.BULK_BYTES = usual
         if not self.options.message_index_enable:
             self.index_was_off = True
             for entry in self.history.entries:
@@ -153,12 +157,8 @@ class World:
                     raise OracleViolation(f"I18: message {entry.number} cannot be read now: {found.status}")
 
     def note_state_files(self) -> None:
-        """Take down what the small state files hold, or are about to hold."""
-        files = self.fs.files()
-        for name in oracle.STATE_FILES:
-            for suffix in ("", ".tmp"):
-                if f"{ROOT}/{name}{suffix}" in files:
-                    self.state_seen.add((name, files[f"{ROOT}/{name}{suffix}"]))
+        """Take down what the small state files were replaced with so far."""
+        self.state_seen |= {(path.removeprefix(f"{ROOT}/"), content) for path, content in self.fs.renamed}
 
     def crash(self, seed: int | str | Chooser) -> World:
         """The world after a power cut.

@@ -207,8 +207,20 @@ def test_file_of_another_length_is_refused(folder: Path, name: int, length: int)
 def test_missing_queue_file_is_refused(folder: Path) -> None:
     append(queue_in(folder), *range(25))
     (folder / f"{FILE_SIZE:020d}").unlink()
-    with pytest.raises(CorruptionError, match="missing"):
-        queue_in(folder)
+    files = files_in(folder)
+    for durable_end in (None, 25 * 20):
+        with pytest.raises(CorruptionError, match="missing"):
+            files.settle_gap(durable_end)
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_files_behind_a_lost_name_are_dropped_if_nothing_in_them_was_durable(folder: Path) -> None:
+    append(queue_in(folder), *range(25))
+    (folder / f"{FILE_SIZE:020d}").unlink()
+    files = files_in(folder)
+    files.settle_gap(FILE_SIZE)
+    assert files.starts == (0,)
+    assert [path.name for path in folder.iterdir()] == [f"{0:020d}"]
 
 
 def test_foreign_names_are_left_alone(folder: Path) -> None:
@@ -227,6 +239,7 @@ def test_flush_forgets_nothing_when_a_sync_fails() -> None:
         files.flush()
     assert files.is_dirty
     files.flush()
+    files.sync_names(set())
     assert not files.is_dirty
 
 

@@ -121,6 +121,39 @@ def test_messages_only_the_queue_still_knows_count_as_lost(lab: StoreLab, tmp_pa
     assert report.lost == {(TOPIC, 0): [(3, 5)]}
 
 
+def test_a_damaged_queue_does_not_make_messages_look_lost(damaged: StoreLab, tmp_path: Path) -> None:
+    queue = damaged.queue_files(queue_id=0)[0]
+    damaged.overwrite(queue, 3 * 20, b"\x7f" * 100)
+    damaged.overwrite(queue, 12 * 20, b"\x00\x00\x00\x01" * 10)  # units that never were
+    damaged.overwrite(damaged.queue_files(queue_id=1)[0], 3 * 20, bytes(20))
+    report = rescue(damaged.root, tmp_path / "new")
+    assert (report.records, report.lost) == (19, {(TOPIC, 1): [(3, 4)]})
+
+
+def test_a_flipped_queue_offset_does_not_make_messages_look_lost(lab: StoreLab, tmp_path: Path) -> None:
+    lab.open()
+    puts = lab.put_many(4)
+    lab.close()
+    lab.broken_on_purpose = True
+    lab.damage_log(puts[3].physical_offset + 23, b"\x01")  # no checksum covers it
+    report = rescue(lab.root, tmp_path / "new")
+    assert (report.records, report.lost_messages) == (4, 0)
+
+
+def test_records_with_an_impossible_topic_are_lost_and_with_odd_properties_doubtful(
+    lab: StoreLab, tmp_path: Path
+) -> None:
+    lab.open()
+    puts = [lab.put(b"12345", properties={"name": "value"}) for _ in range(3)]
+    lab.close()
+    lab.broken_on_purpose = True
+    lab.damage_log(puts[0].physical_offset + 88 + 5 + 1, b"\xff")  # the topic's first letter
+    lab.damage_log(puts[1].physical_offset + puts[1].size - 3, b"\x00")
+    report = rescue(lab.root, tmp_path / "new")
+    assert (report.records, report.doubtful) == (2, [puts[1].physical_offset])
+    assert [lost.reason for lost in report.damaged] == ["the topic is not a legal name"]
+
+
 def test_unconfirmed_records_behind_a_torn_one_are_saved_too(lab: StoreLab, tmp_path: Path) -> None:
     lab.open(flush_disk_type="ASYNC_FLUSH")
     lab.put(b"durable")
@@ -288,6 +321,16 @@ def test_a_failed_rescue_leaves_nothing_behind(
 
     monkeypatch.setattr(rescue_module, "_verify", fail)
     with pytest.raises(CorruptionError):
+        rescue(damaged.root, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_store_without_one_valid_record_cannot_be_rescued(damaged: StoreLab, tmp_path: Path) -> None:
+    damaged.log_files()[0].write_bytes(b"not a log")
+    with pytest.raises(CorruptionError, match="not one valid record"):
+        rescue(damaged.root, tmp_path / "new")
+    damaged.log_files()[0].unlink()
+    with pytest.raises(InvalidArgumentError, match="no log files"):
         rescue(damaged.root, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

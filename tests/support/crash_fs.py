@@ -173,6 +173,7 @@ class CrashFS:
     locks: set[str] = field(default_factory=set)
     violations: list[str] = field(default_factory=list)
     trace: list[tuple[str, str]] = field(default_factory=list)
+    renamed: set[tuple[str, bytes]] = field(default_factory=set)  # every (target, content) a rename put in place
     _names: dict[str, _Node] = field(default_factory=lambda: {"/": _DIRECTORY})
     _durable_names: dict[str, _Node] = field(default_factory=lambda: {"/": _DIRECTORY})
     _queued: list[_NameChange] = field(default_factory=list)
@@ -336,6 +337,7 @@ class CrashFS:
         node = self._inode("rename", source)
         if os.path.dirname(target) not in self._names:
             raise NotFoundError(f"rename: {target} does not exist")
+        self.renamed.add((target, bytes(node.memory)))
         self._change(f"rename {source} {target}", os.path.dirname(target), {source: None, target: node})
 
     def sync_directory(self, path: str) -> None:

@@ -127,6 +127,8 @@ def _append_units(
         inner = breaks[bisect_right(breaks, first) : bisect_left(breaks, end)] if breaks else []
         for run_first, run_end in pairwise([first, *inner, end]):
             last = order.item(run_end - 1)
+            if not dispatcher.is_plausible(queue, queue_offsets.item(run_first)):
+                continue
             queue.append(
                 queue_offsets.item(run_first),
                 data[run_first * UNIT_SIZE : run_end * UNIT_SIZE],

@@ -16,9 +16,11 @@ last is never overwritten, so a torn write costs nothing but the newest hint. Be
 
 from __future__ import annotations
 
+import json
 import struct
 import zlib
 from dataclasses import dataclass, replace
+from typing import Any
 
 from flaremq.errors import NotFoundError
 from flaremq.storage.filesystem import File, FileSystem, write_atomically
@@ -128,6 +130,20 @@ class DurableOffsets:
             return None
         fields = _SLOT.unpack_from(data)
         return fields[1], cls(*fields[2:])
+
+
+def pack_hints(hints: dict[str, Any]) -> bytes:
+    """flaremq.queues: the checksum of the JSON in hexadecimal, a line break, the JSON."""
+    text = json.dumps(hints).encode()
+    return b"%08x\n" % zlib.crc32(text) + text
+
+
+def parse_hints(data: bytes) -> dict[str, Any]:
+    """What ``pack_hints`` packed; ValueError if the checksum differs."""
+    if data[:9] != b"%08x\n" % zlib.crc32(data[9:]):
+        raise ValueError("checksum of flaremq.queues differs")
+    hints: dict[str, Any] = json.loads(data[9:])
+    return hints
 
 
 class OffsetsFile:

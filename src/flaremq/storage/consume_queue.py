@@ -111,6 +111,11 @@ class ConsumeQueue:
                 self.max_physical_offset = unit[0] + unit[1]
                 break
 
+    def clear(self) -> None:
+        """Forget everything; the queue is built from the log again."""
+        self.files.remove_all()
+        self.end = self.min_offset = self.max_physical_offset = 0
+
     def guess_end(self) -> int:
         """Where units stop if the files end in zeros, by binary search: cheap, to be checked by the caller."""
         if not self.files.starts:
@@ -143,7 +148,15 @@ class ConsumeQueue:
                 high = middle
             else:
                 low = real + 1
+        # One damaged unit may have sent the search the wrong way: nothing retained may stand just before its answer.
+        begin = max(self.min_offset, self.first_offset)
+        while any(self._is_retained(place, log_min_offset) for place in range(max(low - 3, begin), low)):
+            low -= 1
         self.min_offset = self._next_real(low)
+
+    def _is_retained(self, queue_offset: int, log_min_offset: int) -> bool:
+        unit = self.unit(queue_offset)
+        return unit is not None and unit[0] >= log_min_offset
 
     def _next_real(self, queue_offset: int) -> int:
         """The first place at or after ``queue_offset`` that is not filler; ``end`` if there is none."""

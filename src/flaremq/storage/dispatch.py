@@ -14,7 +14,9 @@ import logging
 import sys
 from dataclasses import dataclass, field
 
+from flaremq.errors import InvalidArgumentError
 from flaremq.message import properties as names
+from flaremq.message.codec import RECORD_SIZE_MIN
 from flaremq.message.delay import DelayLevels
 from flaremq.message.java_hash import tags_code
 from flaremq.message.message_ext import MessageExt
@@ -23,7 +25,7 @@ from flaremq.message.sys_flag import INNER_BATCH, gets_index_entry, gets_queue_u
 from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.storage.batch_consume_queue import BatchUnit
 from flaremq.storage.commit_log import CommitLog
-from flaremq.storage.consume_queue import UNIT
+from flaremq.storage.consume_queue import UNIT, ConsumeQueue
 from flaremq.storage.consume_queues import ConsumeQueues
 from flaremq.storage.index_service import IndexService
 from flaremq.storage.mapped_file import MappedFile
@@ -31,6 +33,7 @@ from flaremq.storage.mapped_file import MappedFile
 _log = logging.getLogger(__name__)
 
 _PROBE_RECORDS = 64
+_GAP_MAX = 16
 _KERNELS = "flaremq.storage.kernels"
 BULK_BYTES = 1 << 18  # below this, loading the kernels costs more than it saves
 
@@ -60,6 +63,7 @@ class Dispatcher:
 
     __slots__ = (
         "bulk_bytes",
+        "damaged_bytes",
         "delay_levels",
         "index",
         "index_from",
@@ -84,6 +88,7 @@ class Dispatcher:
         self.touched: set[tuple[str, int]] = set()  # queues that grew; whoever wakes readers empties it
         self.position = 0
         self.last_timestamp = 0  # store time of the last record dispatched
+        self.damaged_bytes = 0  # log bytes stepped over: their records are missing in the queues
         self.index_from = 0  # records before this are in the index already
         self.bulk_bytes = BULK_BYTES
 
@@ -188,13 +193,29 @@ class Dispatcher:
             unit = BatchUnit(physical_offset, size, code, message.store_timestamp, queue_offset, count)
             self.queues.get_or_create_batch(topic, queue_id).append(unit)
         else:
-            queue = self.queues.get_or_create(topic, queue_id)
+            try:
+                queue = self.queues.get_or_create(topic, queue_id)
+            except InvalidArgumentError as error:  # no put writes it: damage that no checksum covers
+                _log.error("the record at %d gets no queue: %s", physical_offset, error)
+                return
+            if not self.is_plausible(queue, queue_offset):
+                return
             queue.append(
                 queue_offset,
                 UNIT.pack(physical_offset, size, code),
                 max_physical_offset=physical_offset + size,
             )
         self.touched.add((topic, queue_id))
+
+    def is_plausible(self, queue: ConsumeQueue, queue_offset: int) -> bool:
+        """Whether a record can have this queue offset: no further ahead than damaged log bytes explain.
+
+        The field has no checksum of its own; a flipped bit must not fill the disk with filler.
+        """
+        if not queue.files.starts or queue_offset - queue.end <= self.damaged_bytes // RECORD_SIZE_MIN + _GAP_MAX:
+            return True
+        _log.error("%r: a record claims queue offset %d and gets no unit", queue, queue_offset)
+        return False
 
     def tags_code_of(self, topic: str, properties: dict[str, str], store_timestamp: int) -> int:
         """A unit's third field: the tag's hash, or the due time of a delayed message."""

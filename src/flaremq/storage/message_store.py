@@ -11,7 +11,6 @@ periodic work, which makes every run repeatable.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import threading
@@ -29,7 +28,7 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import CheckReason
 from flaremq.message.stored_form import StoredForm
 from flaremq.storage.allocation import AllocateMappedFileService, TransientStorePool
-from flaremq.storage.checkpoint import DurableOffsets, OffsetsFile, StoreCheckpoint
+from flaremq.storage.checkpoint import DurableOffsets, OffsetsFile, StoreCheckpoint, pack_hints
 from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.consume_queues import ConsumeQueues
 from flaremq.storage.dispatch import Dispatcher
@@ -659,7 +658,7 @@ class MessageStore:
                 return
             self._sync_views()
             hints = {"dispatched": dispatched, "logEnd": log_end, "queues": sorted(queues)}
-            write_atomically(self._filesystem, self._layout.queue_hints, json.dumps(hints).encode())
+            write_atomically(self._filesystem, self._layout.queue_hints, pack_hints(hints))
             flushed, flushed_timestamp = self._commit_log.flushed_offset, self._commit_log.flushed_timestamp
             with self._offsets_lock:
                 self._offsets.save(

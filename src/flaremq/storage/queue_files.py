@@ -66,6 +66,7 @@ class QueueFiles:
         "_filesystem",
         "_handles",
         "_new_names",
+        "_orphans",
         "file_size",
         "folder",
         "read_only",
@@ -89,6 +90,7 @@ class QueueFiles:
         self.starts: tuple[int, ...] = ()
         self._dirty: set[int] = set()
         self._new_names = False
+        self._orphans: tuple[int, ...] = ()
 
     def load(self) -> None:
         """Find the files; a short last file (the machine stopped while it was made) is completed with zeros."""
@@ -97,6 +99,9 @@ class QueueFiles:
         for name in names:
             path = os.path.join(self.folder, name)
             length = self._filesystem.size(path)
+            if length == 0 and not self.read_only:
+                self._drop_unsized(names[names.index(name) :])
+                break
             if length != self.file_size:
                 if name != names[-1] or length > self.file_size:
                     raise CorruptionError(
@@ -112,12 +117,34 @@ class QueueFiles:
         self.starts = tuple(starts)
         for before, after in pairwise(starts):
             if after - before != self.file_size:
-                raise CorruptionError(
-                    "queue files are missing: remove the queue's folder to have it rebuilt from the log",
-                    path=self.path(before),
-                    expected=f"next file {file_name(before + self.file_size)}",
-                    found=file_name(after),
-                )
+                self.starts, self._orphans = self.starts[: starts.index(after)], tuple(starts[starts.index(after) :])
+                break
+
+    def settle_gap(self, durable_end: int | None) -> None:
+        """Files behind a missing one: dropped if everything durable lies before the gap, else an error.
+
+        ``durable_end`` is the position up to which the queue is known to be on disk, None if nobody knows. After a
+        power cut names that were not synced may be lost one by one; a missing file that was durable is damage.
+        """
+        if not self._orphans:
+            return
+        if durable_end is None or durable_end > self.capacity_end:
+            raise CorruptionError(
+                "queue files are missing: remove the queue's folder to have it rebuilt from the log",
+                path=self.path(self.starts[-1]),
+                expected=f"next file {file_name(self.capacity_end)}",
+                found=file_name(self._orphans[0]),
+            )
+        for start in reversed(self._orphans):
+            self._remove(start)
+        self._orphans = ()
+        self._filesystem.sync_directory(self.folder)
+
+    def _drop_unsized(self, names: list[str]) -> None:
+        """A file without a length was made after the last sync, and so was everything behind it."""
+        for name in reversed(names):
+            self._filesystem.remove(os.path.join(self.folder, name))
+        self._filesystem.sync_directory(self.folder)
 
     def path(self, start: int) -> str:
         return os.path.join(self.folder, file_name(start))

@@ -19,14 +19,13 @@ Running it again on its own result changes nothing, and a crash anywhere inside 
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass, field
 
 from flaremq.errors import CorruptionError, NotFoundError
 from flaremq.message.codec import HEADER, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, store_timestamp_at
 from flaremq.message.record_check import CheckReason, check_record
-from flaremq.storage.checkpoint import OffsetsFile, StoreCheckpoint
+from flaremq.storage.checkpoint import OffsetsFile, StoreCheckpoint, parse_hints
 from flaremq.storage.commit_log import CommitLog, save_tail
 from flaremq.storage.consume_queue import FILLER_SIZE, UNIT, UNIT_SIZE, ConsumeQueue
 from flaremq.storage.consume_queues import ConsumeQueues
@@ -98,8 +97,8 @@ class Recovery:
         self._cut_log(end, report)
         if not closed_cleanly:
             self._sync_log()
-        for queue in self._queues.simple.values():
-            if queue.max_physical_offset > end:
+        if end < start:  # the log is shorter than what was dispatched: units point into nothing
+            for queue in self._queues.simple.values():
                 self._drop_unproven_units(queue, end)
         for any_queue in self._queues.all():
             any_queue.correct_min_offset(self._log.min_offset)
@@ -125,6 +124,7 @@ class Recovery:
     def _prepare_clean(self, report: RecoveryReport) -> int:
         hints = self._queue_hints(log_end=self._offsets.log_end)
         for key, queue in self._queues.simple.items():
+            queue.files.settle_gap(None)
             self._settle_clean_queue(queue, hints.get(key) if hints else None)
         for batch in self._queues.batch.values():
             batch.recover(self._log.files.files[-1].end)
@@ -164,12 +164,12 @@ class Recovery:
         except NotFoundError:
             return None
         try:
-            hints = json.loads(file.read_at(0, file.size()))
+            hints = parse_hints(file.read_at(0, file.size()))
             if (log_end is not None and hints["logEnd"] != log_end) or hints["dispatched"] < self._offsets.dispatched:
                 return None
             return {(topic, queue_id): end for topic, queue_id, end in hints["queues"]}
         except (ValueError, KeyError, TypeError):
-            return None
+            return None  # damaged: the units are then held against the log one by one
         finally:
             file.close()
 
@@ -196,20 +196,26 @@ class Recovery:
 
     def _prepare_abnormal(self) -> int:
         if self._offsets_known:
-            start = self._record_start(self._offsets.dispatched)
+            start = self._offsets.dispatched
+            if not self._last_writer_was_us():
+                start = self._record_start(start)
         else:
             start = self._start_by_time()
         hints = self._queue_hints()
         for key, queue in self._queues.simple.items():
+            durable = None if hints is None else hints.get(key, 0)
+            queue.files.settle_gap(None if durable is None else durable * UNIT_SIZE)
             queue.end = queue.scan_end()
-            if hints is not None:
-                queue.truncate(min(hints.get(key, 0), queue.end))  # what came later is dispatched again
-            else:
+            if durable is None:
                 self._drop_unproven_units(queue, start)
+            elif durable < queue.first_offset:
+                queue.clear()  # its first file is gone, so none of this was ever durable
+            else:
+                queue.truncate(min(durable, queue.end))  # what came later is dispatched again
         for batch in self._queues.batch.values():
             batch.recover(start)
         if self._index is not None:
-            if self._offsets_known and start == self._offsets.dispatched:
+            if self._offsets_known:
                 return self._restore_index(start)
             self._cut_index(start)
         return start
@@ -270,6 +276,7 @@ class Recovery:
             damage = DamagedRange(position, following, walk.reason.value)
             _log.error("log bytes [%d, %d) are damaged: %s", damage.start, damage.end, damage.reason)
             report.damaged.append(damage)
+            dispatcher.damaged_bytes += following - position
             dispatcher.position = following
         if not report.last_timestamp:
             report.last_timestamp = self._timestamp_before(dispatcher.position)
@@ -409,17 +416,20 @@ class Recovery:
                     queue.truncate(low + number + 1)
                     return
             end = low
-        queue.truncate(queue.first_offset)
+        if queue.end > queue.first_offset > 0:
+            queue.clear()  # units, but none that the log knows: the files before these are lost with their names
+        else:
+            queue.truncate(queue.first_offset)
 
     def _restore_index(self, start: int) -> int:
-        """Put the index back to its recorded state at ``start``; the log's first byte if that is gone."""
+        """Put the index back to its recorded state; where to start then: the log's first byte if that is gone."""
         index, state = self._index, self._offsets
         assert index is not None
         while index.files and int(index.files[-1].name) > state.index_name:
             index.drop_last()
         last = index.last
         if state.index_name == 0:
-            self._dispatcher.index_from = start
+            self._dispatcher.index_from = state.dispatched
             return start
         if last is None or int(last.name) != state.index_name or state.index_count > last.entries:
             index.drop_all()
@@ -429,7 +439,7 @@ class Recovery:
         last.begin_offset, last.end_offset = state.index_begin_offset, state.index_end_offset
         last.cut(state.index_count)
         last.sync()
-        self._dispatcher.index_from = start
+        self._dispatcher.index_from = state.dispatched
         return start
 
     def _cut_index(self, start: int) -> None:

@@ -30,6 +30,7 @@ from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.rescue_config import copy_config
 from flaremq.storage.rescue_log import LogWriter, Relocation
+from flaremq.storage.rescue_losses import LossFinder
 from flaremq.storage.store_queues import QueueId
 from flaremq.storage.store_reader import StoreReader
 from flaremq.storage.store_walk import DamagedRange, LogTail, RecordBatch
@@ -124,6 +125,8 @@ def _rescue(reader: StoreReader, target: str, on_progress: Callable[[int], None]
     report = RescueReport(reader.layout.root, target)
     layout = StoreLayout(target)
     _write_log(reader, layout, report, on_progress)
+    if not report.records:
+        raise CorruptionError("not one valid record was found: there is nothing to rescue", path=report.source)
     _find_losses(reader, report)
     report.complaints = copy_config(reader.filesystem, reader.layout.config, layout.config, report.relocation)
     for queue in reader.queues:
@@ -191,18 +194,9 @@ def _save_record(reader: StoreReader, record: bytes, offset: int, writer: LogWri
 
 
 def _find_losses(reader: StoreReader, report: RescueReport) -> None:
-    """Queue offsets that have no record any more: holes between kept ones, and what only the queue still
-    knows."""
+    finder = LossFinder(reader, report.damaged, report.tail or LogTail(reader.log_min, 0, "no file"))
     for queue in reader.queues:
-        known = queue.range(log_min=reader.log_min, log_end=2**63 - 1)
-        kept = report.relocation.queue_map(queue.topic, queue.queue_id)
-        first, last = known.max_offset, known.min_offset
-        if kept.runs:
-            first, last = kept.runs[0][0], kept.runs[-1][0] + kept.runs[-1][2]
-        ends = [(known.min_offset, first), (last, known.max_offset)]
-        if not kept.runs:
-            ends = [(known.min_offset, known.max_offset)]
-        spans = sorted([*kept.holes(), *(span for span in ends if span[0] < span[1])])
+        spans = finder.find(queue, report.relocation.queue_map(queue.topic, queue.queue_id))
         if spans:
             report.lost[queue.topic, queue.queue_id] = spans
 
