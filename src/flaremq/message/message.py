@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from flaremq.errors import InvalidArgumentError
+from flaremq.message.crc import has_crc_property
 from flaremq.message.properties import DELAY, KEYS, TAGS, WAIT, encode_properties, strip_unstored
 
 _NAMED = frozenset((KEYS, TAGS, DELAY, WAIT))
@@ -133,7 +134,10 @@ class Message:
         return text.encode()
 
     def _encode_with_care(self) -> bytes:
-        return strip_unstored(encode_properties(self.stored_properties()))
+        data = strip_unstored(encode_properties(self.stored_properties()))
+        if has_crc_property(data):
+            raise InvalidArgumentError("a property name must not end with __CRC32#, the name of the record checksum")
+        return data
 
     def stored_properties(self) -> dict[str, str]:
         """All properties under their stored names."""

@@ -115,6 +115,8 @@ def has_record_crc(start: int, end: int) -> bool:
     if place > start:
         before = U64(load_u8(place - 1) ^ 2)
     rest = (before << U64(8)) | U64(load_u8(place + 8) ^ 1)
+    if key == U64(0) and load_u8(place + 8) == 1:
+        return True
     if key == U64(0):
         return rest & (rest - U64(1)) == U64(0)
     return rest == U64(0) and key & (key - U64(1)) == U64(0)

@@ -17,7 +17,7 @@ from zlib import crc32
 from flaremq.clock import Clock, SystemClock
 from flaremq.errors import InvalidArgumentError, StoreIOError
 from flaremq.message.codec import MAGIC_V1, MAGIC_V2, PREFIX_BY_FAMILY, PREFIX_V4, SHORT
-from flaremq.message.crc import CRC_PROPERTY_SIZE
+from flaremq.message.crc import CRC_PROPERTY_SIZE, has_crc_property
 from flaremq.message.delay import DelayLevels
 from flaremq.message.hosts import encode_host
 from flaremq.message.message import Message
@@ -45,6 +45,7 @@ _LAYOUTS_MAX = 1024
 _SAMPLED = 15
 
 _OK = PutMessageStatus.PUT_OK
+_FOREIGN_CHECKSUM = "properties end with a name reserved for the record checksum (__CRC32#)"
 _BAD_PROPERTIES = "properties must not contain NUL"
 _BUSY = "an append has been under way for too long"
 
@@ -350,6 +351,8 @@ class MessageWriter:
         if 0 in properties:
             # Recovery tells a torn record by what no writer would have written; so nobody may write it.
             return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, _BAD_PROPERTIES)
+        if has_crc_property(properties):
+            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, _FOREIGN_CHECKSUM)
         _check_host(born_host)
         crc = self._crc
         if crc:
@@ -456,6 +459,8 @@ class MessageWriter:
         sys_flag = with_host_families(sys_flag, host, self._store_host)
         if any(0 in text for text in properties):
             return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, _BAD_PROPERTIES)
+        if any(map(has_crc_property, properties)):
+            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, _FOREIGN_CHECKSUM)
         if self._crc:
             properties = [with_crc_room(text) for text in properties]
         refused = self._check_batch_size(bodies, properties, topic_prefix, sys_flag)
