@@ -49,8 +49,10 @@ def has_crc_property(properties: bytes) -> bool:
     the 0x01) is overlooked. More than that makes it another property, as one of an application would be.
     """
     announced = properties[-CRC_PROPERTY_SIZE - 1 : -CRC_PROPERTY_SIZE + len(CRC_PROPERTY_PREFIX)]
-    if announced.endswith(CRC_PROPERTY_PREFIX):
-        return True  # whatever stands before it: no put takes another property whose name ends like this
+    if announced == _ANNOUNCED:
+        return True
+    if announced.endswith(CRC_PROPERTY_PREFIX) and properties[-11:-1].isdigit() and properties[-1] == 2:
+        return True  # all of it but the byte before: no put takes another property that looks like this
     if len(properties) == CRC_PROPERTY_SIZE:
         announced = b"\x02" + properties[: len(CRC_PROPERTY_PREFIX)]
     if len(announced) != len(_ANNOUNCED):

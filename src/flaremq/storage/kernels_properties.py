@@ -102,6 +102,20 @@ def read_properties(log: int, start: int, end: int, cell: int, stride: int) -> i
 
 
 @helper
+def stored_record_crc(record_end: int) -> int:
+    """The number in the checksum property, least significant digit first; -1 if malformed."""
+    if load_word(record_end - RECORD_CRC_SIZE) != _CRC_KEY or load_u8(record_end - 12) != 1:
+        return -1
+    value = 0
+    for back in range(2, 12):
+        digit = load_u8(record_end - back) - 48
+        if digit < 0 or digit > 9:
+            return -1
+        value = value * 10 + digit
+    return value if load_u8(record_end - 1) == 2 else -1
+
+
+@helper
 def has_record_crc(start: int, end: int) -> bool:
     """Whether properties end with the checksum property; its digits are not looked at.
 
@@ -115,25 +129,11 @@ def has_record_crc(start: int, end: int) -> bool:
     if place > start:
         before = U64(load_u8(place - 1) ^ 2)
     rest = (before << U64(8)) | U64(load_u8(place + 8) ^ 1)
-    if key == U64(0) and load_u8(place + 8) == 1:
+    if key == U64(0) and load_u8(place + 8) == 1 and stored_record_crc(end) >= 0:
         return True
     if key == U64(0):
         return rest & (rest - U64(1)) == U64(0)
     return rest == U64(0) and key & (key - U64(1)) == U64(0)
-
-
-@helper
-def stored_record_crc(record_end: int) -> int:
-    """The number in the checksum property, least significant digit first; -1 if malformed."""
-    if load_word(record_end - RECORD_CRC_SIZE) != _CRC_KEY or load_u8(record_end - 12) != 1:
-        return -1
-    value = 0
-    for back in range(2, 12):
-        digit = load_u8(record_end - back) - 48
-        if digit < 0 or digit > 9:
-            return -1
-        value = value * 10 + digit
-    return value if load_u8(record_end - 1) == 2 else -1
 
 
 @helper

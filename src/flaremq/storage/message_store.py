@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _END_OF_TIME = 2**63 - 1
 _FIRST_CLEANING_SECONDS = 60.0  # a store that was just opened is looked at before anything is deleted
-_GATHER_SECONDS = 0.01  # a busy log is dispatched in slices of this length unless somebody waits for a message
+_GATHER_SECONDS = 0.02  # a busy log is dispatched in slices of this length unless somebody waits for a message
 
 
 class MessageStore:
@@ -159,6 +159,7 @@ class MessageStore:
             reserve_step=options.reserve_step_commit_log,
             only_durable_readable=self._sync_mode and not options.read_un_committed,
             pool=pool,
+            prefault=not self._sync_mode,
         )
         self._queues = ConsumeQueues(
             filesystem,
