@@ -19,15 +19,17 @@ from benchmarks.settings import Settings
 from benchmarks.timing import Processor, Row, percentiles, samples
 
 if TYPE_CHECKING:
-    from flaremq import MessageStore
+    from flaremq import MessageStore, PutResult
 
-# label, body size, batch, threads, flush, wanted ratio
+# label, body size, batch, threads, flush, wanted ratio; "columns" in the label: put_many instead of put_batch
 _CASES = (
     ("put 100 B", 100, 0, 1, "ASYNC_FLUSH", 0.5),
     ("put 1 KB", 1024, 0, 1, "ASYNC_FLUSH", 1.0),
     ("put 4 KB", 4096, 0, 1, "ASYNC_FLUSH", 1.0),
     ("put 32 x 100 B", 100, 32, 1, "ASYNC_FLUSH", 1.2),
+    ("put 32 x 100 B, columns", 100, 32, 1, "ASYNC_FLUSH", 1.2),
     ("put 32 x 1 KB", 1024, 32, 1, "ASYNC_FLUSH", 1.0),
+    ("put 32 x 1 KB, columns", 1024, 32, 1, "ASYNC_FLUSH", 1.0),
     ("put 1 KB, SYNC, 1 thread", 1024, 0, 1, "SYNC_FLUSH", 1.0),
     ("put 1 KB, SYNC, 16 threads", 1024, 0, 16, "SYNC_FLUSH", 1.2),
 )
@@ -42,6 +44,7 @@ def plan(settings: Settings) -> list[Measurement]:
                 {
                     "size": size,
                     "batch": batch,
+                    "columns": "columns" in label,
                     "threads": threads,
                     "flush": flush,
                     "warm_seconds": settings.warm_seconds,
@@ -84,6 +87,7 @@ def measure(
     folder: str,
     size: int,
     batch: int,
+    columns: bool,
     threads: int,
     flush: str,
     warm_seconds: float,
@@ -95,7 +99,7 @@ def measure(
     from flaremq import MessageStore, StoreOptions
 
     with MessageStore.open(folder, StoreOptions(flush_disk_type=flush)) as store:
-        load = _Load(store, size, batch, chunk=1 if flush == "SYNC_FLUSH" else 256)
+        load = _Load(store, size, batch, columns=columns, chunk=1 if flush == "SYNC_FLUSH" else 256)
         load.run(threads, warm_seconds, bytes_max)
         store.wait_for_dispatch()
 
@@ -121,12 +125,13 @@ def measure(
 class _Load:
     """Putting threads over one store; numbers go out in chunks so that no two messages share a key."""
 
-    def __init__(self, store: MessageStore, size: int, batch: int, *, chunk: int) -> None:
+    def __init__(self, store: MessageStore, size: int, batch: int, *, columns: bool, chunk: int) -> None:
         from flaremq import PutMessageStatus
 
         self._store = store
         self._body = make_body(size)
         self._batch = batch
+        self._bodies = [self._body] * batch if columns else None
         # The clock, the dispatch lag and the log's length are looked at once a chunk: too rarely to slow it down.
         self._chunk = chunk if not batch else batch * max(1, chunk // 32)
         self._numbers = itertools.count(0, self._chunk)  # next() of it is atomic
@@ -157,21 +162,29 @@ class _Load:
                 raise RuntimeError(f"put answered {result}")
 
     def _put_batches(self, first: int) -> None:
+        batch = self._batch
+        for start in range(first, first + self._chunk, batch):
+            result = self._putter(start)(start // batch % QUEUES)
+            if result.status is not self._ok:
+                raise RuntimeError(f"a batch was answered {result}")
+
+    def _putter(self, first: int) -> Callable[[int], PutResult]:
+        """A batch that is ready to be put into a queue: messages, or columns of bodies and keys."""
         from flaremq import Message
 
-        body, batch = self._body, self._batch
-        for start in range(first, first + self._chunk, batch):
-            messages = [Message(TOPIC, body, keys=KEY % number) for number in range(start, start + batch)]
-            result = self._store.put_batch(messages, start // batch % QUEUES)
-            if result.status is not self._ok:
-                raise RuntimeError(f"put_batch answered {result}")
+        store, body, bodies = self._store, self._body, self._bodies
+        keys = [KEY % number for number in range(first, first + self._batch)]
+        if bodies is not None:
+            return lambda queue_id: store.put_many(TOPIC, bodies, queue_id, keys=keys)
+        messages = [Message(TOPIC, body, keys=key) for key in keys]
+        return lambda queue_id: store.put_batch(messages, queue_id)
 
     def run_timed(self, threads: int, seconds: float, calls: int) -> Row:
         """The same again with a clock around each call."""
         from flaremq import Message
 
         body, batch, clock = self._body, self._batch, time.perf_counter_ns
-        put, put_batch = self._store.put, self._store.put_batch
+        put = self._store.put
         deadline = clock() + int(seconds * 1e9)
         times: list[array[int]] = [array("q")] * threads
 
@@ -180,9 +193,9 @@ class _Load:
             for done in range(len(spent)):
                 number = next(self._numbers)
                 if batch:
-                    messages = [Message(TOPIC, body, keys=KEY % n) for n in range(number, number + batch)]
+                    put_batch = self._putter(number)
                     begin = clock()
-                    put_batch(messages, done % QUEUES)
+                    put_batch(done % QUEUES)
                 else:
                     message = Message(TOPIC, body, keys=KEY % number)
                     begin = clock()
