@@ -132,7 +132,7 @@ def _look(story: _Story, path: str) -> None:
     stored = sum(span.max_offset for span in outlook.queues.values())
     story.numbers["logEndBeforeOpening"] = outlook.log_end
     story.numbers["messagesInLog"] = stored
-    story.check("the crash left its mark", outlook.closed_cleanly, False)
+    story.check("closed cleanly after the crash", outlook.closed_cleanly, False)
     story.tell(
         f"Looking from outside: not closed cleanly, {stored} messages in {outlook.log_end} bytes of log, "
         f"{outlook.undispatched_messages} not yet in a queue, {outlook.tail.leftover_bytes} torn bytes.\n"

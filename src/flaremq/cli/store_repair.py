@@ -56,8 +56,13 @@ def recover(path: str, dry_run: bool, config_file: str | None, assignments: tupl
     store = MessageStore.open(path, options)
     report = store.recovery
     store.close()
-    _show({"dryRun": False, **_describe(report)}, output)
-    return failure.DAMAGED if report.damaged else failure.DONE
+    # Opening reads only what it must; this verb answers for the whole log.
+    with open_reader(path, config_file, assignments) as reader:
+        with bytes_progress("reading the log", reader.log_min, reader.log.run.end) as progress:
+            damaged = outlook_of(reader, progress).damaged
+    ranges = [{"start": lost.start, "end": lost.end, "reason": lost.reason} for lost in damaged]
+    _show({"dryRun": False, **_describe(report), "damagedRanges": ranges}, output)
+    return failure.DAMAGED if damaged or report.damaged else failure.DONE
 
 
 def _describe(report: RecoveryReport) -> dict[str, Any]:
@@ -66,7 +71,6 @@ def _describe(report: RecoveryReport) -> dict[str, Any]:
         "logEnd": report.log_end,
         "truncatedBytes": report.truncated_bytes,
         "savedTail": report.saved_tail,
-        "damagedRanges": [{"start": lost.start, "end": lost.end, "reason": lost.reason} for lost in report.damaged],
         "dispatchedFrom": report.started_at,
         "dispatchedTo": report.log_end,
         "rebuilt": report.rebuilt,

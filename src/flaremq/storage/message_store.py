@@ -335,6 +335,8 @@ class MessageStore:
         except StoreIOError as error:
             self.health_state.fail_stop(error)
             _log.critical("a sync of the commit log failed, writing stops: %s", error)
+            with self._arrival:
+                self._arrival.notify_all()
             raise
         with self._offsets_lock:
             try:
@@ -549,7 +551,8 @@ class MessageStore:
             try:
                 if self._dispatch_service is not None:
                     self._dispatch_service.wake()
-                return bool(self._arrival.wait_for(lambda: reached() or self._closed, timeout)) and bool(reached())
+                self._arrival.wait_for(lambda: reached() or self._closed or self.health_state.poison, timeout)
+                return bool(reached())
             finally:
                 self._waiters -= 1
 
@@ -589,6 +592,8 @@ class MessageStore:
             error = StoreIOError("dispatch", where, OSError(f"unreadable record: {walk.reason.value}"))
             self.health_state.fail_stop(error)
             _log.critical("dispatch stopped at %s: %s", where, walk.reason.value)
+            with self._arrival:
+                self._arrival.notify_all()
 
     def _dispatch_step(self) -> float:
         if self._dispatcher.position >= self._commit_log.readable_offset:
