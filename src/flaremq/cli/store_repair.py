@@ -57,9 +57,11 @@ def recover(path: str, dry_run: bool, config_file: str | None, assignments: tupl
     report = store.recovery
     store.close()
     # Opening reads only what it must; this verb answers for the whole log.
-    with open_reader(path, config_file, assignments) as reader:
-        with bytes_progress("reading the log", reader.log_min, reader.log.run.end) as progress:
-            damaged = outlook_of(reader, progress).damaged
+    with (
+        open_reader(path, config_file, assignments) as reader,
+        bytes_progress("reading the log", reader.log_min, reader.log.run.end) as progress,
+    ):
+        damaged = outlook_of(reader, progress).damaged
     ranges = [{"start": lost.start, "end": lost.end, "reason": lost.reason} for lost in damaged]
     _show({"dryRun": False, **_describe(report), "damagedRanges": ranges}, output)
     return failure.DAMAGED if damaged or report.damaged else failure.DONE

@@ -94,6 +94,7 @@ class AllocateMappedFileService:
             for wanted in (start, start + self._queue.file_size):
                 if wanted not in self._ready and wanted not in self._wanted:
                     self._wanted.append(wanted)
+                    self._failure = None  # of an earlier try
             self._condition.notify_all()
 
     def take(self, start: int) -> MappedFile:
@@ -127,12 +128,16 @@ class AllocateMappedFileService:
                 start = min(self._wanted)
             try:
                 created = self._create(start)
-            except FlareMQError as error:
+            except Exception as error:
                 # Not retried here: the put that needs the file asks again, and gets the reason meanwhile.
                 _log.warning("could not prepare a log file: %s", error)
                 with self._condition:
                     self._wanted.clear()
-                    self._failure = error
+                    self._failure = (
+                        error
+                        if isinstance(error, FlareMQError)
+                        else StoreIOError("create", self._queue.path_for(start), OSError(str(error)))
+                    )
                     self._condition.notify_all()
                 continue
             with self._condition:
@@ -170,12 +175,16 @@ class AllocateMappedFileService:
         except (NotFoundError, StoreIOError):
             _log.debug("nothing to remove at %s", path)
 
-    def stop(self) -> None:
-        """Stop and delete files that were prepared but not used."""
+    def halt(self) -> None:
+        """Stop the thread; files stay as they are."""
         with self._condition:
             self._stopped = True
             self._condition.notify_all()
         if self._thread is not None:
             self._thread.join()
+
+    def stop(self) -> None:
+        """Stop and delete files that were prepared but not used."""
+        self.halt()
         for start in sorted(self._ready, reverse=True):
             self._ready.pop(start).destroy()

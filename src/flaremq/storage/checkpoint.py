@@ -80,7 +80,7 @@ class StoreCheckpoint:
         write_atomically(filesystem, path, CHECKPOINT.pack(*fields).ljust(CHECKPOINT_SIZE, b"\0"))
 
 
-# One slot of flaremq.offsets; slot k stands at byte k * 4096. See docs/formats/flaremq_offsets.md.
+# One slot of flaremq.offsets; slot k stands at byte k * 4096. See docs/formats/flaremq.offsets.md.
 _SLOT = struct.Struct(">8sqqqqqqqqqqii")
 _CRC = struct.Struct(">I")
 _MAGIC = b"FLAREMQ1"

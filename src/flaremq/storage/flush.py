@@ -57,16 +57,30 @@ class GroupCommit:
                 waiter = None
                 self._leading = True
         if waiter is not None:
-            if not waiter.gate.acquire(timeout=timeout):
-                with self._mutex:
-                    if waiter in self._waiting:
-                        self._waiting.remove(waiter)
-                        return self.durable >= offset
+            try:
+                woken = waiter.gate.acquire(timeout=timeout)
+            except BaseException:  # Ctrl-C: leave the queue, or do the duty that was just handed over
+                if not self._leave(waiter):
+                    waiter.gate.acquire()
+                    if waiter.leads:
+                        self._lead()
+                raise
+            if not woken:
+                if self._leave(waiter):
+                    return self.durable >= offset
                 waiter.gate.acquire()  # woken between the timeout and here
             if not waiter.leads:
                 return self.durable >= offset
         self._lead()
         return self.durable >= offset
+
+    def _leave(self, waiter: _Waiter) -> bool:
+        """Take a waiter out again; False if it was woken already."""
+        with self._mutex:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+                return True
+            return False
 
     def _lead(self) -> None:
         reached, failure = -1, None

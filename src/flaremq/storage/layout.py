@@ -23,7 +23,7 @@ LOCK = "lock"
 
 OFFSETS = "flaremq.offsets"  # our durable offsets: see checkpoint.py
 SAVED_TAIL = "flaremq.saved"  # folder for log bytes set aside before a truncation
-QUEUE_HINTS = "flaremq.queues"  # queue ends at the last clean stop
+QUEUE_HINTS = "flaremq.queues"  # queue ends at the last checkpoint
 
 _FILE_NAME = re.compile(r"\d{20}\Z")
 _INDEX_NAME = re.compile(r"\d{17}\Z")

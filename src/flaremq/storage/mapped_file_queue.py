@@ -169,7 +169,8 @@ class MappedFileQueue:
             return False
         self._filesystem.sync_directory(os.path.dirname(oldest.path))
         with self._list_lock:
-            self.files = self.files[1:]
+            if self.files and self.files[0] is oldest:
+                self.files = self.files[1:]
         return True
 
     def close(self) -> None:

@@ -88,6 +88,7 @@ class MessageStore:
         self._waiters = 0
         self._views_failure: StoreIOError | None = None
         self._closed = False
+        self._close_lock = threading.Lock()  # one close at a time
         self._services: list[ServiceThread] = []
         self._dispatch_service: ServiceThread | None = None
         self._open()
@@ -248,7 +249,11 @@ class MessageStore:
         self._filesystem.sync_directory(self.path)
         if self._threads:
             self._allocation.start()
-            self._dispatch_service = ServiceThread("dispatch", self._dispatch_step)
+            self._dispatch_service = ServiceThread(
+                "dispatch",
+                self._dispatch_step,
+                lambda: self._dispatcher.position < self._commit_log.readable_offset,
+            )
             self._writer.dispatch_service = self._dispatch_service
             self._flush_service = ServiceThread("flush", self._flush_step)
             self._services = [
@@ -307,6 +312,8 @@ class MessageStore:
         """``put_batch`` from columns: no Message objects, the fastest way in. Keys and tags may be None."""
         if not bodies:
             raise InvalidArgumentError("an empty batch cannot be stored")
+        if not all(isinstance(body, bytes) for body in bodies):
+            raise InvalidArgumentError("message bodies must be bytes")
         for name, column in (("keys", keys), ("tags", tags)):
             if column is not None and len(column) != len(bodies):
                 raise InvalidArgumentError(f"{len(bodies)} bodies but {len(column)} {name}")
@@ -397,6 +404,8 @@ class MessageStore:
     ) -> list[MessageExt]:
         """Messages with this key or unique key stored within the time range, oldest first."""
         self._check_open()
+        if max_count < 1:
+            raise InvalidArgumentError(f"max_count must be at least 1, not {max_count}")
         return self._reader.query(topic, key, max_count, begin_ms, end_ms)
 
     def query_many(self, topic: str, keys: Sequence[str], max_count: int = 32) -> list[list[MessageExt]]:
@@ -447,11 +456,13 @@ class MessageStore:
         return None if unit is None else unit.store_timestamp
 
     def min_offset(self, topic: str, queue_id: int) -> int:
+        self._check_open()
         queue = self._find_queue(topic, queue_id)
         return 0 if queue is None else queue.min_offset
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """The next offset of a queue, as readers see it."""
+        self._check_open()
         queue = self._find_queue(topic, queue_id)
         return 0 if queue is None else queue.end
 
@@ -543,7 +554,11 @@ class MessageStore:
 
     def wait_for_message(self, topic: str, queue_id: int, offset: int, timeout: float | None = None) -> bool:
         """Wait until the queue holds a message at ``offset``; False after ``timeout`` seconds."""
-        return self._wait_until(lambda: self.max_offset(topic, queue_id) > offset, timeout)
+        return self._wait_until(lambda: self._end_of(topic, queue_id) > offset, timeout)
+
+    def _end_of(self, topic: str, queue_id: int) -> int:
+        queue = self._find_queue(topic, queue_id)
+        return 0 if queue is None else int(queue.end)
 
     def _wait_until(self, reached: Any, timeout: float | None) -> bool:
         with self._arrival:
@@ -569,7 +584,10 @@ class MessageStore:
             try:
                 with self._dispatch_lock:
                     self._dispatch_slice(target)
-            except StoreIOError as error:
+            except Exception as error:
+                # Whatever it is: nothing becomes readable, so nothing more is taken until it works again.
+                if not isinstance(error, StoreIOError):
+                    _log.exception("dispatch failed at log offset %d", self._dispatcher.position)
                 self.health_state.set(RunningFlag.LOGIC_QUEUE_ERROR, f"queues cannot be written: {error}")
                 return
             if self._waiters:
@@ -620,6 +638,7 @@ class MessageStore:
             return 0.5
         if options.transient_store_pool_enable:
             log.commit()
+            self._after_append()
         if self._flush_timer.is_due(pending_bytes=log.pending_bytes(), now=self._clock.monotonic()):
             self._group_commit.wait(log.end_offset)
         wait_ms = options.flush_interval_commit_log
@@ -725,8 +744,12 @@ class MessageStore:
 
     def close(self) -> None:
         """Stop taking messages, dispatch and flush everything, mark the store as closed cleanly."""
-        if self._closed:
-            return
+        with self._close_lock:
+            if self._closed:
+                return
+            self._close()
+
+    def _close(self) -> None:
         self.health_state.set(RunningFlag.NOT_WRITABLE, "the store is closed")
         with self._commit_log.lock:
             pass  # an append under way finishes; later ones see the flag
@@ -746,7 +769,6 @@ class MessageStore:
                 self._filesystem.remove(self._layout.abort)
                 self._filesystem.sync_directory(self.path)
             else:
-                self._allocation.stop()
                 reason = self.health_state.poison or self._views_failure
                 _log.error("%s is left for recovery: %s", self.path, reason)
         finally:
@@ -764,6 +786,8 @@ class MessageStore:
         self._closed = True
         with self._arrival:
             self._arrival.notify_all()
+        if hasattr(self, "_allocation"):
+            self._allocation.halt()
         for part in ("_queues", "_index", "_commit_log", "_offsets"):
             held = getattr(self, part, None)
             if held is not None:

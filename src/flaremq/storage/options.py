@@ -210,7 +210,7 @@ class StoreOptions:
         "loses the last moments. RocketMQ's default is ASYNC_FLUSH.")
     sync_flush_timeout: int = option(
         5_000, rocketmq="syncFlushTimeout", affects="durability", minimum=1,
-        doc="Milliseconds a put waits for the disk before it is answered FLUSH_DISK_TIMEOUT.")
+        doc="Milliseconds a put waits for the sync of another thread before FLUSH_DISK_TIMEOUT.")
     flush_interval_commit_log: int = option(
         500, rocketmq="flushIntervalCommitLog", affects="durability", minimum=1,
         doc="With ASYNC_FLUSH, milliseconds between two syncs of the log.")
@@ -226,7 +226,7 @@ class StoreOptions:
         doc="With ASYNC_FLUSH, milliseconds after which a sync no longer waits for pages.")
     flush_interval_consume_queue: int = option(
         1_000, rocketmq="flushIntervalConsumeQueue", affects="durability", minimum=1,
-        doc="Milliseconds between two syncs of the queues.")
+        doc="Milliseconds between two looks whether queues and index are due to be made durable.")
     flush_consume_queue_least_pages: int = option(
         2, rocketmq="flushConsumeQueueLeastPages", affects="durability",
         doc="A queue is synced when this many 4 KiB pages of it are unwritten; 0 always syncs.",
@@ -248,7 +248,8 @@ class StoreOptions:
         doc="Add a checksum of the whole record to its properties; 20 bytes a message.")
     force_verify_prop_crc: bool = option(
         False, rocketmq="forceVerifyPropCRC", affects="durability",
-        doc="Let recovery take a record without that checksum as damage; needs `enabledAppendPropCRC`.")
+        doc="Let recovery take a record without that checksum as damage; needs `enabledAppendPropCRC`.",
+        unused="the checksum is checked wherever a record has one, and none is asked of others.")
     offset_checkpoint_bytes: int = option(
         268_435_456, flaremq="offsetCheckpointBytes", affects="durability", minimum=4_096, maximum=2**40,
         doc="Log bytes after which queues and index are synced and the start of the next recovery moves up.")
@@ -310,7 +311,7 @@ class StoreOptions:
         doc="Guard appends by a mutex instead of a spin lock.", unused="there is one kind of lock, a mutex.")
     transient_store_pool_enable: bool = option(
         False, rocketmq="transientStorePoolEnable", affects="durability",
-        doc="Append to locked memory first; a killed process then loses acknowledged messages.")
+        doc="Append to memory of its own first; a killed process then loses acknowledged messages.")
     transient_store_pool_size: int = option(
         5, rocketmq="transientStorePoolSize", affects="speed", minimum=1,
         doc="Buffers in that pool, each of the size of a log file.")

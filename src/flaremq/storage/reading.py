@@ -12,6 +12,7 @@ import logging
 import os
 from zlib import crc32
 
+from flaremq.errors import NotFoundError, StoreIOError
 from flaremq.message.codec import HEADER, MAGIC_V1, MAGIC_V2, PREFIX_BY_FAMILY
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import check_record
@@ -41,7 +42,6 @@ class MessageReader:
         "_memory_bytes",
         "_options",
         "_queues",
-        "_read_only",
         "damaged_reads",
         "repaired_units",
     )
@@ -53,15 +53,12 @@ class MessageReader:
         index: IndexService | None,
         dispatcher: Dispatcher,
         options: StoreOptions,
-        *,
-        read_only: bool = False,
     ) -> None:
         self._log = log
         self._queues = queues
         self._index = index
         self._dispatcher = dispatcher
         self._options = options
-        self._read_only = read_only
         self._memory_bytes = _physical_memory() * options.access_message_in_memory_max_ratio // 100
         self.damaged_reads = 0
         self.repaired_units = 0
@@ -147,11 +144,12 @@ class MessageReader:
             message = self._message(queue_id, queue_offset, physical_offset, size, log_end)
             repaired = None
             if message is None:
-                message = repaired = self._repair(queue, queue_offset)
+                if 0 <= physical_offset < log.min_offset:
+                    removed, skip_below = True, log.min_offset
+                    continue
+                message = repaired = self._repair_quietly(queue, queue_offset)
                 if message is None:
                     removed = True
-                    if physical_offset < log.min_offset:
-                        skip_below = log.min_offset
                     continue
             if wanted is not None and not tag_matches(message, wanted):
                 continue
@@ -228,6 +226,12 @@ class MessageReader:
         self.damaged_reads += 1
         return False
 
+    def _repair_quietly(self, queue: ConsumeQueue, queue_offset: int) -> MessageExt | None:
+        try:
+            return self._repair(queue, queue_offset)
+        except (ValueError, NotFoundError):  # retention took the file meanwhile
+            return None
+
     def _repair(self, queue: ConsumeQueue, queue_offset: int) -> MessageExt | None:
         """Find the record of a unit that does not fit by walking the log between its neighbours, and put it right."""
         log = self._log
@@ -264,8 +268,10 @@ class MessageReader:
                 if not self._checksums_hold(view, HEADER.unpack_from(view)):
                     return None
                 code = self._dispatcher.tags_code_of(queue.topic, message.properties, message.store_timestamp)
-                if not self._read_only:
+                try:
                     queue.replace(queue_offset, UNIT.pack(position, verdict.size, code))
+                except StoreIOError as error:
+                    _log.warning("unit %d of %r could not be repaired: %s", queue_offset, queue, error)
                 self.repaired_units += 1
                 _log.warning(
                     "unit %d of %s@%d contradicted the log and was repaired",
@@ -395,8 +401,8 @@ class MessageReader:
         file = self._log.files.find(unit[0])
         if fields is None or file is None:
             return None
-        at = unit[0] - file.start + (68 if fields[7] & 0x10 else 56)
-        return int.from_bytes(file.buffer[at : at + 8], "big", signed=True)
+        view = file.view(unit[0] - file.start + (68 if fields[7] & 0x10 else 56), 8)
+        return None if view is None else int.from_bytes(view, "big", signed=True)
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str) -> int:
         """LOWER: first offset stored at or after the time; UPPER: last offset stored at or before it."""

@@ -284,6 +284,8 @@ class Recovery:
 
     def _last_writer_was_us(self) -> bool:
         """RocketMQ leaves ``abort`` empty or with its own process id."""
+        if self._offsets.log_end >= 0:
+            return False  # we closed the store; whoever crashed opened it after us
         try:
             abort = self._filesystem.open(self._layout.abort, read_only=True)
         except NotFoundError:

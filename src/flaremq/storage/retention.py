@@ -29,7 +29,7 @@ _MANUAL_ROUNDS = 20  # a request by hand is good for this many rounds, as in the
 
 
 class Retention:
-    """Disk checks and deletion. One caller at a time."""
+    """Disk checks and deletion. Any thread."""
 
     def __init__(
         self,
@@ -57,6 +57,7 @@ class Retention:
         self._may_delete_before = may_delete_before  # asked with the new log start
         self._dispatch_lock = dispatch_lock  # held while a queue or the index loses files
         self._pause = pause
+        self._lock = threading.RLock()  # one deletion at a time: the maintenance thread and a caller may meet
         self._manual_rounds = 0
         self._cleaned_to = log.min_offset
 
@@ -66,6 +67,10 @@ class Retention:
 
     def run_round(self) -> int:
         """One round: check the disk, delete what is due; the number of log files deleted."""
+        with self._lock:
+            return self._run_round()
+
+    def _run_round(self) -> int:
         space_short, at_once = self.check_disk()
         manual = self._manual_rounds > 0
         self._manual_rounds = max(0, self._manual_rounds - 1)
@@ -108,6 +113,10 @@ class Retention:
 
     def delete_expired(self, *, at_once: bool = False) -> int:
         """Delete expired log files (all but the last when ``at_once``) up to the bound per round."""
+        with self._lock:
+            return self._delete_expired(at_once=at_once)
+
+    def _delete_expired(self, *, at_once: bool) -> int:
         deleted = 0
         files = self._log.files
         while len(files.files) > 1 and deleted < self._options.delete_file_batch_max:

@@ -16,11 +16,12 @@ _log = logging.getLogger(__name__)
 class ServiceThread:
     """Calls ``step`` again and again until stopped; ``step`` returns how many seconds to wait (woken earlier)."""
 
-    __slots__ = ("_name", "_step", "_stopped", "_thread", "_wake", "idle")
+    __slots__ = ("_name", "_pending", "_step", "_stopped", "_thread", "_wake", "idle")
 
-    def __init__(self, name: str, step: Callable[[], float]) -> None:
+    def __init__(self, name: str, step: Callable[[], float], pending: Callable[[], bool] | None = None) -> None:
         self._name = name
         self._step = step
+        self._pending = pending  # asked once more after ``idle`` is set, so that no wake-up is lost
         self._wake = threading.Event()
         self.idle = False
         self._stopped = False
@@ -47,7 +48,8 @@ class ServiceThread:
                 seconds = 1.0
             if seconds > 0 and not self._stopped:
                 self.idle = True
-                self._wake.wait(seconds)
+                if self._pending is None or not self._pending() or seconds >= 1.0:
+                    self._wake.wait(seconds)
                 self.idle = False
                 self._wake.clear()
 

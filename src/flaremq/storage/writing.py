@@ -66,7 +66,7 @@ def encode_columns(keys: Sequence[str | None] | None, tags: Sequence[str | None]
         if keys is None:
             return [b""] * count
         texts = [f"KEYS\x01{key}\x02" if key else "" for key in keys]
-        if not any("\x01" in key or "\x02" in key for key in keys if key):
+        if not any("\x01" in key or "\x02" in key or not key.isascii() for key in keys if key):
             return [text.encode() for text in texts]
     return [
         Message("", b"", keys=key, tags=tag).encoded_properties()
@@ -91,6 +91,8 @@ class _Topic:
 
 
 def _first_offset(queue_id: int) -> int:
+    if not isinstance(queue_id, int):
+        raise InvalidArgumentError(f"queue id {queue_id!r} is not a number")
     if not 0 <= queue_id <= 0x7FFFFFFF:
         raise InvalidArgumentError(f"queue id {queue_id} is outside 0..2147483647")
     return 0
