@@ -312,7 +312,7 @@ class MessageStore:
         """``put_batch`` from columns: no Message objects, the fastest way in. Keys and tags may be None."""
         if not bodies:
             raise InvalidArgumentError("an empty batch cannot be stored")
-        if not all(isinstance(body, bytes) for body in bodies):
+        if set(map(type, bodies)) != {bytes}:
             raise InvalidArgumentError("message bodies must be bytes")
         for name, column in (("keys", keys), ("tags", tags)):
             if column is not None and len(column) != len(bodies):

@@ -65,9 +65,9 @@ def encode_columns(keys: Sequence[str | None] | None, tags: Sequence[str | None]
     if tags is None:
         if keys is None:
             return [b""] * count
-        texts = [f"KEYS\x01{key}\x02" if key else "" for key in keys]
-        if not any("\x01" in key or "\x02" in key or not key.isascii() for key in keys if key):
-            return [text.encode() for text in texts]
+        everything = "".join([key for key in keys if key])
+        if everything.isascii() and "\x01" not in everything and "\x02" not in everything:
+            return [f"KEYS\x01{key}\x02".encode() if key else b"" for key in keys]
     return [
         Message("", b"", keys=key, tags=tag).encoded_properties()
         for key, tag in zip(keys or [None] * count, tags or [None] * count, strict=True)
@@ -459,9 +459,10 @@ class MessageWriter:
             host = encode_host(born_host) if isinstance(born_host, str) else born_host
         _check_host(host)
         sys_flag = with_host_families(sys_flag, host, self._store_host)
-        if any(0 in text for text in properties):
+        everything = b"".join(properties)
+        if 0 in everything:
             return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, _BAD_PROPERTIES)
-        if any(map(has_crc_property, properties)):
+        if b"CRC32" in everything and any(map(has_crc_property, properties)):
             return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, _FOREIGN_CHECKSUM)
         if self._crc:
             properties = [with_crc_room(text) for text in properties]
