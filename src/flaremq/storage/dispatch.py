@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 _PROBE_RECORDS = 64
 _GAP_MAX = 16
 _KERNELS = "flaremq.storage.kernels"
-BULK_BYTES = 1 << 18  # below this, loading the kernels costs more than it saves
+BULK_BYTES = 1 << 16  # below this, loading the kernels costs more than it saves
 
 
 @dataclass(slots=True)
