@@ -130,11 +130,5 @@ class ConsumeQueues:
                 queue.files.flush()
                 queue.files.sync_names(synced)
 
-    def remove_all(self) -> None:
-        """Delete every unit, to be rebuilt from the log."""
-        for queue in self.all():
-            queue.files.remove_all()
-        self.simple, self.batch = {}, {}
-
     def close(self) -> None:
         self._handles.clear()
