@@ -144,7 +144,7 @@ class ConsumeQueue:
             middle = (low + high) // 2
             real = self._next_real(middle)
             unit = self.unit(real)
-            if unit is None or unit[0] >= log_min_offset:
+            if unit is None or not 0 <= unit[0] < log_min_offset:
                 high = middle
             else:
                 low = real + 1
@@ -155,8 +155,9 @@ class ConsumeQueue:
         self.min_offset = self._next_real(low)
 
     def _is_retained(self, queue_offset: int, log_min_offset: int) -> bool:
+        """Whether a unit may be retained; an impossible offset is damage, which reading repairs."""
         unit = self.unit(queue_offset)
-        return unit is not None and unit[0] >= log_min_offset
+        return unit is not None and not 0 <= unit[0] < log_min_offset
 
     def _next_real(self, queue_offset: int) -> int:
         """The first place at or after ``queue_offset`` that is not filler; ``end`` if there is none."""
