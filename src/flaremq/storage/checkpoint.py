@@ -146,6 +146,16 @@ def parse_hints(data: bytes) -> dict[str, Any]:
     return hints
 
 
+_Slot = tuple[int, DurableOffsets]  # sequence and state
+
+
+def _read_slots(file: File) -> tuple[list[_Slot | None], _Slot | None]:
+    """Both slots, None where one is not whole, and the newest of them."""
+    slots = [DurableOffsets.unpack(file.read_at(k * _SLOT_DISTANCE, _SLOT_DISTANCE)) for k in (0, 1)]
+    best = max((slot for slot in slots if slot), default=None, key=lambda s: (s[0], s[1].log_durable))
+    return slots, best
+
+
 class OffsetsFile:
     """flaremq.offsets, open for the life of a store. Callers serialise (the flush lock)."""
 
@@ -166,8 +176,7 @@ class OffsetsFile:
             file.reserve(0, 2 * _SLOT_DISTANCE)
             file.sync()
             filesystem.sync_directory(folder)
-        slots = [DurableOffsets.unpack(file.read_at(k * _SLOT_DISTANCE, _SLOT_DISTANCE)) for k in (0, 1)]
-        best = max((slot for slot in slots if slot), default=None, key=lambda s: (s[0], s[1].log_durable))
+        slots, best = _read_slots(file)
         if best is None:
             return cls(file, 0, 0, DurableOffsets())
         return cls(file, 1 - slots.index(best), best[0], best[1])
@@ -180,10 +189,9 @@ class OffsetsFile:
         except NotFoundError:
             return None
         try:
-            slots = [DurableOffsets.unpack(file.read_at(k * _SLOT_DISTANCE, _SLOT_DISTANCE)) for k in (0, 1)]
+            best = _read_slots(file)[1]
         finally:
             file.close()
-        best = max((slot for slot in slots if slot), default=None, key=lambda s: (s[0], s[1].log_durable))
         return best[1] if best else None
 
     @property

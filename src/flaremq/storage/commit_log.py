@@ -27,6 +27,7 @@ from flaremq.message.codec import (
     PREFIX_BY_FAMILY,
     PREFIX_V4,
     RECORD_SIZE_MIN,
+    store_timestamp_at,
 )
 from flaremq.message.crc import CRC_PROPERTY_SIZE, crc_property
 from flaremq.storage.allocation import AllocateMappedFileService, TransientStorePool
@@ -162,12 +163,8 @@ class CommitLog:
         else:
             pack_into, prefix_size = _pack_prefix_v4, 88
         total = prefix_size + body_length + len(topic_tail)
-        now = self._now_ms()
-        if now < self.last_timestamp:
-            now = self.timestamp_after(now)
-        file = self.current
-        if file is None or file.wrote + total + 8 > self.limit:
-            file = self.make_room(total)
+        now = self._store_time()
+        file = self._file_for(total)
         at = file.wrote
         physical_offset = file.start + at
         if sys_flag & 0x4:  # prepared and rollback records have no place in a queue
@@ -229,12 +226,8 @@ class CommitLog:
         pack, prefix_size = prefix.pack, prefix.size
         sizes = [prefix_size + len(body) + len(tail) for body, tail in zip(bodies, tails, strict=True)]
         total = sum(sizes)
-        now = self._now_ms()
-        if now < self.last_timestamp:
-            now = self.timestamp_after(now)
-        file = self.current
-        if file is None or file.wrote + total + 8 > self.limit:
-            file = self.make_room(total)
+        now = self._store_time()
+        file = self._file_for(total)
         at = file.wrote
         first_physical = physical_offset = file.start + at
         first_queue_offset = queue_offset = queue_offsets.get(queue_id, 0)
@@ -293,12 +286,8 @@ class CommitLog:
         ``prefix(store_time)`` gives the fields all records share. Like ``append``: (queue offset, physical offset,
         store time) of the first, under ``lock``, nothing changed when there is no space.
         """
-        now = self._now_ms()
-        if now < self.last_timestamp:
-            now = self.timestamp_after(now)
-        file = self.current
-        if file is None or file.wrote + total + 8 > self.limit:
-            file = self.make_room(total)
+        now = self._store_time()
+        file = self._file_for(total)
         at = file.wrote
         queue_offset = queue_offsets.get(queue_id, 0)
         end = write(self.buffer, at, file.start, prefix(now), topic_prefix, queue_offset)
@@ -312,9 +301,7 @@ class CommitLog:
     def append_raw(self, record: bytes | memoryview) -> int:
         """Append a finished record (its offsets already right for this place); the physical offset."""
         total = len(record)
-        file = self.current
-        if file is None or file.wrote + total + 8 > self.limit:
-            file = self.make_room(total)
+        file = self._file_for(total)
         at = file.wrote
         self.buffer[at : at + total] = record
         file.wrote = at + total
@@ -323,10 +310,19 @@ class CommitLog:
 
     def next_place(self, total: int) -> int:
         """The physical offset a record of this size will get; rolls to the next file if it must."""
-        file = self.current
-        if file is None or file.wrote + total + 8 > self.limit:
-            file = self.make_room(total)
+        file = self._file_for(total)
         return file.start + file.wrote
+
+    def _store_time(self) -> int:
+        now = self._now_ms()
+        return now if now >= self.last_timestamp else self.timestamp_after(now)
+
+    def _file_for(self, total: int) -> MappedFile:
+        """The file that takes the next ``total`` bytes."""
+        file = self.current
+        if file is None or file.wrote + total + _SPARE > self.limit:
+            file = self.make_room(total)
+        return file
 
     def make_room(self, total: int) -> MappedFile:
         """Reserve more of the current file, or finish it and go to the next one."""
@@ -412,6 +408,15 @@ class CommitLog:
         if fields[1] not in (MAGIC_V1, MAGIC_V2) or fields[6] != physical_offset:
             return None
         return fields
+
+    def store_timestamp(self, physical_offset: int) -> int | None:
+        """Store time of a record that claims to start here; None if none does."""
+        fields = self.header(physical_offset)
+        file = self.files.find(physical_offset)
+        if fields is None or file is None:
+            return None
+        view = file.view(physical_offset - file.start + store_timestamp_at(fields[7]), 8)
+        return None if view is None else int.from_bytes(view, "big", signed=True)
 
     def record(self, physical_offset: int, end: int | None = None) -> memoryview | None:
         """A view of the record that starts here and ends at or before ``end`` (default: what is readable)."""

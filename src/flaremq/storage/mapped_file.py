@@ -164,11 +164,7 @@ class MappedFile:
         self.available = False
         if not self.unmap():
             return False
-        self.close()
-        try:
-            self._filesystem.remove(self.path)
-        except NotFoundError:
-            pass  # somebody else was faster
+        self.discard()
         return True
 
     def discard(self) -> None:
@@ -178,7 +174,7 @@ class MappedFile:
         try:
             self._filesystem.remove(self.path)
         except NotFoundError:
-            pass
+            pass  # somebody else was faster
 
     def close(self) -> None:
         self.unmap()

@@ -397,12 +397,7 @@ class MessageReader:
         unit = queue.unit(queue_offset)
         if unit is None:
             return None
-        fields = self._log.header(unit[0])
-        file = self._log.files.find(unit[0])
-        if fields is None or file is None:
-            return None
-        view = file.view(unit[0] - file.start + (68 if fields[7] & 0x10 else 56), 8)
-        return None if view is None else int.from_bytes(view, "big", signed=True)
+        return self._log.store_timestamp(unit[0])
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str) -> int:
         """LOWER: first offset stored at or after the time; UPPER: last offset stored at or before it."""

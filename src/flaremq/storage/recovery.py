@@ -383,12 +383,7 @@ class Recovery:
             unit = queue.unit(queue.end - 1)
             if unit is not None and unit[0] + unit[1] <= end:
                 newest = max(newest, unit[0])
-        fields = self._log.header(newest)
-        file = self._log.files.find(newest)
-        if fields is None or file is None:
-            return 0
-        at = newest - file.start + store_timestamp_at(fields[7])
-        return int.from_bytes(file.buffer[at : at + 8], "big", signed=True)
+        return self._log.store_timestamp(newest) or 0
 
     # Do the views agree
 
@@ -460,11 +455,9 @@ class Recovery:
                 else:
                     high = middle
             last.end_offset = last.entry(low - 1)[1]
-            fields = self._log.header(last.end_offset)
-            file = self._log.files.find(last.end_offset)
-            if fields is not None and file is not None:
-                at = last.end_offset - file.start + store_timestamp_at(fields[7])
-                last.end_timestamp = int.from_bytes(file.buffer[at : at + 8], "big", signed=True)
+            timestamp = self._log.store_timestamp(last.end_offset)
+            if timestamp is not None:
+                last.end_timestamp = timestamp
             last.cut(low)
             last.sync()
         self._dispatcher.index_from = start

@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 from flaremq.clock import Clock
 from flaremq.errors import FlareMQError
-from flaremq.message.codec import HEADER, MAGIC_V1, MAGIC_V2, store_timestamp_at
 from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.consume_queue import ConsumeQueue
 from flaremq.storage.consume_queues import ConsumeQueues
@@ -138,11 +137,8 @@ class Retention:
 
     def _is_expired(self, following: MappedFile) -> bool:
         """Whether everything before ``following`` is older than the retention time."""
-        fields = HEADER.unpack_from(following.buffer, 0)
-        if fields[1] in (MAGIC_V1, MAGIC_V2) and fields[6] == following.start:
-            at = store_timestamp_at(fields[7])
-            newest = int.from_bytes(following.buffer[at : at + 8], "big", signed=True)
-        else:
+        newest = self._log.store_timestamp(following.start)
+        if newest is None:
             newest = self._filesystem.modified_ms(following.path)
         return newest + self._options.file_reserved_time * 3_600_000 <= self._clock.now_ms()
 
