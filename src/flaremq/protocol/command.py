@@ -1,0 +1,131 @@
+"""RemotingCommand: one request or reply, whatever its header encoding on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Final
+
+from flaremq.errors import FlareMQError
+from flaremq.protocol.codes import VERSION
+
+RESPONSE_FLAG: Final = 1
+ONEWAY_FLAG: Final = 2
+JSON_HEADER: Final = 0
+BINARY_HEADER: Final = 1
+
+Body = bytes | bytearray | memoryview
+ExtValue = str | int | float | bool | None  # None: leave the field out
+_opaque = count(1)
+
+
+class RemotingCommand:
+    """A value with two header encodings. ``ext`` holds text only once decoded; numbers and booleans may be put in."""
+
+    __slots__ = ("body", "code", "ext", "flag", "language", "opaque", "remark", "serialize_type", "version")
+
+    def __init__(
+        self,
+        code: int,
+        *,
+        ext: Mapping[str, ExtValue] | None = None,
+        body: Body | Sequence[Body] = b"",
+        remark: str | None = None,
+        flag: int = 0,
+        opaque: int = 0,
+        language: str = "PYTHON",
+        version: int = VERSION,
+        serialize_type: int = JSON_HEADER,
+    ) -> None:
+        self.code = code
+        self.ext = ext
+        self.body = body
+        self.remark = remark
+        self.flag = flag
+        self.opaque = opaque
+        self.language = language
+        self.version = version
+        self.serialize_type = serialize_type
+
+    @classmethod
+    def request(
+        cls,
+        code: int,
+        ext: Mapping[str, ExtValue] | None = None,
+        body: Body = b"",
+        *,
+        oneway: bool = False,
+    ) -> RemotingCommand:
+        """A request with a number of its own."""
+        opaque = next(_opaque) & 0x7FFFFFFF
+        return cls(code, ext=ext, body=body, flag=ONEWAY_FLAG if oneway else 0, opaque=opaque)
+
+    @classmethod
+    def response(
+        cls,
+        code: int = 0,
+        remark: str | None = None,
+        *,
+        ext: Mapping[str, ExtValue] | None = None,
+        body: Body | Sequence[Body] = b"",
+    ) -> RemotingCommand:
+        """A reply; the connection fills in opaque and header type of the request it answers."""
+        return cls(code, remark=remark, ext=ext, body=body, flag=RESPONSE_FLAG)
+
+    @property
+    def is_response(self) -> bool:
+        return bool(self.flag & RESPONSE_FLAG)
+
+    @property
+    def is_oneway(self) -> bool:
+        return bool(self.flag & ONEWAY_FLAG)
+
+    @property
+    def body_bytes(self) -> bytes:
+        """The body in one piece."""
+        body = self.body
+        if isinstance(body, bytes):
+            return body
+        if isinstance(body, (bytearray, memoryview)):
+            return bytes(body)
+        return b"".join(body)
+
+    def field(self, name: str) -> str:
+        """A mandatory ext field; RequestError (code 1) names it when it is missing."""
+        value = None if self.ext is None else self.ext.get(name)
+        if value is None:
+            raise RequestError(1, f"the custom field <{name}> is null")
+        return str(value)
+
+    def optional_field(self, name: str) -> str | None:
+        """An ext field that may be missing."""
+        value = None if self.ext is None else self.ext.get(name)
+        return None if value is None else str(value)
+
+    def int_field(self, name: str) -> int:
+        """A mandatory number."""
+        return parse_int(name, self.field(name))
+
+    def __repr__(self) -> str:
+        kind = "reply" if self.flag & RESPONSE_FLAG else "request"
+        return f"<{kind} {self.code} opaque={self.opaque} ext={self.ext} remark={self.remark!r}>"
+
+
+def parse_int(name: str, text: str) -> int:
+    """A 64-bit number of an ext field."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise RequestError(1, f"the custom field <{name}> is not a number: {text[:64]!r}") from None
+    if not -(2**63) <= value < 2**63:
+        raise RequestError(1, f"the custom field <{name}> does not fit 64 bits: {text[:64]}")
+    return value
+
+
+class RequestError(FlareMQError):
+    """A request ends with this response code and remark. Raised by handlers (server) and for replies (client)."""
+
+    def __init__(self, code: int, remark: str) -> None:
+        self.code = code
+        self.remark = remark
+        super().__init__(f"code {code}: {remark}")

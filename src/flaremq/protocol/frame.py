@@ -1,0 +1,142 @@
+"""Frames: a length, a header word, the header, the body. Bytes in, commands out, no I/O.
+
+    at  size  content
+     0     4  everything after this word: 4 + H + B
+     4     4  serialize type in the top byte, H in the other three
+     8     H  header
+   8+H     B  body
+
+The decoder never holds more than it was given: an announced length only bounds what it will wait for. A frame that is
+too long, or a header that cannot be read, ends the connection; what came before it is still handed out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from struct import Struct
+
+from flaremq.errors import LocalProtocolError, RemoteProtocolError
+from flaremq.protocol import header_binary, header_json
+from flaremq.protocol.command import BINARY_HEADER, JSON_HEADER, Body, RemotingCommand
+
+FRAME_SIZE_MAX = 16 << 20  # of a whole frame, its length word included, as in Java
+HEADER_SIZE_MAX = 512 << 10  # 32 KiB of properties, every byte escaped, and room to spare
+_WORDS = Struct(">iI")
+_words_at = _WORDS.unpack_from
+
+
+class FrameDecoder:
+    """Cuts a byte stream into commands."""
+
+    __slots__ = ("_buffer", "_limit", "_ready", "_wanted", "failure")
+
+    def __init__(self, limit: int = FRAME_SIZE_MAX) -> None:
+        self._limit = limit
+        self._buffer = bytearray()
+        self._wanted = 8  # bytes in the buffer before another look at it is worth while
+        self._ready: deque[RemotingCommand] = deque()
+        self.failure: RemoteProtocolError | None = None
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of a frame that is not complete yet."""
+        return len(self._buffer)
+
+    def receive(self, data: bytes) -> list[RemotingCommand]:
+        """All commands that are complete now; ``failure`` says why the stream cannot go on, if so."""
+        if self.failure is not None:
+            return []
+        buffer = self._buffer
+        if buffer:
+            buffer += data
+            if len(buffer) < self._wanted:
+                return []
+            data = bytes(buffer)
+            buffer.clear()
+        commands: list[RemotingCommand] = []
+        at, end = 0, len(data)
+        try:
+            while end - at >= 8:
+                length, word = _words_at(data, at)
+                header_end = at + 8 + (word & 0xFFFFFF)
+                frame_end = at + 4 + length
+                if frame_end > end or length < 4 or header_end > frame_end:
+                    self._check(length, word)
+                    self._wanted = length + 4
+                    break
+                if length + 4 > self._limit:
+                    self._check(length, word)
+                kind = word >> 24
+                if kind == JSON_HEADER:
+                    command = header_json.decode_header(data[at + 8 : header_end], data[header_end:frame_end])
+                elif kind == BINARY_HEADER:
+                    command = header_binary.decode_header(data[at + 8 : header_end], data[header_end:frame_end])
+                else:
+                    raise RemoteProtocolError(f"unknown serialize type {kind}")
+                commands.append(command)
+                at = frame_end
+            else:
+                self._wanted = 8
+        except RemoteProtocolError as error:
+            self.failure = error
+            return commands
+        if at < end:
+            if at == 0 and not buffer:
+                buffer += data
+            else:
+                buffer += memoryview(data)[at:]
+            if len(buffer) < 8:
+                self._wanted = 8
+        return commands
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes; ``next_command`` hands out what they complete."""
+        self._ready.extend(self.receive(data))
+
+    def next_command(self) -> RemotingCommand | None:
+        """The next command, None if more bytes are needed; raises once nothing more can follow."""
+        if self._ready:
+            return self._ready.popleft()
+        if self.failure is not None:
+            raise self.failure
+        return None
+
+    def _check(self, length: int, word: int) -> None:
+        """Refuse what cannot become a frame, before waiting for its bytes."""
+        header = word & 0xFFFFFF
+        if length < 4 or length + 4 > self._limit:
+            raise RemoteProtocolError(f"a frame of {length + 4} bytes is outside 8..{self._limit}")
+        if header > length - 4:
+            raise RemoteProtocolError(f"a header of {header} bytes does not fit a frame of {length + 4}")
+        if header > HEADER_SIZE_MAX:
+            raise RemoteProtocolError(f"a header of {header} bytes, at most {HEADER_SIZE_MAX} are read")
+        if word >> 24 not in (JSON_HEADER, BINARY_HEADER):
+            raise RemoteProtocolError(f"unknown serialize type {word >> 24}")
+
+
+def encode_head(command: RemotingCommand, body_length: int) -> bytes:
+    """Everything of a frame but its body."""
+    if command.serialize_type == BINARY_HEADER:
+        header, word = header_binary.encode_header(command), BINARY_HEADER << 24
+    else:
+        header, word = header_json.encode_header(command), 0
+    length = 4 + len(header) + body_length
+    if length + 4 > FRAME_SIZE_MAX or len(header) > 0xFFFFFF:
+        raise LocalProtocolError(f"a frame of {length + 4} bytes is larger than {FRAME_SIZE_MAX}")
+    return _WORDS.pack(length, word | len(header)) + header
+
+
+def encode_frame(command: RemotingCommand) -> bytes:
+    """The whole frame in one piece."""
+    body = command.body_bytes
+    head = encode_head(command, len(body))
+    return head + body if body else head
+
+
+def encode_parts(command: RemotingCommand) -> list[Body]:
+    """The frame as buffers to write one after the other: body parts are passed on, not copied."""
+    body = command.body
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        head = encode_head(command, len(body))
+        return [head, body] if len(body) else [head]
+    return [encode_head(command, sum(map(len, body))), *body]

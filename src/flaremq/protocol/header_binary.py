@@ -1,0 +1,112 @@
+"""The compact header, serialize type ROCKETMQ.
+
+size   field
+2      code, int16: POP's codes do not fit and wrap
+1      language code
+2      version, int16
+4      opaque
+4      flag
+4 + n  remark, n bytes of UTF-8; n = 0 is none
+4 + m  ext block: entries of int16 + name, int32 + value
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+
+from flaremq.errors import LocalProtocolError, RemoteProtocolError
+from flaremq.protocol.codes import LANGUAGE_CODES, LANGUAGES
+from flaremq.protocol.command import BINARY_HEADER, Body, RemotingCommand
+from flaremq.protocol.header_json import text_values
+
+_FIXED = Struct(">hBhiii")  # up to and with the remark's length
+_INT = Struct(">i")
+_SHORT = Struct(">h")
+assert _FIXED.size + _INT.size == 21
+_EXT_ENTRIES_MAX = 4096  # no request has more than some twenty
+
+
+def decode_header(data: bytes, body: Body) -> RemotingCommand:
+    """The command of a compact header and its body."""
+    try:
+        code, language, version, opaque, flag, remark_length = _FIXED.unpack_from(data)
+        at = _FIXED.size
+        remark = _text(data, at, remark_length) if remark_length else None
+        at += remark_length
+        (ext_length,) = _INT.unpack_from(data, at)
+    except StructError:
+        raise RemoteProtocolError(f"a compact header of {len(data)} bytes is too short") from None
+    at += 4
+    if ext_length < 0 or at + ext_length > len(data):
+        raise RemoteProtocolError(f"ext fields of {ext_length} bytes do not fit a header of {len(data)}")
+    return RemotingCommand(
+        code,
+        ext=_decode_ext(data, at, at + ext_length),
+        body=body,
+        remark=remark,
+        flag=flag,
+        opaque=opaque,
+        language=LANGUAGES[language] if language < len(LANGUAGES) else "OTHER",
+        version=version,
+        serialize_type=BINARY_HEADER,
+    )
+
+
+def encode_header(command: RemotingCommand) -> bytes:
+    """The compact header of a command; the code is cut to 16 bits as Java does."""
+    remark = b"" if command.remark is None else command.remark.encode("utf-8", "replace")
+    parts = [b""]
+    for name, value in text_values(command.ext or {}).items():
+        name_bytes, value_bytes = name.encode("utf-8", "replace"), value.encode("utf-8", "replace")
+        if len(name_bytes) > 32767:
+            raise LocalProtocolError(f"an ext field's name of {len(name_bytes)} bytes does not fit 16 bits")
+        parts += (_SHORT.pack(len(name_bytes)), name_bytes, _INT.pack(len(value_bytes)), value_bytes)
+    ext = b"".join(parts)
+    parts = [
+        _FIXED.pack(
+            _wrap16(command.code),
+            LANGUAGE_CODES.get(command.language, LANGUAGE_CODES["OTHER"]),
+            _wrap16(command.version),
+            command.opaque,
+            command.flag,
+            len(remark),
+        ),
+        remark,
+        _INT.pack(len(ext)),
+        ext,
+    ]
+    return b"".join(parts)
+
+
+def _decode_ext(data: bytes, at: int, end: int) -> dict[str, str]:
+    ext: dict[str, str] = {}
+    while at < end:
+        if len(ext) >= _EXT_ENTRIES_MAX:
+            raise RemoteProtocolError(f"a header with more than {_EXT_ENTRIES_MAX} ext fields")
+        if at + 2 > end:
+            raise RemoteProtocolError("the ext fields end within a name's length")
+        (length,) = _SHORT.unpack_from(data, at)
+        name = _text(data, at + 2, length, end)
+        at += 2 + length
+        if at + 4 > end:
+            raise RemoteProtocolError("the ext fields end within a value's length")
+        (length,) = _INT.unpack_from(data, at)
+        value = _text(data, at + 4, length, end)
+        at += 4 + length
+        if value:  # a value of no length is read back as none, as Java does
+            ext[name] = value
+    return ext
+
+
+def _text(data: bytes, at: int, length: int, end: int | None = None) -> str:
+    if length < 0 or at + length > (len(data) if end is None else end):
+        raise RemoteProtocolError(f"a text of {length} bytes does not fit its header")
+    try:
+        return data[at : at + length].decode()
+    except UnicodeDecodeError:
+        raise RemoteProtocolError("a text in a compact header is no UTF-8") from None
+
+
+def _wrap16(value: int) -> int:
+    return (value + 0x8000 & 0xFFFF) - 0x8000

@@ -1,0 +1,299 @@
+"""One connection, either end of it: frames in, handlers called, replies out.
+
+Everything runs on the event loop. Whatever arrived in one read is parsed and handled in one go, and whatever is
+answered meanwhile is written in one go; nothing is written per reply. A peer that does not read its replies is not
+read from either (back-pressure), so that it can fill nobody's memory but its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from flaremq.errors import LocalProtocolError, RemoteProtocolError, UnavailableError
+from flaremq.protocol.codes import ResponseCode
+from flaremq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Body, RemotingCommand
+from flaremq.protocol.frame import FrameDecoder, encode_head, encode_parts
+from flaremq.remoting.address import describe_peer
+from flaremq.remoting.handlers import HandlerTable, error_response
+
+if TYPE_CHECKING:
+    from flaremq.remoting.options import RemotingOptions
+
+_log = logging.getLogger(__name__)
+_BYTES_PER_SECOND_MIN = 65536  # a frame that comes slower than this does not come at all
+
+
+class RequestTimeoutError(UnavailableError):
+    """No reply came in time; whether the request was carried out is unknown."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection, made by RemotingServer or RemotingClient. Event loop thread only."""
+
+    def __init__(
+        self,
+        table: HandlerTable,
+        options: RemotingOptions,
+        *,
+        opened: Callable[[Connection], bool] | None = None,
+        closed: Callable[[Connection], None] | None = None,
+    ) -> None:
+        self._entries = table.entries
+        self._options = options
+        self._opened = opened
+        self._closed = closed
+        self._loop = asyncio.get_running_loop()
+        self._decoder = FrameDecoder()
+        self._transport: asyncio.Transport | None = None
+        self._out: list[Body] = []
+        self._corked = False  # inside data_received or with a flush on its way
+        self._calls: dict[int, tuple[asyncio.Future[RemotingCommand], float]] = {}
+        self._in_flight = 0
+        self._choked = False  # reading is paused: too much in flight
+        self._stalled_since: float | None = None  # the peer does not read
+        self.on_close: list[Callable[[Connection], None]] = []
+        self.peer = "unknown:0"
+        self.peer_host = bytes(8)
+        self.local_port = 0
+        self.is_open = False
+        self.opened_at = self.last_activity = self._loop.time()
+        self._frame_since: float | None = self.opened_at  # a frame is awaited or under way since then
+        self._had_frame = False
+
+    # The transport's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.peer, self.peer_host = describe_peer(transport.get_extra_info("peername"))
+        name = transport.get_extra_info("sockname")
+        self.local_port = name[1] if isinstance(name, tuple) else 0
+        self.is_open = True
+        self._transport.set_write_buffer_limits(high=self._options.write_buffer_high_bytes)
+        if self._opened is not None and not self._opened(self):
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self.last_activity = now = self._loop.time()
+        decoder = self._decoder
+        commands = decoder.receive(data)
+        if commands:
+            self._had_frame = True
+            uncork = not self._corked
+            self._corked = True
+            entries = self._entries
+            for command in commands:
+                if command.flag & RESPONSE_FLAG:
+                    self._take_reply(command)
+                    continue
+                entry = entries.get(command.code)
+                if entry is None:
+                    remark = f" request type {command.code} not supported"
+                    self.reply(command, RemotingCommand.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
+                    continue
+                handler, lane = entry
+                try:
+                    outcome = handler(self, command)
+                except Exception as error:
+                    outcome = error_response(error, command)
+                if outcome is None:
+                    continue
+                if type(outcome) is RemotingCommand:
+                    self.reply(command, outcome)
+                else:
+                    lane.enter(self, command, outcome)  # type: ignore[arg-type]  # a command was handled above
+            if uncork:
+                self._corked = False
+                if self._out:
+                    self._flush()
+        if decoder.failure is not None:
+            self._refuse(decoder.failure)
+        elif decoder.buffered:
+            if commands or self._frame_since is None:
+                self._frame_since = now
+        else:
+            self._frame_since = None
+
+    def _refuse(self, failure: RemoteProtocolError) -> None:
+        if self.is_open:
+            _log.warning("closing the connection from %s: %s", self.peer, failure)
+            self.close()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_open = False
+        self._out.clear()
+        calls, self._calls = self._calls, {}
+        for future, _ in calls.values():
+            if not future.done():
+                future.set_exception(UnavailableError(f"the connection to {self.peer} was closed"))
+        if self._closed is not None:
+            self._closed(self)
+        callbacks, self.on_close = self.on_close, []
+        for callback in callbacks:
+            try:
+                callback(self)
+            except Exception:
+                _log.exception("after the connection from %s was closed", self.peer)
+
+    def pause_writing(self) -> None:
+        self._stalled_since = self._loop.time()
+        self._update_reading()
+
+    def resume_writing(self) -> None:
+        self._stalled_since = None
+        self.last_activity = self._loop.time()
+        self._update_reading()
+
+    def _update_reading(self) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        choke = self._stalled_since is not None or self._in_flight >= self._options.in_flight_max
+        if choke and not self._choked:
+            self._choked = True
+            transport.pause_reading()
+        elif self._choked and not choke:
+            self._choked = False
+            transport.resume_reading()
+
+    # Requests of the peer that are under way
+
+    def begin(self, request: RemotingCommand) -> None:
+        """A request waits for its reply; too many of them and nothing more is read."""
+        self._in_flight += 1
+        if self._in_flight >= self._options.in_flight_max:
+            self._update_reading()
+
+    def finish(self, request: RemotingCommand) -> None:
+        self._in_flight -= 1
+        if self._choked:
+            self._update_reading()
+
+    # Writing
+
+    def reply(self, request: RemotingCommand, response: RemotingCommand) -> None:
+        """Answer a request; nothing is sent to those who asked for no answer, or are gone."""
+        if request.flag & ONEWAY_FLAG or not self.is_open:
+            return
+        response.opaque = request.opaque
+        response.flag |= RESPONSE_FLAG
+        response.serialize_type = request.serialize_type
+        try:
+            self.write(encode_parts(response))
+        except LocalProtocolError as error:
+            small = RemotingCommand.response(ResponseCode.SYSTEM_ERROR, str(error))
+            small.opaque, small.serialize_type = request.opaque, request.serialize_type
+            self.write([encode_head(small, 0)])
+
+    def notify(self, command: RemotingCommand) -> None:
+        """Send a request that expects no reply."""
+        if self.is_open:
+            self.write(encode_parts(command))
+
+    def write(self, parts: list[Body]) -> None:
+        """Put frames into the next write."""
+        self._out += parts
+        if not self._corked:
+            self._corked = True
+            self._loop.call_soon(self._uncork)
+
+    def _uncork(self) -> None:
+        self._corked = False
+        if self._out:
+            self._flush()
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        transport = self._transport
+        if transport is None or not self.is_open:
+            return
+        self.last_activity = self._loop.time()
+        if len(out) == 1:
+            transport.write(out[0])
+        elif sum(map(len, out)) <= _JOIN_MAX:
+            transport.write(b"".join(out))
+        else:
+            transport.writelines(out)
+
+    # Requests of ours
+
+    def call(self, command: RemotingCommand, timeout: float) -> asyncio.Future[RemotingCommand]:
+        """Send a request; the future gets the reply whatever its code."""
+        future = self._loop.create_future()
+        if not self.is_open:
+            future.set_exception(UnavailableError(f"the connection to {self.peer} is closed"))
+            return future
+        self._calls[command.opaque] = (future, self._loop.time() + timeout)
+        self.write(encode_parts(command))
+        return future
+
+    async def request(self, command: RemotingCommand, timeout: float = 3.0) -> RemotingCommand:
+        """Send a request and wait for its reply."""
+        return await self.call(command, timeout)
+
+    def _take_reply(self, command: RemotingCommand) -> None:
+        call = self._calls.pop(command.opaque, None)
+        if call is not None and not call[0].done():
+            call[0].set_result(command)
+
+    @property
+    def calls(self) -> int:
+        """Requests of ours without a reply yet."""
+        return len(self._calls)
+
+    # Housekeeping
+
+    def sweep(self, now: float) -> None:
+        """Give up calls that took too long and connections that are dead, idle or too slow."""
+        if self._calls:
+            late = [opaque for opaque, (future, deadline) in self._calls.items() if deadline <= now or future.done()]
+            for opaque in late:
+                future, _ = self._calls.pop(opaque)
+                if not future.done():
+                    future.set_exception(RequestTimeoutError(f"no reply from {self.peer} in time"))
+        if self._stalled_since is not None and now - self._stalled_since > self._options.write_stall_seconds:
+            self._drop("it does not read its replies")
+
+    def sweep_server_side(self, now: float) -> None:
+        """What a server also asks of its clients: frames that arrive, and some traffic."""
+        self.sweep(now)
+        if not self.is_open:
+            return
+        options = self._options
+        if self._frame_since is not None and not self._choked:
+            allowed = options.first_frame_seconds + self._decoder.buffered / _BYTES_PER_SECOND_MIN
+            if now - self._frame_since > allowed:
+                self._drop("a frame takes too long")
+                return
+        if now - self.last_activity > options.server_channel_max_idle_time_seconds:
+            self._drop("it is idle")
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of a half-received frame."""
+        return self._decoder.buffered
+
+    def _drop(self, reason: str) -> None:
+        _log.info("closing the connection from %s: %s", self.peer, reason)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close(self) -> None:
+        """Write what is waiting, then close."""
+        if self._transport is not None and not self._transport.is_closing():
+            if self._out:
+                self._flush()
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close now; unsent replies are lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+_JOIN_MAX = 16384  # below this one copy costs less than a gathered write

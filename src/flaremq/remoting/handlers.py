@@ -1,0 +1,164 @@
+"""Which request goes to which handler, and how many of a kind run at a time.
+
+A handler is called on the event loop, at once. It returns the reply, or None if there is none (or it will come later
+by ``connection.reply``), or an awaitable for work that takes time. Awaitables run in the *lane* of their request: so
+many at a time, so many waiting, none waiting longer than its limit; beyond that the client is told to slow down
+instead of queues growing. Lanes are RocketMQ's thread pools: sends, pulls, queries and administration do not hold up
+each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from flaremq.errors import FlareMQError, UnavailableError
+from flaremq.protocol.codes import ResponseCode
+from flaremq.protocol.command import RemotingCommand, RequestError
+
+if TYPE_CHECKING:
+    from flaremq.remoting.connection import Connection
+
+_log = logging.getLogger(__name__)
+
+Outcome = RemotingCommand | None | Awaitable[RemotingCommand | None]
+Handler = Callable[["Connection", RemotingCommand], Outcome]
+
+
+class Lane:
+    """A bounded share of the broker for one family of requests."""
+
+    __slots__ = ("_queue", "concurrency", "name", "queue_max", "refused", "running", "wait_seconds")
+
+    def __init__(self, name: str, *, concurrency: int, queue_max: int, wait_seconds: float) -> None:
+        self.name = name
+        self.concurrency = concurrency
+        self.queue_max = queue_max
+        self.wait_seconds = wait_seconds
+        self.running = 0
+        self.refused = 0
+        self._queue: deque[tuple[float, Connection, RemotingCommand, Awaitable[RemotingCommand | None]]] = deque()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    def head_wait_ms(self, now: float) -> int:
+        """How long the request at the head has waited."""
+        return int((now - self._queue[0][0]) * 1000) if self._queue else 0
+
+    def enter(self, connection: Connection, request: RemotingCommand, work: Awaitable[RemotingCommand | None]) -> None:
+        """Run ``work`` now or when its turn comes, and send what it answers."""
+        if self.running < self.concurrency:
+            self._start(connection, request, work)
+        elif len(self._queue) < self.queue_max:
+            self._queue.append((asyncio.get_running_loop().time(), connection, request, work))
+        else:
+            self._refuse(connection, request, work, "[OVERLOAD]system busy, start flow control for a while")
+
+    def _start(self, connection: Connection, request: RemotingCommand, work: Awaitable[RemotingCommand | None]) -> None:
+        self.running += 1
+        connection.begin(request)
+        task = asyncio.ensure_future(_answer(connection, request, work))
+        task.add_done_callback(self._done)
+
+    def _done(self, _: asyncio.Future[None]) -> None:
+        self.running -= 1
+        now = asyncio.get_running_loop().time()
+        while self._queue and self.running < self.concurrency:
+            since, connection, request, work = self._queue.popleft()
+            if now - since > self.wait_seconds:
+                waited = int((now - since) * 1000)
+                remark = (
+                    "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
+                    f"period in queue: {waited}ms, size of queue: {len(self._queue)}"
+                )
+                self._refuse(connection, request, work, remark)
+            elif not connection.is_open:
+                _discard(work)
+            else:
+                self._start(connection, request, work)
+
+    def _refuse(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        work: Awaitable[RemotingCommand | None],
+        remark: str,
+    ) -> None:
+        self.refused += 1
+        _discard(work)
+        connection.reply(request, RemotingCommand.response(ResponseCode.SYSTEM_BUSY, remark))
+
+
+def _discard(work: Awaitable[RemotingCommand | None]) -> None:
+    if asyncio.iscoroutine(work):
+        work.close()
+    elif isinstance(work, asyncio.Future):
+        work.cancel()
+
+
+async def _answer(connection: Connection, request: RemotingCommand, work: Awaitable[RemotingCommand | None]) -> None:
+    try:
+        response = await work
+    except asyncio.CancelledError:
+        raise
+    except Exception as error:
+        response = error_response(error, request)
+    finally:
+        connection.finish(request)
+    if response is not None:
+        connection.reply(request, response)
+
+
+def error_response(error: Exception, request: RemotingCommand) -> RemotingCommand:
+    """The reply for an error; unexpected ones are logged with their traceback, the peer gets one line."""
+    if isinstance(error, RequestError):
+        return RemotingCommand.response(error.code, error.remark)
+    if isinstance(error, UnavailableError):
+        return RemotingCommand.response(ResponseCode.SERVICE_NOT_AVAILABLE, str(error))
+    if not isinstance(error, FlareMQError):
+        _log.error("request %d failed", request.code, exc_info=error)
+    return RemotingCommand.response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}"[:1024])
+
+
+# name: concurrency, waiting at most, seconds of waiting at most (WP 4.9; the original's queue sizes and limits)
+_LANES = {
+    "send": (1024, 10_000, 0.2),
+    "pull": (1024, 100_000, 5.0),
+    "lite_pull": (1024, 100_000, 5.0),
+    "ack": (256, 100_000, 3.0),
+    "reply": (256, 10_000, 3.0),
+    "query": (16, 20_000, 5.0),
+    "client": (64, 1_000_000, 31.0),
+    "heartbeat": (64, 50_000, 31.0),
+    "end_transaction": (256, 100_000, 3.0),
+    "admin": (16, 10_000, 31.0),
+}
+
+
+class HandlerTable:
+    """Handlers by request code."""
+
+    def __init__(self) -> None:
+        self.lanes = {
+            name: Lane(name, concurrency=concurrency, queue_max=queue_max, wait_seconds=wait)
+            for name, (concurrency, queue_max, wait) in _LANES.items()
+        }
+        self.entries: dict[int, tuple[Handler, Lane]] = {}
+
+    def register(self, code: int, handler: Handler, lane: str = "admin") -> None:
+        """Let ``handler`` answer requests of this code."""
+        if code in self.entries:
+            raise ValueError(f"request code {int(code)} has a handler already")
+        self.entries[int(code)] = (handler, self.lanes[lane])
+
+    def without(self, *codes: int) -> HandlerTable:
+        """The same handlers in the same lanes but for some codes."""
+        table = HandlerTable()
+        table.lanes = self.lanes
+        table.entries = {code: entry for code, entry in self.entries.items() if code not in codes}
+        return table

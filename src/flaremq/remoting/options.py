@@ -1,0 +1,53 @@
+"""Limits and timings of connections, of servers and clients alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flaremq.options import check_values, option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemotingOptions:
+    """Options of one end of the wire. Immutable."""
+
+    # fmt: off
+    server_channel_max_idle_time_seconds: int = option(
+        120, rocketmq="serverChannelMaxIdleTimeSeconds", affects="behaviour", minimum=1,
+        doc="A connection without traffic in either direction is closed after so many seconds.")
+    first_frame_seconds: int = option(
+        10, flaremq="firstFrameSeconds", affects="behaviour", minimum=1,
+        doc="Seconds a connection has for its first complete frame, and any later frame has from its first byte on, "
+            "plus one second for every 64 KiB received.")
+    write_stall_seconds: int = option(
+        30, flaremq="writeStallSeconds", affects="behaviour", minimum=1,
+        doc="A peer that reads nothing for so long while replies wait is cut off.")
+    connections_max: int = option(
+        16384, flaremq="connectionsMax", affects="behaviour", minimum=1,
+        doc="Connections a server accepts at a time.")
+    connections_per_address_max: int = option(
+        8192, flaremq="connectionsPerAddressMax", affects="behaviour", minimum=1,
+        doc="Connections a server accepts from one address at a time.")
+    in_flight_max: int = option(
+        8192, flaremq="inFlightMax", affects="behaviour", minimum=1,
+        doc="Requests of one connection that may wait for their replies before the server stops reading from it.")
+    in_flight_bytes_max: int = option(
+        268_435_456, flaremq="inFlightBytesMax", affects="behaviour", minimum=16_777_216,
+        doc="Bytes of half-received frames over all connections; above it the largest are cut off.")
+    write_buffer_high_bytes: int = option(
+        4_194_304, flaremq="writeBufferHighBytes", affects="behaviour", minimum=65_536,
+        doc="Unsent reply bytes of a connection at which the server stops reading from it.")
+    tls_mode: str = option(
+        "disabled", flaremq="tlsMode", affects="behaviour", choices=("disabled", "permissive", "enforcing"),
+        doc="TLS on the same port: never, if the client begins with it, or always.")
+    tls_cert_path: str = option(
+        "", flaremq="tlsCertPath", affects="behaviour", doc="Certificate chain of the server, PEM.")
+    tls_key_path: str = option(
+        "", flaremq="tlsKeyPath", affects="behaviour", doc="Private key of the server, PEM.")
+    tls_trust_path: str = option(
+        "", flaremq="tlsTrustPath", affects="behaviour",
+        doc="Certificates a server asks its clients for; empty asks for none.")
+    # fmt: on
+
+    def __post_init__(self) -> None:
+        check_values(self)
