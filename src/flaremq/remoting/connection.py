@@ -54,6 +54,7 @@ class Connection(asyncio.Protocol):
         self._in_flight = 0
         self._choked = False  # reading is paused: too much in flight
         self._stalled_since: float | None = None  # the peer does not read
+        self._drained: asyncio.Future[None] | None = None
         self.on_close: list[Callable[[Connection], None]] = []
         self.peer = "unknown:0"
         self.peer_host = bytes(8)
@@ -127,6 +128,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
         self._out.clear()
+        self._wake_drained()
         calls, self._calls = self._calls, {}
         for future, _ in calls.values():
             if not future.done():
@@ -147,13 +149,29 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._stalled_since = None
         self.last_activity = self._loop.time()
+        self._wake_drained()
         self._update_reading()
+
+    def _wake_drained(self) -> None:
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        self._drained = None
+
+    async def drain(self) -> None:
+        """Wait until the peer has read enough that writing makes sense again, or is gone."""
+        if self._stalled_since is None or not self.is_open:
+            return
+        if self._drained is None:
+            self._drained = self._loop.create_future()
+        await asyncio.shield(self._drained)
 
     def _update_reading(self) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        choke = self._stalled_since is not None or self._in_flight >= self._options.in_flight_max
+        # A client goes on reading while its requests pile up: the server may be waiting for just that.
+        stalled = self._stalled_since is not None and self._opened is not None
+        choke = stalled or self._in_flight >= self._options.in_flight_max
         if choke and not self._choked:
             self._choked = True
             transport.pause_reading()

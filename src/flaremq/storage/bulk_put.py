@@ -12,6 +12,8 @@ from flaremq.message.codec import PREFIX_BY_FAMILY
 from flaremq.storage import kernels
 from flaremq.storage.commit_log import CommitLog
 
+_ITEM_MIN = 22  # bytes of a message in a batch body that has neither body nor properties
+
 
 def append_columns(
     log: CommitLog,
@@ -60,3 +62,50 @@ def append_columns(
         prefix, topic_prefix, queue_offsets, queue_id, int(sizes.sum()), write, count
     )
     return first_queue_offset, first_physical, now, sizes.tolist()
+
+
+def append_batch_body(
+    log: CommitLog,
+    magic: int,
+    topic_prefix: bytes,
+    queue_offsets: dict[int, int],
+    queue_id: int,
+    body: bytes,
+    sys_flag: int,
+    born_timestamp: int,
+    born_host: bytes,
+    store_host: bytes,
+    size_max: int,
+) -> tuple[int, int, int, list[int]] | None:
+    """Append the messages of a batch body as it came off the wire, under ``log.lock``; None if plain code must look.
+
+    As ``append_batch`` of the log: (queue offset, physical offset, store time, sizes of the records).
+    """
+    struct = PREFIX_BY_FAMILY[sys_flag >> 4 & 3]
+    source = kernels.as_array(body)
+    sizes = np.empty(len(body) // _ITEM_MIN + 1, np.int64)
+    count, total = kernels.measure_batch(source, struct.size + len(topic_prefix) + 2, sizes)
+    if count <= 0 or total > size_max:
+        return None
+
+    def prefix(now: int) -> bytes:
+        return struct.pack(
+            0, magic, 0, queue_id, 0, 0, 0, sys_flag, born_timestamp, born_host, now, store_host, 0, 0, 0
+        )
+
+    def write(buffer: memoryview, at: int, base: int, head: bytes, topic: bytes, queue_offset: int) -> int:
+        return kernels.append_batch(
+            kernels.as_array(buffer),
+            at,
+            base,
+            kernels.as_array(head),
+            kernels.as_array(topic),
+            queue_offset,
+            source,
+            total,
+        )
+
+    first_queue_offset, first_physical, now = log.append_columns(
+        prefix, topic_prefix, queue_offsets, queue_id, total, write, count
+    )
+    return first_queue_offset, first_physical, now, sizes[:count].tolist()

@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from flaremq.storage.kernels_append import append_records
+from flaremq.storage.kernels_batch import append_batch, measure_batch
 from flaremq.storage.kernels_compile import ArrowOffsets, Bytes, Integers
 from flaremq.storage.kernels_gather import MapColumns, copy_records, copy_units, gather, properties_columns
 from flaremq.storage.kernels_index import (
@@ -50,6 +51,7 @@ from flaremq.storage.kernels_lookup import (
     index_lookup_many,
     match_keys,
 )
+from flaremq.storage.kernels_pull import select_units
 from flaremq.storage.kernels_queue import fill_units, group_queues, parse_units
 from flaremq.storage.kernels_record import find_candidate, parse_at, resync, walk
 from flaremq.storage.kernels_table import (
@@ -185,6 +187,7 @@ __all__ = [
     "Integers",
     "MapColumns",
     "RecordTable",
+    "append_batch",
     "append_records",
     "as_array",
     "copy_records",
@@ -201,11 +204,13 @@ __all__ = [
     "java_hash_utf8",
     "key_hashes",
     "match_keys",
+    "measure_batch",
     "parse_at",
     "parse_units",
     "properties_columns",
     "rebuild_slots",
     "resync",
+    "select_units",
     "walk",
 ]
 

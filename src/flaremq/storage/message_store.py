@@ -70,12 +70,14 @@ class MessageStore:
         clock: Clock,
         *,
         threads: bool,
+        driven: bool,
     ) -> None:
         self.path = path
         self.options = options
         self._filesystem = filesystem
         self._clock = clock
         self._threads = threads
+        self._driven = driven
         self._layout = StoreLayout(path, options.commit_log_folders(path))
         self._sync_mode = options.flush_disk_type == "SYNC_FLUSH"
         self.health_state = Health()
@@ -102,14 +104,19 @@ class MessageStore:
         filesystem: FileSystem | None = None,
         clock: Clock | None = None,
         threads: bool = True,
+        driven: bool = False,
     ) -> MessageStore:
-        """Open the store in this directory, creating it if there is none; recovers first if it was not closed."""
+        """Open the store in this directory, creating it if there is none; recovers first if it was not closed.
+
+        ``driven`` leaves flushing and dispatch to a StoreDriver.
+        """
         return cls(
             os.path.abspath(os.fspath(path)),
             options or StoreOptions(),
             filesystem or LocalFileSystem(),
             clock or SystemClock(),
             threads=threads,
+            driven=driven,
         )
 
     # Opening
@@ -249,6 +256,10 @@ class MessageStore:
         self._filesystem.sync_directory(self.path)
         if self._threads:
             self._allocation.start()
+        if self._threads and self._driven:
+            self._services = [ServiceThread("maintenance", self._maintenance_step)]
+            self._services[0].start()
+        elif self._threads:
             self._dispatch_service = ServiceThread(
                 "dispatch",
                 self._dispatch_step,
@@ -330,7 +341,7 @@ class MessageStore:
             service.wake_if_idle()
             if self._sync_mode and self._commit_log.pending_bytes() > 0:
                 self._flush_service.wake_if_idle()
-        elif not self._threads:
+        elif not self._threads and not self._driven:
             self._dispatch_now()
 
     def _sync_log(self) -> int:

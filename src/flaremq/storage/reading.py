@@ -39,10 +39,10 @@ class MessageReader:
         "_dispatcher",
         "_index",
         "_log",
-        "_memory_bytes",
         "_options",
         "_queues",
         "damaged_reads",
+        "memory_bytes",
         "repaired_units",
     )
 
@@ -59,7 +59,7 @@ class MessageReader:
         self._index = index
         self._dispatcher = dispatcher
         self._options = options
-        self._memory_bytes = _physical_memory() * options.access_message_in_memory_max_ratio // 100
+        self.memory_bytes = _physical_memory() * options.access_message_in_memory_max_ratio // 100
         self.damaged_reads = 0
         self.repaired_units = 0
 
@@ -118,7 +118,7 @@ class MessageReader:
     ) -> GetResult:
         log = self._log
         log_end = log.readable_offset
-        far = log_end - self._memory_bytes  # records before this are taken to be on disk
+        far = log_end - self.memory_bytes  # records before this are taken to be on disk
         queue_id = queue.queue_id
         found: list[MessageExt] = []
         found_bytes = 0
@@ -159,7 +159,7 @@ class MessageReader:
             result = GetMessageStatus.FOUND
         else:
             result = GetMessageStatus.MESSAGE_WAS_REMOVING if removed else GetMessageStatus.NO_MATCHED_MESSAGE
-        behind = log_end - last_physical > self._memory_bytes
+        behind = log_end - last_physical > self.memory_bytes
         return GetResult(result, queue_offset + 1, low, high, found, found_bytes, behind)
 
     def _is_full(self, total: int, size: int, count: int, on_disk: bool, max_bytes: int | None) -> bool:
@@ -312,7 +312,7 @@ class MessageReader:
         found_bytes = count = 0
         next_offset = offset
         log_end = self._log.readable_offset
-        far = log_end - self._memory_bytes
+        far = log_end - self.memory_bytes
         number = queue.find(offset)
         while number < queue.unit_end and (unit := queue.unit(number)) is not None:
             if found and (

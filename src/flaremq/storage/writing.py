@@ -113,17 +113,17 @@ class MessageWriter:
         "_host_and_zeros",
         "_log",
         "_max_size",
-        "_plain_size_max",
         "_statistics",
-        "_store_host",
         "_sync_mode",
         "_time_ns",
         "_timeout",
-        "_topics",
         "_versioned",
         "dispatch_service",
         "fast_path",
+        "plain_size_max",
         "queue_offsets",
+        "store_host",
+        "topics",
     )
 
     def __init__(
@@ -151,15 +151,13 @@ class MessageWriter:
         self._crc = options.enabled_append_prop_crc
         self._versioned = options.auto_message_version_on_topic_len
         self._file_size = options.mapped_file_size_commit_log
-        self._store_host = encode_host(f"{options.broker_ip1}:{options.listen_port}")
-        self._plain_size_max = (
-            -1 if self._crc or len(self._store_host) != 8 else min(self._max_size, self._file_size - 8)
-        )
+        self.store_host = encode_host(f"{options.broker_ip1}:{options.listen_port}")
+        self.plain_size_max = -1 if self._crc or len(self.store_host) != 8 else min(self._max_size, self._file_size - 8)
         self._time_ns = time.time_ns if isinstance(clock, SystemClock) else lambda: clock.now_ms() * 1_000_000
         self.fast_path = True
-        self._host_and_zeros = self._store_host + bytes(12)  # store host, reconsume times, prepared offset
+        self._host_and_zeros = self.store_host + bytes(12)  # store host, reconsume times, prepared offset
         self.dispatch_service: ServiceThread | None = None
-        self._topics: dict[str, _Topic] = {}
+        self.topics: dict[str, _Topic] = {}
         self.queue_offsets: dict[str, dict[int, int]] = {}
 
     def put(
@@ -182,7 +180,7 @@ class MessageWriter:
         properties = message.encoded_properties()
         body = message.body
         body_length = len(body)
-        entry = self._topics.get(message.topic)
+        entry = self.topics.get(message.topic)
         layout = None
         if (
             entry is not None
@@ -208,7 +206,7 @@ class MessageWriter:
             )
         try:
             if self._health.refusal is not None:  # looked at inside the lock: close() waits for the lock
-                return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+                return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
             pack_into, total, tail = layout
             time_ns = self._time_ns
             began = time_ns()
@@ -235,7 +233,7 @@ class MessageWriter:
                 queue_offset,
                 physical_offset,
                 now if born_timestamp is None else born_timestamp,
-                self._store_host,
+                self.store_host,
                 now,
                 self._host_and_zeros,
                 body_length,
@@ -248,7 +246,7 @@ class MessageWriter:
             log.last_timestamp = now
             log.end_offset = end_offset = physical_offset + total
         except StoreIOError as error:
-            return self._refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
+            return self.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
         except struct.error as error:
             raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
         finally:
@@ -268,13 +266,13 @@ class MessageWriter:
                 not queue_offset & _SAMPLED
             ):  # a second clock reading is a tenth of a put: every sixteenth stands for all
                 statistics.note_put((time_ns() - began) // 1_000_000, _SAMPLED + 1)
-        return PutResult(_OK, queue_offset, physical_offset, now, total, self._store_host)
+        return PutResult(_OK, queue_offset, physical_offset, now, total, self.store_host)
 
     def _new_layout(self, entry: _Topic, body: int, properties: int) -> _Layout | None:
         """How a record with these lengths is packed; None if it is not for the fast path."""
         tail = entry.prefix + _pack_short(properties) if properties <= _PROPERTIES_MAX else b""
         total = 88 + body + len(tail) + properties
-        if not tail or total > self._plain_size_max:
+        if not tail or total > self.plain_size_max:
             return None
         if len(entry.layouts) >= _LAYOUTS_MAX:
             entry.layouts.clear()
@@ -292,7 +290,7 @@ class MessageWriter:
         sys_flag: int,
         prepared_transaction_offset: int,
     ) -> PutResult:
-        host = self._store_host
+        host = self.store_host
         if born_host is not None:
             host = encode_host(born_host) if isinstance(born_host, str) else born_host
         if born_timestamp is None:
@@ -307,7 +305,7 @@ class MessageWriter:
         )
         return self.put_form(replace(form, prepared_transaction_offset=prepared_transaction_offset))
 
-    def put_form(self, form: StoredForm) -> PutResult:
+    def put_form(self, form: StoredForm, *, wait: bool = True) -> PutResult:
         """Store a record given in its stored form: retries, dead letters, transactions, due messages."""
         if form.delay_level > 0 and not form.sys_flag & 0x4:
             if (refused := self._illegal_topic(form.topic)) is not None:
@@ -324,7 +322,7 @@ class MessageWriter:
             form.born_host,
             form.reconsume_times,
             form.prepared_transaction_offset,
-            form.wait_store_msg_ok,
+            wait and form.wait_store_msg_ok,
         )
 
     def _put(
@@ -342,30 +340,30 @@ class MessageWriter:
         wait: bool,
     ) -> PutResult:
         if self._health.refusal is not None:
-            return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
-        entry = self._topics.get(topic)
+            return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+        entry = self.topics.get(topic)
         if entry is None:
             entry = self._topic_entry(topic)
             if entry is None:
-                return self._illegal_topic(topic) or self._refused(PutMessageStatus.MESSAGE_ILLEGAL, topic)
+                return self._illegal_topic(topic) or self.refused(PutMessageStatus.MESSAGE_ILLEGAL, topic)
         _first_offset(queue_id)
         magic, topic_prefix, queue_offsets = entry.magic, entry.prefix, entry.queue_offsets
         if 0 in properties:
             # Recovery tells a torn record by what no writer would have written; so nobody may write it.
-            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, _BAD_PROPERTIES)
+            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, _BAD_PROPERTIES)
         if has_crc_property(properties):
-            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, _FOREIGN_CHECKSUM)
+            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, _FOREIGN_CHECKSUM)
         _check_host(born_host)
         crc = self._crc
         if crc:
             properties = with_crc_room(properties)
         if len(properties) > _PROPERTIES_MAX:
-            return self._refused(
+            return self.refused(
                 PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
                 f"properties take {len(properties)} bytes, at most {_PROPERTIES_MAX} fit",
             )
         tail = topic_prefix + _pack_short(len(properties)) + properties
-        store_host = self._store_host
+        store_host = self.store_host
         if len(born_host) != 8 or len(store_host) != 8:
             sys_flag = with_host_families(sys_flag, born_host, store_host)
         size = 112 + len(body) + len(tail)  # at most
@@ -374,14 +372,14 @@ class MessageWriter:
             if refused is not None:
                 return refused
         if sys_flag & INNER_BATCH:
-            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, "inner batches are only for topics of type BatchCQ")
+            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, "inner batches are only for topics of type BatchCQ")
         log = self._log
         lock = log.lock
         if not lock.acquire(timeout=self._busy_seconds):
-            return self._refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
+            return self.refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
         try:
             if self._health.refusal is not None:
-                return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+                return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
             queue_offset, physical_offset, store_timestamp, total = log.append(
                 magic,
                 tail,
@@ -398,7 +396,7 @@ class MessageWriter:
                 crc,
             )
         except StoreIOError as error:
-            return self._refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
+            return self.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
         except struct.error as error:
             raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
         finally:
@@ -421,7 +419,7 @@ class MessageWriter:
         wait = True
         for message in messages:
             if message.topic != topic or message.delay_level > 0:
-                return self._refused(
+                return self.refused(
                     PutMessageStatus.MESSAGE_ILLEGAL, "messages of a batch need one topic and no delay level"
                 )
             properties.append(message.encoded_properties())
@@ -444,26 +442,26 @@ class MessageWriter:
     ) -> PutResult:
         """A batch given as columns; ``properties`` in stored form."""
         if self._health.refusal is not None:
-            return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
-        entry = self._topics.get(topic) or self._topic_entry(topic)
+            return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+        entry = self.topics.get(topic) or self._topic_entry(topic)
         if entry is None:
-            return self._illegal_topic(topic) or self._refused(PutMessageStatus.MESSAGE_ILLEGAL, topic)
+            return self._illegal_topic(topic) or self.refused(PutMessageStatus.MESSAGE_ILLEGAL, topic)
         _first_offset(queue_id)
         if sys_flag & (TRANSACTION_MASK | INNER_BATCH):
-            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, "a batch cannot be transactional or inner")
+            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, "a batch cannot be transactional or inner")
         if flags is not None and not -0x80000000 <= min(flags) <= max(flags) <= 0x7FFFFFFF:
             raise InvalidArgumentError(f"a flag of {flags} does not fit the record's 32 bits")
         magic, topic_prefix, queue_offsets = entry.magic, entry.prefix, entry.queue_offsets
-        host = self._store_host
+        host = self.store_host
         if born_host is not None:
             host = encode_host(born_host) if isinstance(born_host, str) else born_host
         _check_host(host)
-        sys_flag = with_host_families(sys_flag, host, self._store_host)
+        sys_flag = with_host_families(sys_flag, host, self.store_host)
         everything = b"".join(properties)
         if 0 in everything:
-            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, _BAD_PROPERTIES)
+            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, _BAD_PROPERTIES)
         if b"CRC32" in everything and any(map(has_crc_property, properties)):
-            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, _FOREIGN_CHECKSUM)
+            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, _FOREIGN_CHECKSUM)
         if self._crc:
             properties = [with_crc_room(text) for text in properties]
         refused = self._check_batch_size(bodies, properties, topic_prefix, sys_flag)
@@ -471,10 +469,10 @@ class MessageWriter:
             return refused
         log = self._log
         if not log.lock.acquire(timeout=self._busy_seconds):
-            return self._refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
+            return self.refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
         try:
             if self._health.refusal is not None:
-                return self._refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+                return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
             # Loading the kernels takes longer than many small batches; dispatch loads them once there is enough to do.
             if self.fast_path and not self._crc and "flaremq.storage.kernels" in sys.modules:
                 from flaremq.storage.bulk_put import append_columns
@@ -491,7 +489,7 @@ class MessageWriter:
                     sys_flag,
                     born_timestamp,
                     host,
-                    self._store_host,
+                    self.store_host,
                 )
             else:
                 append = log.append_batch(
@@ -504,12 +502,12 @@ class MessageWriter:
                     sys_flag,
                     born_timestamp,
                     host,
-                    self._store_host,
+                    self.store_host,
                     0,
                     self._crc,
                 )
         except StoreIOError as error:
-            return self._refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
+            return self.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
         except (struct.error, OverflowError) as error:
             raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
         finally:
@@ -533,7 +531,7 @@ class MessageWriter:
             return self._unconfirmed(queue_offset, physical_offset, store_timestamp, total, sizes)
         self._after_append()
         statistics.note_put(self._clock.now_ms() - store_timestamp)
-        more = (self._store_host, None, sizes)
+        more = (self.store_host, None, sizes)
         return PutResult(_OK, queue_offset, physical_offset, store_timestamp, total, more)
 
     def _unconfirmed(
@@ -547,7 +545,7 @@ class MessageWriter:
         """The record is in the log; whether it is on disk nobody can say."""
         self._after_append()
         detail = self._health.refusal or "the sync did not finish in time"
-        more = (self._store_host, detail, sizes)
+        more = (self.store_host, detail, sizes)
         timeout = PutMessageStatus.FLUSH_DISK_TIMEOUT
         return PutResult(timeout, queue_offset, physical_offset, store_timestamp, total, more)
 
@@ -564,15 +562,15 @@ class MessageWriter:
             return None
         with self._log.lock:
             offsets = self.queue_offsets.setdefault(topic, {})
-            return self._topics.setdefault(topic, _Topic(magic, prefix, offsets))
+            return self.topics.setdefault(topic, _Topic(magic, prefix, offsets))
 
     def _illegal_topic(self, topic: str) -> PutResult | None:
         try:
             name = encode_topic(topic)
         except (InvalidArgumentError, TypeError, AttributeError) as error:
-            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
+            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
         if len(name) > NAME_BYTES_MAX and not self._versioned:
-            return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, "the topic needs a V2 record")
+            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, "the topic needs a V2 record")
         return None
 
     def _check_size(self, body: int, tail: int, sys_flag: int) -> PutResult | None:
@@ -585,14 +583,14 @@ class MessageWriter:
             detail = f"record of {total} bytes does not fit a log file of {self._file_size} bytes"
         else:
             return None
-        return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
+        return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
 
     def _check_batch_size(
         self, bodies: list[bytes], properties: list[bytes], topic_prefix: bytes, sys_flag: int
     ) -> PutResult | None:
         longest = max(map(len, properties))
         if longest > _PROPERTIES_MAX:
-            return self._refused(
+            return self.refused(
                 PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
                 f"properties take {longest} bytes, at most {_PROPERTIES_MAX} fit",
             )
@@ -605,8 +603,8 @@ class MessageWriter:
             detail = f"batch of {total} bytes does not fit a log file of {self._file_size} bytes"
         else:
             return None
-        return self._refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
+        return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
 
-    def _refused(self, status: PutMessageStatus, detail: str) -> PutResult:
+    def refused(self, status: PutMessageStatus, detail: str) -> PutResult:
         self._statistics.put_failed_count += 1
         return PutResult(status, -1, -1, 0, 0, (b"", detail, None))

@@ -1,0 +1,269 @@
+"""StoreGate: the store as an event loop sees it. The one place that decides what runs where.
+
+Appending is done on the loop, inline: it is a copy into mapped memory. Syncing blocks and has a thread of its own; one
+sync serves everything appended meanwhile, and its end is told to the loop once. The loop then acknowledges what became
+durable, shows it to readers (dispatch) and wakes long polls, all per batch. Reads of data that is likely on disk go to
+worker threads through ``run``.
+
+In SYNC_FLUSH nothing is acknowledged and nothing becomes readable before it is durable. After a failed sync nothing is
+acknowledged any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from flaremq.errors import StoreIOError, UnavailableError
+from flaremq.message.stored_form import StoredForm
+from flaremq.storage.driver import StoreDriver
+from flaremq.storage.message_store import MessageStore
+from flaremq.storage.put_result import PutResult
+from flaremq.storage.status import PutMessageStatus
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_GATHER_SECONDS = 0.01  # without anybody waiting, dispatch gathers what arrives in this time
+_AT_ONCE_BYTES = 4 << 20  # so much is dispatched inline when a reader asks
+_KERNELS_BYTES = 1 << 20  # after so many appended bytes the kernels are worth loading
+_WORKERS = 4
+
+DurableCallback = Callable[[PutMessageStatus], None]
+ArrivalCallback = Callable[[set[tuple[str, int]]], None]
+
+
+class StoreGate:
+    """A driven MessageStore on an event loop. Make and use it on the loop; ``close`` it before the store."""
+
+    def __init__(self, store: MessageStore, *, sync_timeout: float = 5.0) -> None:
+        self.store = store
+        self.driver = StoreDriver(store)
+        self.append = self.driver.append
+        self.on_arrival: list[ArrivalCallback] = []
+        self.eager = 0  # how many wait for arrivals: above zero dispatch follows durability at once
+        self._loop = asyncio.get_running_loop()
+        self._sync_mode = self.driver.sync_mode
+        self._sync_timeout = sync_timeout
+        self._waiting: deque[tuple[int, float, DurableCallback]] = deque()  # (end of record, since, whom to tell)
+        self._dispatch_handle: asyncio.Handle | None = None
+        self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="flaremq-store")
+        self._closed = False
+        self._failure: StoreIOError | None = None
+        self._kernels_from = self.driver.appended + _KERNELS_BYTES
+        self._work = threading.Semaphore(0)  # how the loop tells the sync thread that there is something to sync
+        self._sync_idle = True  # set by the sync thread, cleared by the loop
+        self._thread = threading.Thread(target=self._sync_loop, name="flaremq-sync", daemon=True)
+        self._thread.start()
+
+    # Writing
+
+    async def put(self, form: StoredForm) -> PutResult:
+        """Append a record and wait until it is durable (SYNC_FLUSH, unless the message does not ask for it)."""
+        result = self.driver.append_form(form)
+        return await self._settle(result, form.wait_store_msg_ok)
+
+    async def put_batch(
+        self,
+        topic: str,
+        queue_id: int,
+        bodies: list[bytes],
+        properties: list[bytes],
+        flags: list[int] | None,
+        *,
+        born_timestamp: int,
+        born_host: bytes,
+        sys_flag: int = 0,
+    ) -> PutResult:
+        """Append messages of one queue, all or none, and wait until they are durable."""
+        result = self.driver.append_batch(
+            topic,
+            queue_id,
+            bodies,
+            properties,
+            flags,
+            born_timestamp=born_timestamp,
+            born_host=born_host,
+            sys_flag=sys_flag,
+        )
+        return await self._settle(result, True)
+
+    async def _settle(self, result: PutResult, wait: bool) -> PutResult:
+        if not result.ok:
+            return result
+        if not self._sync_mode or not wait:
+            self.appended()
+            return result
+        future: asyncio.Future[PutMessageStatus] = self._loop.create_future()
+
+        def settled(status: PutMessageStatus) -> None:
+            if not future.done():
+                future.set_result(status)
+
+        self.when_durable(result.physical_offset + result.size, settled)
+        status = await future
+        if status is not PutMessageStatus.PUT_OK:
+            result.status = status
+        return result
+
+    @property
+    def waits_for_sync(self) -> bool:
+        """Whether an append must be durable before it is acknowledged."""
+        return self._sync_mode
+
+    def when_durable(self, end_offset: int, callback: DurableCallback) -> None:
+        """Call back once the log is durable up to an offset, or that failed or took too long. In append order."""
+        if self._failure is not None:
+            callback(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+            return
+        self._waiting.append((end_offset, self._loop.time(), callback))
+        if self._sync_idle:
+            self._sync_idle = False
+            self._work.release()
+
+    def appended(self) -> None:
+        """Something was appended that nobody waits for: see that it is dispatched (and synced) in time."""
+        if self._sync_mode:
+            if self._sync_idle:
+                self._sync_idle = False
+                self._work.release()
+        elif self._dispatch_handle is None:
+            self._schedule_dispatch()
+
+    # Durability
+
+    def _sync_loop(self) -> None:
+        """The sync thread: sync while there is something to sync, then sleep."""
+        driver, loop = self.driver, self._loop
+        while not self._closed:
+            if self._sync_mode:
+                if driver.durable >= driver.appended:
+                    self._sync_idle = True
+                    if driver.durable >= driver.appended:  # asked again: an append may have seen us busy
+                        self._work.acquire()
+                    continue
+                try:
+                    driver.sync()
+                except StoreIOError as error:
+                    self._tell(loop, self._failed, error)
+                    return
+                except Exception as error:
+                    _log.exception("the sync thread failed")
+                    self._tell(loop, self._failed, StoreIOError("sync", self.store.path, OSError(str(error))))
+                    return
+                self._tell(loop, self._synced)
+            else:
+                try:
+                    seconds = driver.flush_step()
+                except Exception:
+                    _log.exception("a timed flush failed")
+                    seconds = 1.0
+                self._work.acquire(timeout=max(seconds, 0.01))
+
+    @staticmethod
+    def _tell(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *arguments: object) -> None:
+        try:
+            loop.call_soon_threadsafe(callback, *arguments)
+        except RuntimeError:
+            pass  # the loop has ended: nobody is left to tell
+
+    def _synced(self) -> None:
+        """On the loop, after a sync: acknowledge, then show."""
+        durable = self.driver.durable
+        waiting = self._waiting
+        ok = PutMessageStatus.PUT_OK
+        while waiting and waiting[0][0] <= durable:
+            waiting.popleft()[2](ok)
+        if self._dispatch_handle is None and self.driver.undispatched > 0:
+            self._schedule_dispatch()
+
+    def _failed(self, error: StoreIOError) -> None:
+        self._failure = error
+        _log.critical("nothing is acknowledged any more: %s", error)
+        waiting, self._waiting = self._waiting, deque()
+        for _, _, callback in waiting:
+            callback(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+
+    def sweep(self) -> None:
+        """Tell those who wait too long for a slow disk; their message may still become durable."""
+        oldest = self._loop.time() - self._sync_timeout
+        while self._waiting and self._waiting[0][1] < oldest:
+            self._waiting.popleft()[2](PutMessageStatus.FLUSH_DISK_TIMEOUT)
+
+    @property
+    def unacknowledged(self) -> int:
+        """Appends that wait for a sync."""
+        return len(self._waiting)
+
+    # Dispatch
+
+    def _schedule_dispatch(self) -> None:
+        if self.eager:
+            self._dispatch_handle = self._loop.call_soon(self._dispatch)
+        else:
+            self._dispatch_handle = self._loop.call_later(_GATHER_SECONDS, self._dispatch)
+
+    def hurry(self) -> None:
+        """Somebody began to wait for arrivals: what is on its way is shown at once."""
+        if self._dispatch_handle is not None and self.driver.undispatched > 0:
+            self._dispatch_handle.cancel()
+            self._dispatch_handle = self._loop.call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        self._dispatch_handle = None
+        if self._closed:
+            return
+        self.catch_up()
+        if self.driver.appended >= self._kernels_from and "flaremq.storage.kernels" not in sys.modules:
+            self._kernels_from = 1 << 62
+            self._executor.submit(_load_kernels)
+        if self.driver.undispatched > 0:
+            # A failed dispatch is tried again, less and less eagerly than the next append would.
+            pause = 1.0 if self.driver.has_dispatch_error else 0.0
+            self._dispatch_handle = self._loop.call_later(pause, self._dispatch)
+
+    def catch_up(self) -> None:
+        """Show what is readable and tell those who wait for it."""
+        if self.driver.undispatched <= 0:
+            return
+        touched = self.driver.dispatch()
+        if touched:
+            for callback in self.on_arrival:
+                try:
+                    callback(touched)
+                except Exception:
+                    _log.exception("while waking those who wait for messages")
+
+    # Work that may block
+
+    async def run(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Run blocking work on a worker thread."""
+        if self._closed:
+            raise UnavailableError("the store is closing")
+        return await self._loop.run_in_executor(self._executor, function, *arguments)
+
+    async def close(self) -> None:
+        """Wait for what is waiting, stop the sync thread; the store stays open for its owner to close."""
+        deadline = self._loop.time() + self._sync_timeout
+        while self._waiting and self._failure is None and self._loop.time() < deadline:
+            await asyncio.sleep(0.001)
+        self._closed = True
+        if self._dispatch_handle is not None:
+            self._dispatch_handle.cancel()
+        self._work.release()
+        await self._loop.run_in_executor(None, self._thread.join)
+        await self._loop.run_in_executor(None, self._executor.shutdown)
+        for _, _, callback in self._waiting:
+            callback(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+        self._waiting.clear()
+
+
+def _load_kernels() -> None:
+    import flaremq.storage.bulk_dispatch
+    import flaremq.storage.bulk_pull
+    import flaremq.storage.bulk_put  # noqa: F401
