@@ -93,6 +93,15 @@ class StoreGate:
         )
         return await self._settle(result, True)
 
+    async def put_batch_body(
+        self, topic: str, queue_id: int, body: bytes, *, born_timestamp: int, born_host: bytes, sys_flag: int
+    ) -> PutResult:
+        """Append the messages of a batch body as it came off the wire, all or none, and wait until durable."""
+        result = self.driver.append_batch_body(
+            topic, queue_id, body, born_timestamp=born_timestamp, born_host=born_host, sys_flag=sys_flag
+        )
+        return await self._settle(result, True)
+
     async def _settle(self, result: PutResult, wait: bool) -> PutResult:
         if not result.ok:
             return result
@@ -140,9 +149,13 @@ class StoreGate:
     def _sync_loop(self) -> None:
         """The sync thread: sync while there is something to sync, then sleep."""
         driver, loop = self.driver, self._loop
+        told = driver.durable
         while not self._closed:
             if self._sync_mode:
                 if driver.durable >= driver.appended:
+                    if driver.durable > told:  # somebody else synced: a checkpoint, a flush
+                        told = driver.durable
+                        self._tell(loop, self._synced)
                     self._sync_idle = True
                     if driver.durable >= driver.appended:  # asked again: an append may have seen us busy
                         self._work.acquire()
@@ -156,6 +169,7 @@ class StoreGate:
                     _log.exception("the sync thread failed")
                     self._tell(loop, self._failed, StoreIOError("sync", self.store.path, OSError(str(error))))
                     return
+                told = driver.durable
                 self._tell(loop, self._synced)
             else:
                 try:

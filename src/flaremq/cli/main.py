@@ -20,6 +20,9 @@ from flaremq.cli.parameters import debug_option
 
 # command -> (where it lives, one line for the overview)
 COMMANDS = {
+    "broker": ("flaremq.cli.broker:broker", "Start a broker, or several of one cluster."),
+    "namesrv": ("flaremq.cli.namesrv:namesrv", "Start a name server."),
+    "up": ("flaremq.cli.up:up", "Start name server and broker in one process."),
     "bench": ("flaremq.cli.bench:bench", "Measure this machine: put, get, query, recover."),
     "demo": ("flaremq.cli.demo:demo", "The whole product in one go, with a crash in the middle."),
     "store": ("flaremq.cli.store:store", "Look into a store directory, check it, repair it."),

@@ -118,6 +118,8 @@ def error_response(error: Exception, request: RemotingCommand) -> RemotingComman
     """The reply for an error; unexpected ones are logged with their traceback, the peer gets one line."""
     if isinstance(error, RequestError):
         return RemotingCommand.response(error.code, error.remark)
+    if isinstance(error, FlareMQError) and isinstance(code := getattr(error, "code", None), int):
+        return RemotingCommand.response(code, str(error))
     if isinstance(error, UnavailableError):
         return RemotingCommand.response(ResponseCode.SERVICE_NOT_AVAILABLE, str(error))
     if not isinstance(error, FlareMQError):

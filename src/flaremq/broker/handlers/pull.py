@@ -1,0 +1,294 @@
+"""Pulls: PULL_MESSAGE and LITE_PULL_MESSAGE.
+
+A pull of recent messages is answered on the event loop: the store hands out views of the mapped log and they go to
+the socket as they are, in one gathered write. A pull of messages that are likely on disk is read on a worker thread.
+One that finds nothing is held (hold.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flaremq.broker.consumer_offsets import ConsumerOffsets
+from flaremq.broker.consumers import ConsumerTable
+from flaremq.broker.filter import FilterSyntaxError
+from flaremq.broker.gate import StoreGate
+from flaremq.broker.groups import GroupTable
+from flaremq.broker.hold import PullRequestHoldService
+from flaremq.broker.options import BrokerOptions
+from flaremq.broker.pull_request import HeldPull, Wanted, wanted_by
+from flaremq.broker.statistics import BrokerStatistics
+from flaremq.broker.subscription import TAG
+from flaremq.broker.topics import TopicTable
+from flaremq.protocol.bodies import PERM_READ
+from flaremq.protocol.codes import VERSION, RequestCode, ResponseCode
+from flaremq.protocol.command import JSON_HEADER, ONEWAY_FLAG, RemotingCommand, RequestError
+from flaremq.protocol.frame import encode_head
+from flaremq.protocol.headers_consume import PullMessageRequestHeader, decode_pull_header
+from flaremq.remoting.connection import Connection
+from flaremq.remoting.handlers import HandlerTable
+from flaremq.storage.pulling import PullResult
+from flaremq.storage.status import GetMessageStatus
+
+_COMMITS = 0x1
+_MAY_SUSPEND = 0x2
+_HAS_SUBSCRIPTION = 0x4
+_SUSPEND_SECONDS_MAX = 60.0
+_REPLY_BYTES_MAX = 4 << 20
+
+_Status = GetMessageStatus
+_CODES: Mapping[GetMessageStatus, ResponseCode] = {
+    _Status.FOUND: ResponseCode.SUCCESS,
+    _Status.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    _Status.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    _Status.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    _Status.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    _Status.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    _Status.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+class PullHandler:
+    """Gives messages to consumers that ask for a queue and an offset."""
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        gate: StoreGate,
+        topics: TopicTable,
+        groups: GroupTable,
+        consumers: ConsumerTable,
+        offsets: ConsumerOffsets,
+        statistics: BrokerStatistics,
+    ) -> None:
+        self._options = options
+        self._gate = gate
+        self._puller = gate.driver.puller
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._offsets = offsets
+        self._statistics = statistics
+        store = gate.store.options
+        self._count_max = store.max_transfer_count_on_message_in_memory
+        self._bytes_max = store.max_transfer_bytes_on_message_in_memory
+        self._cold_count_max = store.max_transfer_count_on_message_in_disk
+        self._cold_bytes_max = store.max_transfer_bytes_on_message_in_disk
+        self.holds = PullRequestHoldService(gate, self._attempt)
+
+    def register(self, table: HandlerTable) -> None:
+        table.register(RequestCode.PULL_MESSAGE, self.pull, "pull")
+        table.register(RequestCode.LITE_PULL_MESSAGE, self.pull_lite, "lite_pull")
+
+    def pull_lite(self, connection: Connection, request: RemotingCommand) -> Any:
+        if not self._options.lite_pull_message_enable:
+            raise RequestError(ResponseCode.NO_PERMISSION, "the broker serves no lite pull consumers")
+        return self.pull(connection, request)
+
+    def pull(self, connection: Connection, request: RemotingCommand) -> Any:
+        header = decode_pull_header(request.ext)
+        wanted = self._check(connection, header)
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        offset = header.queue_offset
+        if header.sys_flag & _COMMITS:
+            self._offsets.commit(group, topic, queue_id, header.commit_offset)
+        reset = self._offsets.take_reset(group, topic, queue_id)
+        if reset is not None:
+            return self._moved(topic, queue_id, reset)
+        gate = self._gate
+        if gate.driver.undispatched > 0 and offset >= gate.store.max_offset(topic, queue_id):
+            gate.catch_up()
+        max_count = min(max(header.max_msg_nums, 1), self._count_max)
+        max_bytes = min(header.max_msg_bytes or _REPLY_BYTES_MAX, self._bytes_max)
+        if self._puller.is_cold(topic, queue_id, offset):
+            max_count, max_bytes = min(max_count, self._cold_count_max), min(max_bytes, self._cold_bytes_max)
+            return self._pull_cold(connection, request, header, wanted, max_count, max_bytes)
+        result = self._puller.pull(topic, queue_id, offset, max_count, max_bytes, wanted.codes, wanted.matches)
+        return self._answer(connection, request, header, wanted, max_count, max_bytes, result)
+
+    async def _pull_cold(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: PullMessageRequestHeader,
+        wanted: Wanted,
+        max_count: int,
+        max_bytes: int,
+    ) -> RemotingCommand | None:
+        result = await self._gate.run(
+            self._puller.pull,
+            header.topic,
+            header.queue_id,
+            header.queue_offset,
+            max_count,
+            max_bytes,
+            wanted.codes,
+            wanted.matches,
+        )
+        self._answer(connection, request, header, wanted, max_count, max_bytes, result)
+        return None
+
+    def _answer(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: PullMessageRequestHeader,
+        wanted: Wanted,
+        max_count: int,
+        max_bytes: int,
+        result: PullResult,
+    ) -> None:
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        code = _code(result.status, header.queue_offset)
+        if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & _MAY_SUSPEND:
+            options = self._options
+            seconds = header.suspend_timeout_millis / 1000
+            if not options.long_polling_enable:
+                seconds = options.short_polling_time_mills / 1000
+            if self.holds.size >= options.held_pulls_max:
+                remark = f"[OVERLOAD]{self.holds.size} pulls are waiting for messages already"
+                connection.reply(request, RemotingCommand.response(ResponseCode.SYSTEM_BUSY, remark))
+                return
+            if seconds > 0:
+                pull = HeldPull(
+                    connection, request, group, topic, queue_id, result.next_offset, max_count, max_bytes, wanted
+                )
+                self.holds.hold(pull, min(seconds, _SUSPEND_SECONDS_MAX))
+                return
+        self._reply(connection, request, group, topic, queue_id, code, result)
+
+    def _attempt(self, pull: HeldPull, whatever: bool) -> bool:
+        """Pull again for one that waits; True if it was answered."""
+        wanted = pull.wanted
+        reset = self._offsets.take_reset(pull.group, pull.topic, pull.queue_id)
+        if reset is not None:
+            pull.connection.reply(pull.request, self._moved(pull.topic, pull.queue_id, reset))
+            return True
+        result = self._puller.pull(
+            pull.topic, pull.queue_id, pull.offset, pull.max_count, pull.max_bytes, wanted.codes, wanted.matches
+        )
+        if not whatever:
+            if result.status is _Status.NO_MATCHED_MESSAGE:
+                pull.offset = result.next_offset
+                return False
+            if _code(result.status, pull.offset) == ResponseCode.PULL_NOT_FOUND:
+                return False
+        code = _code(result.status, pull.offset)
+        self._reply(pull.connection, pull.request, pull.group, pull.topic, pull.queue_id, code, result)
+        return True
+
+    def _reply(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        group: str,
+        topic: str,
+        queue_id: int,
+        code: int,
+        result: PullResult,
+    ) -> None:
+        self._statistics.note_get(group, topic, queue_id, result.count, result.size)
+        if request.flag & ONEWAY_FLAG:
+            return
+        if request.serialize_type != JSON_HEADER:
+            response = _response(code, result)
+            response.opaque, response.serialize_type = request.opaque, request.serialize_type
+            connection.write([encode_head(response, result.size), *result.views])
+            return
+        header = (
+            f'{{"code":{int(code)},"extFields":{{"suggestWhichBrokerId":"0","nextBeginOffset":"{result.next_offset}",'
+            f'"minOffset":"{result.min_offset}","maxOffset":"{result.max_offset}","topicSysFlag":"0",'
+            f'"groupSysFlag":"0"}},"flag":1,"language":"PYTHON","opaque":{request.opaque},'
+            f'"remark":"{result.status.name}","serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+        ).encode()
+        size = len(header)
+        words = (size + 4 + result.size << 32 | size).to_bytes(8, "big")
+        connection.write([words + header, *result.views])
+
+    def _moved(self, topic: str, queue_id: int, offset: int) -> RemotingCommand:
+        store = self._gate.store
+        ext = {
+            "suggestWhichBrokerId": 0,
+            "nextBeginOffset": offset,
+            "minOffset": store.min_offset(topic, queue_id),
+            "maxOffset": store.max_offset(topic, queue_id),
+        }
+        return RemotingCommand.response(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", ext=ext)
+
+    # May this consumer pull, and what does it want?
+
+    def _check(self, connection: Connection, header: PullMessageRequestHeader) -> Wanted:
+        options = self._options
+        group, topic = header.consumer_group, header.topic
+        if not options.broker_permission & PERM_READ:
+            remark = f"the broker[{options.broker_ip1}] pulling message is forbidden"
+            raise RequestError(ResponseCode.NO_PERMISSION, remark)
+        group_config = self._groups.find(group)
+        if group_config is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group}] does not exist"
+            )
+        if not group_config.consume_enable:
+            raise RequestError(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group}")
+        config = self._topics.find(topic)
+        if config is None:
+            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
+        if not config.perm & PERM_READ:
+            raise RequestError(ResponseCode.NO_PERMISSION, f"the topic[{topic}] pulling message is forbidden")
+        if not 0 <= header.queue_id < config.read_queue_nums:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{header.queue_id}] is illegal, topic:[{topic}] "
+                f"topicConfig.readQueueNums:[{config.read_queue_nums}] consumer:[{connection.peer}]",
+            )
+        if header.sys_flag & _HAS_SUBSCRIPTION:
+            return self._wanted(header.expression_type, header.subscription)
+        registered = self._consumers.find_group(group)
+        if registered is None:
+            remark = f"the consumer's group info not exist, group: {group}"
+            raise RequestError(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+        if registered.is_broadcasting and not group_config.consume_broadcast_enable:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION, f"the consumer group[{group}] can not consume by broadcast way"
+            )
+        subscription = registered.subscriptions.get(topic)
+        if subscription is None:
+            remark = f"the consumer's subscription not exist, group: {group}, topic:{topic}"
+            raise RequestError(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+        # A newer version in the pull than in the heartbeat means only that the heartbeat is on its way: the newest
+        # subscription we know is used rather than stalling the client.
+        return self._wanted(subscription.expression_type, subscription.sub_string)
+
+    def _wanted(self, expression_type: str | None, expression: str | None) -> Wanted:
+        if (expression_type or TAG) != TAG and not self._options.enable_property_filter:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"The broker does not support consumer to filter message by {expression_type}",
+            )
+        try:
+            return wanted_by(expression_type, expression)
+        except FilterSyntaxError as error:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}"
+            ) from None
+
+
+def _code(status: GetMessageStatus, offset: int) -> ResponseCode:
+    code = _CODES.get(status)
+    if code is not None:
+        return code
+    # No queue yet, or an empty one: the beginning is right, everything else is not.
+    return ResponseCode.PULL_NOT_FOUND if offset == 0 else ResponseCode.PULL_OFFSET_MOVED
+
+
+def _response(code: int, result: PullResult) -> RemotingCommand:
+    ext = {
+        "suggestWhichBrokerId": 0,
+        "nextBeginOffset": result.next_offset,
+        "minOffset": result.min_offset,
+        "maxOffset": result.max_offset,
+        "topicSysFlag": 0,
+        "groupSysFlag": 0,
+    }
+    return RemotingCommand.response(code, result.status.name, ext=ext)

@@ -1,0 +1,67 @@
+"""Handlers: every request family of a broker, wired to the state it works on."""
+
+from __future__ import annotations
+
+from flaremq.broker.filter import compile_filter
+from flaremq.broker.handlers.assignment import AssignmentHandler
+from flaremq.broker.handlers.client_manage import ClientManageHandler
+from flaremq.broker.handlers.client_relay import ClientRelayHandler
+from flaremq.broker.handlers.consume_stats import ConsumeStatsHandler
+from flaremq.broker.handlers.group_query import GroupQueryHandler
+from flaremq.broker.handlers.groups import GroupHandler
+from flaremq.broker.handlers.offsets import OffsetHandler
+from flaremq.broker.handlers.pop import PopHandler
+from flaremq.broker.handlers.pull import PullHandler
+from flaremq.broker.handlers.query import QueryHandler
+from flaremq.broker.handlers.queue_lock import QueueLockHandler
+from flaremq.broker.handlers.reset_offset import ResetOffsetHandler
+from flaremq.broker.handlers.send import SendHandler
+from flaremq.broker.handlers.topics import TopicHandler
+from flaremq.broker.state import BrokerState
+from flaremq.remoting.address import format_address
+from flaremq.remoting.handlers import HandlerTable
+
+
+class Handlers:
+    """The request table of one broker."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self.table = HandlerTable()
+        self._state = state
+        options, clock, gate = state.options, state.clock, state.gate
+        topics, groups, offsets = state.topics, state.groups, state.offsets
+        consumers, producers, statistics = state.consumers, state.producers, state.statistics
+        self._pull = PullHandler(options, gate, topics, groups, consumers, offsets, statistics)
+        self._pop = PopHandler(options, gate, clock, topics, groups, state.pop)
+        puller = gate.driver.puller
+        families = (
+            SendHandler(options, clock, gate, topics, groups, statistics, state.store_host),
+            self._pull,
+            self._pop,
+            ClientManageHandler(
+                options, topics, groups, consumers, producers, lambda text: compile_filter("SQL92", text)
+            ),
+            OffsetHandler(topics, groups, offsets, gate, puller.is_cold, gate.catch_up),
+            QueueLockHandler(topics, state.locks),
+            TopicHandler(options, topics, offsets, self._delete_queues),
+            GroupHandler(groups, offsets),
+            AssignmentHandler(options, consumers, state.request_modes, state.cluster_queues.find),
+            QueryHandler(gate),
+            ClientRelayHandler(options, gate, topics, groups, consumers),
+            ConsumeStatsHandler(options, gate, topics, groups, offsets, consumers, statistics, clock, self._address),
+            GroupQueryHandler(gate, offsets, consumers, statistics, self._address),
+            ResetOffsetHandler(options, gate, topics, groups, offsets, consumers),
+        )
+        for family in families:
+            family.register(self.table)
+
+    def _address(self) -> str:
+        options = self._state.options
+        return format_address(options.broker_ip1, options.listen_port)
+
+    async def _delete_queues(self, topic: str) -> None:
+        await self._state.gate.run(self._state.inspector.delete_topics, [topic])
+
+    def answer_held(self) -> None:
+        """The broker stops: nobody is left waiting."""
+        self._pull.holds.answer_all()

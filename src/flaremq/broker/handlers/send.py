@@ -1,0 +1,497 @@
+"""Sends: SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE.
+
+Nearly every send is a plain message to a topic that exists. ``_send_plain`` answers those on the event loop without
+an awaitable, a task or a header object: a few dictionary look-ups, one append, and a reply made from a template, now
+or when the sync thread reports. Everything else (new topics, delays, transactions, retries, errors) takes the long
+way, which decides in RocketMQ's order.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from struct import Struct
+from typing import Any
+
+import orjson
+
+from flaremq.broker.gate import StoreGate
+from flaremq.broker.groups import GroupTable
+from flaremq.broker.message_rules import MessageKind, TimerRules, prepare, recall_handle
+from flaremq.broker.names import check_sendable, check_topic
+from flaremq.broker.options import BrokerOptions
+from flaremq.broker.statistics import BrokerStatistics
+from flaremq.broker.topics import TopicTable
+from flaremq.clock import Clock
+from flaremq.message import properties as names
+from flaremq.message.message_id import UniqueKeyFactory
+from flaremq.message.properties import edit_properties, find_property, parse_properties
+from flaremq.message.stored_form import StoredForm
+from flaremq.message.topics import DLQ_PREFIX, RETRY_PREFIX, dlq_topic
+from flaremq.protocol.bodies import PERM_WRITE, TopicConfig
+from flaremq.protocol.codes import VERSION, RequestCode, ResponseCode
+from flaremq.protocol.command import JSON_HEADER, ONEWAY_FLAG, ExtValue, RemotingCommand, RequestError
+from flaremq.protocol.headers_send import SendMessageRequestHeader, decode_send_header
+from flaremq.remoting.connection import Connection
+from flaremq.remoting.handlers import HandlerTable
+from flaremq.storage.put_result import PutResult
+from flaremq.storage.status import PutMessageStatus
+
+_WORDS = Struct(">II")
+_COMPACT = Struct(">hBhiiii")  # a compact header without remark up to its ext fields
+_COMPACT_FRAME = Struct(">iIhBhiiii")
+_pack_int = Struct(">i").pack
+_UNACKNOWLEDGED_MAX = 200_000  # appends that may wait for the disk; a client hears "busy" beyond that
+_RECONSUME_LIMIT_VERSION = 121  # clients from this release on say how often a message may be tried
+
+# A property that decides where a message goes, or that the broker itself writes.
+_SPECIAL = (
+    "DELAY\x01",
+    "TIMER_D",
+    "TRAN_MSG\x01",
+    "CLUSTER\x01",
+    "MSG_REGION\x01",
+    "TRACE_ON\x01",
+    "POP_CK\x01",
+    "WAIT\x01false",
+    "INNER_",
+    "CRC32",
+)
+_DELAY, _TIMER, _TRAN, _CLUSTER, _REGION, _TRACE, _POP, _NO_WAIT, _INNER, _CRC = _SPECIAL
+
+_CODES: Mapping[PutMessageStatus, ResponseCode] = {
+    PutMessageStatus.PUT_OK: ResponseCode.SUCCESS,
+    PutMessageStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutMessageStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutMessageStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutMessageStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutMessageStatus.CREATE_MAPPED_FILE_FAILED: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutMessageStatus.OS_PAGE_CACHE_BUSY: ResponseCode.SYSTEM_BUSY,
+}
+
+
+class SendHandler:
+    """Takes messages from producers."""
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        clock: Clock,
+        gate: StoreGate,
+        topics: TopicTable,
+        groups: GroupTable,
+        statistics: BrokerStatistics,
+        store_host: bytes,
+    ) -> None:
+        self._options = options
+        self._clock = clock
+        self._gate = gate
+        self._append = gate.driver.append
+        self._topics = topics
+        self._groups = groups
+        self._statistics = statistics
+        self._host_text = store_host.hex().upper()
+        self._unique_keys = UniqueKeyFactory(
+            address=store_host[:-4], process_id=os.getpid(), instance_hash=secrets.randbits(32)
+        )
+        self._queues_of: dict[str, int] = {}  # plain topics we sent to before: how many queue ids are legal
+        # What a client may change at run time decides about every send: forget what was derived from it.
+        topics.on_change.append(self._forget)
+        topics.on_delete.append(lambda _: self._queues_of.clear())
+        self._stamp = (
+            f"MSG_REGION\x01{options.region_id}\x02CLUSTER\x01{options.broker_cluster_name}\x02"
+            f"TRACE_ON\x01{'true' if options.trace_on else 'false'}\x02"
+        )
+        self._traits: dict[str, str] = {
+            "MSG_REGION": options.region_id,
+            "TRACE_ON": "true" if options.trace_on else "false",
+        }
+        self._traits_block = b"".join(
+            len(name).to_bytes(2, "big") + name.encode() + len(value).to_bytes(4, "big") + value.encode()
+            for name, value in self._traits.items()
+        )
+        self._traits_text = orjson.dumps(self._traits).decode()[1:-1]
+
+    def _forget(self, _: TopicConfig | None) -> None:
+        self._queues_of.clear()
+
+    def register(self, table: HandlerTable) -> None:
+        table.register(RequestCode.SEND_MESSAGE_V2, self.send_v2, "send")
+        table.register(RequestCode.SEND_MESSAGE, self.send, "send")
+        table.register(RequestCode.SEND_BATCH_MESSAGE, self.send_batch, "send")
+
+    # The short way
+
+    def send_v2(self, connection: Connection, request: RemotingCommand) -> Any:
+        """A send whose fields are letters."""
+        ext: Any = request.ext
+        try:
+            if ext.get("m") == "true":
+                return self.send_batch(connection, request)
+            return self._send_plain(
+                connection,
+                request,
+                ext["b"],
+                int(ext["e"]),
+                int(ext["f"]),
+                int(ext["g"]),
+                int(ext["h"]),
+                ext.get("i") or "",
+                ext.get("j"),
+            )
+        except (KeyError, ValueError):
+            return self._send(connection, request)
+
+    def send(self, connection: Connection, request: RemotingCommand) -> Any:
+        """A send whose fields have their long names."""
+        ext: Any = request.ext
+        try:
+            if ext.get("batch") == "true":
+                return self.send_batch(connection, request)
+            return self._send_plain(
+                connection,
+                request,
+                ext["topic"],
+                int(ext["queueId"]),
+                int(ext["sysFlag"]),
+                int(ext["bornTimestamp"]),
+                int(ext["flag"]),
+                ext.get("properties") or "",
+                ext.get("reconsumeTimes"),
+            )
+        except (KeyError, ValueError):
+            return self._send(connection, request)
+
+    def _send_plain(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        topic: str,
+        queue_id: int,
+        sys_flag: int,
+        born_timestamp: int,
+        flag: int,
+        properties: str,
+        reconsume_times: str | None,
+    ) -> Any:
+        queues = self._queues_of.get(topic)
+        if (
+            queues is None
+            or not 0 <= queue_id < queues
+            or sys_flag & ~0x701  # anything but compression
+            or (reconsume_times is not None and reconsume_times != "0")
+            or "UNIQ_KEY\x01" not in properties
+            or _DELAY in properties
+            or _TIMER in properties
+            or _TRAN in properties
+            or _CLUSTER in properties
+            or _REGION in properties
+            or _TRACE in properties
+            or _POP in properties
+            or _NO_WAIT in properties
+            or _INNER in properties
+            or _CRC in properties
+            or len(connection.peer_host) != 8
+        ):
+            return self._send(connection, request)
+        gate = self._gate
+        if gate.unacknowledged >= _UNACKNOWLEDGED_MAX:
+            return _busy(gate)
+        if properties[-1] != "\x02":
+            properties += "\x02"
+        body: Any = request.body
+        appended = self._append(
+            topic,
+            queue_id,
+            body,
+            (properties + self._stamp).encode(),
+            flag,
+            sys_flag,
+            born_timestamp,
+            connection.peer_host,
+            0,
+        )
+        if type(appended) is not tuple:
+            return self._refusal(appended)  # type: ignore[arg-type]  # not a tuple: a refusal
+        queue_offset, physical_offset, end = appended
+        self._statistics.note_put(topic, 1, len(body))
+        if gate.waits_for_sync:
+            connection.begin(request)
+            gate.when_durable(end, partial(self._confirm, connection, request, queue_id, queue_offset, physical_offset))
+            return None
+        gate.appended()
+        if not request.flag & ONEWAY_FLAG:
+            self._acknowledge(connection, request, queue_id, queue_offset, physical_offset)
+        return None
+
+    def _confirm(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        queue_id: int,
+        queue_offset: int,
+        physical_offset: int,
+        status: PutMessageStatus,
+    ) -> None:
+        """The sync thread has spoken."""
+        connection.finish(request)
+        if request.flag & ONEWAY_FLAG or not connection.is_open:
+            return
+        if status is PutMessageStatus.PUT_OK:
+            self._acknowledge(connection, request, queue_id, queue_offset, physical_offset)
+        else:
+            message_id = f"{self._host_text}{physical_offset:016X}"
+            connection.reply(request, self._stored(status, queue_id, queue_offset, message_id, None))
+
+    def _acknowledge(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        queue_id: int,
+        queue_offset: int,
+        physical_offset: int,
+    ) -> None:
+        if request.serialize_type != JSON_HEADER:
+            message_id = f"{self._host_text}{physical_offset:016X}".encode()
+            number, place = b"%d" % queue_id, b"%d" % queue_offset
+            ext = b"\0\7queueId%b%b\0\5msgId%b%b\0\x0bqueueOffset%b%b%b" % (
+                _pack_int(len(number)),
+                number,
+                _pack_int(len(message_id)),
+                message_id,
+                _pack_int(len(place)),
+                place,
+                self._traits_block,
+            )
+            size = _COMPACT.size + len(ext)
+            connection.write(
+                [_COMPACT_FRAME.pack(size + 4, 1 << 24 | size, 0, 3, VERSION, request.opaque, 1, 0, len(ext)) + ext]
+            )
+            return
+        header = (
+            f'{{"code":0,"extFields":{{"queueId":"{queue_id}","msgId":"{self._host_text}{physical_offset:016X}",'
+            f'"queueOffset":"{queue_offset}",{self._traits_text}}},"flag":1,"language":"PYTHON",'
+            f'"opaque":{request.opaque},"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+        ).encode()
+        size = len(header)
+        connection.write([_WORDS.pack(size + 4, size) + header])
+
+    # The long way
+
+    async def _send(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        try:
+            header = decode_send_header(request.code, request.ext)
+            config = await self._check(header)
+            form = self._form(connection, request, header, config)
+            if len(form.properties) > 32767:
+                raise RequestError(ResponseCode.MESSAGE_ILLEGAL, _illegal(self._gate))
+            form = await self._redirect(form, header, request, config)
+            kind, routed = prepare(form, now_ms=self._clock.now_ms(), timer=self._timer_rules())
+            if kind is MessageKind.HALF and self._options.reject_transaction_message:
+                raise RequestError(
+                    ResponseCode.NO_PERMISSION,
+                    f"the broker[{self._options.broker_ip1}] sending transaction message is forbidden",
+                )
+            result = await self._gate.put(routed)
+        except RequestError as error:
+            return RemotingCommand.response(error.code, error.remark, ext=self._traits)
+        if result.physical_offset < 0:
+            return self._refusal(result)
+        self._statistics.note_put(header.topic, 1, len(form.body))
+        transaction_id = find_property(form.properties, b"UNIQ_KEY")
+        response = self._stored(
+            result.status,
+            form.queue_id,
+            result.queue_offset,
+            result.message_id,
+            None if transaction_id is None else transaction_id.decode("utf-8", "replace"),
+        )
+        if kind is MessageKind.TIMED and (handle := recall_handle(routed, self._options.broker_name)) is not None:
+            response.ext = {**(response.ext or {}), "recallHandle": handle}
+        return response
+
+    def _timer_rules(self) -> TimerRules:
+        options = self._options
+        return TimerRules(
+            enabled=options.timer_wheel_enable,
+            delay_ms_max=options.timer_max_delay_sec * 1000,
+            precision_ms=options.timer_precision_ms,
+        )
+
+    async def _check(self, header: SendMessageRequestHeader) -> TopicConfig:
+        """The topic to send to; RocketMQ's checks in RocketMQ's order."""
+        options = self._options
+        if self._clock.now_ms() < options.start_accept_send_request_time_stamp:
+            start = options.start_accept_send_request_time_stamp
+            raise RequestError(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {start}")
+        topic = header.topic
+        config = self._topics.find(topic)
+        if not options.broker_permission & PERM_WRITE and (config is None or config.order):
+            address = f"{options.broker_ip1}:{options.listen_port}"
+            raise RequestError(ResponseCode.NO_PERMISSION, f"the broker[{address}] sending message is forbidden")
+        check_topic(topic)
+        check_sendable(topic)
+        if config is None:
+            config = await self._create(header)
+        queues = max(config.write_queue_nums, config.read_queue_nums)
+        if header.queue_id >= queues:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER, f"request queueId[{header.queue_id}] is illegal, {config} "
+            )
+        plain = not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) and options.broker_permission & PERM_WRITE
+        if plain and not options.start_accept_send_request_time_stamp:
+            self._queues_of[topic] = queues
+        return config
+
+    async def _create(self, header: SendMessageRequestHeader) -> TopicConfig:
+        topic = header.topic
+        config = self._topics.create_on_send(topic, header.default_topic, header.default_topic_queue_nums)
+        if config is None and topic.startswith(RETRY_PREFIX):
+            config = self._topics.create_on_send_back(topic, 1)
+        if config is None:
+            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
+        await self._topics.settle()
+        return config
+
+    def _form(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: SendMessageRequestHeader,
+        config: TopicConfig,
+    ) -> StoredForm:
+        """The message as sent, with what the broker adds to its properties."""
+        queue_id = header.queue_id
+        if queue_id < 0:
+            queue_id = random.randrange(max(1, config.write_queue_nums))
+        raw = (header.properties or "").encode("utf-8", "replace")
+        changes: dict[str, str | None] = {
+            names.REGION: self._options.region_id,
+            names.CLUSTER: self._options.broker_cluster_name,
+            names.TRACE_SWITCH: self._traits["TRACE_ON"],
+            "POP_CK": None,
+        }
+        if not find_property(raw, b"UNIQ_KEY"):
+            changes[names.UNIQUE_KEY] = self._unique_keys.make(self._clock.now_ms())
+        properties = edit_properties(raw, changes)
+        wait = parse_properties(raw).get(names.WAIT, "true") != "false"
+        return StoredForm(
+            topic=header.topic,
+            queue_id=queue_id,
+            body=request.body_bytes,
+            properties=properties,
+            flag=header.flag,
+            sys_flag=header.sys_flag,
+            born_timestamp=header.born_timestamp,
+            born_host=connection.peer_host,
+            reconsume_times=header.reconsume_times,
+            wait_store_msg_ok=wait,
+        )
+
+    async def _redirect(
+        self, form: StoredForm, header: SendMessageRequestHeader, request: RemotingCommand, config: TopicConfig
+    ) -> StoredForm:
+        """A consumer that sends a message back by a plain send: too often tried makes it a dead letter."""
+        if not header.topic.startswith(RETRY_PREFIX):
+            return form
+        group = header.topic[len(RETRY_PREFIX) :]
+        group_config = self._groups.find(group)
+        if group_config is None:
+            remark = f"subscription group not exist, {group}"
+            raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        limit = group_config.retry_max_times
+        if request.version >= _RECONSUME_LIMIT_VERSION and header.max_reconsume_times is not None:
+            limit = header.max_reconsume_times
+        if header.reconsume_times <= limit:
+            return form
+        topic = dlq_topic(group)
+        self._topics.create_on_send_back(topic, 1)
+        await self._topics.settle()
+        return replace(form.with_properties({names.DELAY: None}), topic=topic, queue_id=0)
+
+    # Batches
+
+    def send_batch(self, connection: Connection, request: RemotingCommand) -> Any:
+        """Several messages of one queue in one body."""
+        return self._send_batch(connection, request)
+
+    async def _send_batch(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        try:
+            header = decode_send_header(request.code, request.ext)
+            if header.topic.startswith(RETRY_PREFIX):
+                raise RequestError(
+                    ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {header.topic}"
+                )
+            config = await self._check(header)
+        except RequestError as error:
+            return RemotingCommand.response(error.code, error.remark, ext=self._traits)
+        queue_id = header.queue_id
+        if queue_id < 0:
+            queue_id = random.randrange(max(1, config.write_queue_nums))
+        result = await self._gate.put_batch_body(
+            header.topic,
+            queue_id,
+            request.body_bytes,
+            born_timestamp=header.born_timestamp,
+            born_host=connection.peer_host,
+            sys_flag=header.sys_flag,
+        )
+        if result.physical_offset < 0:
+            return self._refusal(result)
+        self._statistics.note_put(header.topic, result.count, result.size)
+        unique = find_property((header.properties or "").encode("utf-8", "replace"), b"UNIQ_KEY")
+        return self._stored(
+            result.status,
+            queue_id,
+            result.queue_offset,
+            result.message_id,
+            None if unique is None else unique.decode("utf-8", "replace"),
+        )
+
+    # Replies
+
+    def _stored(
+        self,
+        status: PutMessageStatus,
+        queue_id: int,
+        queue_offset: int,
+        message_id: str,
+        transaction_id: str | None,
+    ) -> RemotingCommand:
+        """The reply about a message that is in the log."""
+        code = _CODES.get(status, ResponseCode.SYSTEM_ERROR)
+        ext: dict[str, ExtValue] = {"queueId": queue_id, "msgId": message_id, "queueOffset": queue_offset}
+        ext |= self._traits
+        if transaction_id is not None:
+            ext["transactionId"] = transaction_id
+        remark = None if code == ResponseCode.SUCCESS else self._gate.store.health_state.refusal or status.name
+        return RemotingCommand.response(code, remark, ext=ext)
+
+    def _refusal(self, result: PutResult) -> RemotingCommand:
+        """The reply about a message that is not."""
+        code = _CODES.get(result.status, ResponseCode.SYSTEM_ERROR)
+        if code == ResponseCode.MESSAGE_ILLEGAL:
+            remark = f"{_illegal(self._gate)} {result.detail or ''}".rstrip()
+        elif code == ResponseCode.SYSTEM_BUSY:
+            remark = f"[PC_SYNCHRONIZED]broker busy, start flow control for a while: {result.detail}"
+        elif code == ResponseCode.SERVICE_NOT_AVAILABLE:
+            remark = f"service not available now: {result.detail}"
+        else:
+            remark = f"{result.status.name}: {result.detail}"
+        return RemotingCommand.response(code, remark, ext=self._traits)
+
+
+def _illegal(gate: StoreGate) -> str:
+    return (
+        "the message is illegal, maybe msg body or properties length not matched. "
+        f"msg body length limit {gate.store.options.max_message_size}B, msg properties length limit 32KB."
+    )
+
+
+def _busy(gate: StoreGate) -> RemotingCommand:
+    remark = f"[PCBUSY_CLEAN_QUEUE]broker busy, start flow control for a while: {gate.unacknowledged} wait for the disk"
+    return RemotingCommand.response(ResponseCode.SYSTEM_BUSY, remark)

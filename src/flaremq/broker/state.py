@@ -1,0 +1,140 @@
+"""BrokerState: what a broker knows and the services that act on it by themselves. No ports, no handlers.
+
+Tables are loaded from ``config/`` in the order they depend on each other. Offsets that lie beyond the data (a crash
+took unsynced messages of an ASYNC_FLUSH store with it) are cut before anybody reads them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Awaitable, Callable
+
+from flaremq.broker.cluster_queues import ClusterQueues
+from flaremq.broker.config_file import ConfigFile
+from flaremq.broker.consumer_offsets import ConsumerOffsets
+from flaremq.broker.consumers import ConsumerTable
+from flaremq.broker.gate import StoreGate
+from flaremq.broker.groups import GroupTable
+from flaremq.broker.message_rules import TimerRules
+from flaremq.broker.options import BrokerOptions
+from flaremq.broker.pop import PopService
+from flaremq.broker.producers import ProducerTable
+from flaremq.broker.queue_locks import QueueLocks
+from flaremq.broker.request_modes import RequestModes
+from flaremq.broker.schedule import ScheduleService
+from flaremq.broker.slow_consumers import SlowConsumerProtection
+from flaremq.broker.statistics import BrokerStatistics
+from flaremq.broker.timer import TimerService
+from flaremq.broker.topics import TopicTable
+from flaremq.clock import Clock
+from flaremq.message.delay import parse_delay_levels
+from flaremq.message.hosts import encode_host
+from flaremq.remoting.address import parse_addresses
+from flaremq.remoting.client import RemotingClient
+from flaremq.remoting.options import RemotingOptions
+from flaremq.storage.filesystem import FileSystem
+from flaremq.storage.inspection import StoreInspector
+
+_log = logging.getLogger(__name__)
+
+Interval = int | Callable[[], int]
+PeriodicWork = tuple[str, Interval, Callable[[], Awaitable[object] | object]]
+
+
+class BrokerState:
+    """Tables and services of one broker. Event loop only."""
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        remoting: RemotingOptions,
+        clock: Clock,
+        filesystem: FileSystem,
+        gate: StoreGate,
+    ) -> None:
+        self.options = options
+        self.clock = clock
+        self.gate = gate
+        self._filesystem = filesystem
+        self._folder = os.path.join(gate.store.path, "config")
+        store_options = gate.store.options
+        self.store_host = encode_host(f"{options.broker_ip1}:{options.listen_port}")
+        self.inspector = StoreInspector(gate.store)
+        self.delay_levels = parse_delay_levels(store_options.message_delay_level)
+        self.topics = TopicTable(options, self._file("topics.json"), clock, gate.run)
+        self.groups = GroupTable(options, self._file("subscriptionGroup.json"), clock, gate.run)
+        self.offsets = ConsumerOffsets(options, self._file("consumerOffset.json"), clock, gate.run)
+        self.request_modes = RequestModes(options, self._file("messageRequestMode.json"), gate.run)
+        self.consumers = ConsumerTable(options, clock)
+        self.producers = ProducerTable(options, clock)
+        self.locks = QueueLocks(options, clock)
+        self.statistics = BrokerStatistics(options.broker_cluster_name, clock.now_ms(), is_system=self.topics.is_system)
+        self.slow_consumers = SlowConsumerProtection(options, self.statistics.fall_behind, self.groups)
+        name_servers = parse_addresses(options.namesrv_addr) if options.namesrv_addr.strip() else []
+        self._client = RemotingClient(remoting)
+        self.cluster_queues = ClusterQueues(options, self.topics, clock, self._client, name_servers)
+        self.schedule = ScheduleService(
+            gate, clock, self.delay_levels, self._file("delayOffset.json"), self._declare_topic
+        )
+        rules = TimerRules(
+            enabled=options.timer_wheel_enable,
+            delay_ms_max=options.timer_max_delay_sec * 1000,
+            precision_ms=options.timer_precision_ms,
+        )
+        self.timer = TimerService(gate, clock, rules, filesystem, self._declare_topic)
+        self.pop = PopService(options, gate, clock, self.topics, self.groups, self.offsets, self.statistics)
+
+    def _file(self, name: str) -> ConfigFile:
+        return ConfigFile(self._filesystem, os.path.join(self._folder, name))
+
+    def _declare_topic(self, topic: str) -> object:
+        """A topic that the broker itself sends to must exist, or nobody could read it."""
+        return self.topics.create_on_send_back(topic, 1)
+
+    async def load(self) -> None:
+        """Read ``config/`` and bring the services to where they were."""
+        self._filesystem.make_directories(self._folder)
+        self.topics.load()
+        self.groups.load()
+        self.offsets.load()
+        self.request_modes.load()
+        for sentence in self.offsets.clamp(self.gate.store.max_offset):
+            _log.warning("%s", sentence)
+        self.schedule.load()
+        self.timer.load()
+        await self.pop.start()
+        self.topics.save_now()
+        self.groups.save_now()
+
+    def periodic_work(self) -> list[PeriodicWork]:
+        """(name, milliseconds between two runs, what to do)."""
+        options, now_ms = self.options, self.clock.now_ms
+        return [
+            ("delay levels", 50, self.schedule.run_due),
+            ("timers", 50, self.timer.run_due),
+            ("pop", 100, self.pop.run_due),
+            ("consumer offsets", lambda: options.flush_consumer_offset_interval, self.offsets.persist_if_changed),
+            ("delay offsets", lambda: options.flush_delay_offset_interval, self._persist_delays),
+            ("client expiry", 10_000, self._expire),
+            ("statistics", 1_000, lambda: self.statistics.tick(now_ms())),
+            ("slow consumers", 180_000, self.slow_consumers.tick),
+        ]
+
+    async def _persist_delays(self) -> None:
+        await self.schedule.persist()
+        await self.timer.persist()
+
+    def _expire(self) -> None:
+        self.consumers.expire()
+        self.producers.expire()
+        self.locks.expire()
+
+    async def close(self) -> None:
+        """Persist everything. The store must still be open."""
+        await self.pop.stop()
+        await self._persist_delays()
+        self.timer.close()
+        for table in (self.topics, self.groups, self.offsets, self.request_modes):
+            table.save_now()
+        await self._client.close()

@@ -1,0 +1,85 @@
+"""What the commands that start servers share: parameters, the wait for a signal, one line when ready."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+_began = time.monotonic()
+
+
+class Server(Protocol):
+    """Something to start and to stop."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+def log_option(command: F) -> F:
+    """``--log-level``."""
+
+    def configure(_: click.Context, __: click.Parameter, level: str) -> None:
+        logging.basicConfig(
+            level=level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+        )
+
+    return click.option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        default="warning",
+        show_default=True,
+        expose_value=False,
+        callback=configure,
+        help="What to write to stderr.",
+    )(command)
+
+
+def split_listen(address: str | None) -> dict[str, str]:
+    """``bindAddress`` and ``listenPort`` of an address."""
+    if address is None:
+        return {}
+    from flaremq.remoting.address import parse_address
+
+    host, port = parse_address(address)
+    return {"bindAddress": host, "listenPort": str(port)}
+
+
+def serve(servers: list[Server], ready: Callable[[], str]) -> None:
+    """Start servers one after the other, say that they are ready, stop them in reverse on SIGINT or SIGTERM."""
+    from flaremq.remoting import event_loop
+
+    event_loop.run(_serve(servers, ready))
+
+
+async def _serve(servers: list[Server], ready: Callable[[], str]) -> None:
+    from flaremq.remoting import event_loop
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    started: list[Server] = []
+    try:
+        for server in servers:
+            if stop.is_set():
+                return
+            await server.start()
+            started.append(server)
+        event_loop.settle_memory()
+        click.echo(f"{ready()}, started in {time.monotonic() - _began:.2f} s")
+        sys.stdout.flush()
+        await stop.wait()
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)  # a second signal ends it at once
+        for server in reversed(started):
+            await server.stop()
