@@ -82,25 +82,28 @@ def encode_header(command: RemotingCommand) -> bytes:
 
 
 def _decode_ext(data: bytes, at: int, end: int) -> dict[str, str]:
-    """The ext fields. One-letter names in ASCII, what nearly every send has, are taken in half the time."""
+    """The ext fields. One-letter names, what nearly every send has, are taken in a third of the time."""
     ext: dict[str, str] = {}
-    if data.isascii():
-        text = str(data, "ascii")
-        try:
-            while at < end:
-                name_length, letter, length = _letter_at(data, at)
-                value_at = at + 7
-                at = value_at + length
-                if name_length != 1 or length < 0 or at > end or len(ext) >= _EXT_ENTRIES_MAX:
-                    at = value_at - 7
-                    break
-                if length:
-                    ext[_LETTERS[letter]] = text[value_at:at]
-        except StructError:
-            raise RemoteProtocolError("the ext fields end within a length") from None
-    while at < end:
-        if len(ext) >= _EXT_ENTRIES_MAX:
-            raise RemoteProtocolError(f"a header with more than {_EXT_ENTRIES_MAX} ext fields")
+    text = str(data, "latin-1")  # right where a value is ASCII, and slicing it costs half of decoding
+    turns = iter(range(_EXT_ENTRIES_MAX))  # entries without value or with a name seen before count too
+    try:
+        for _ in turns:
+            if at >= end:
+                return ext
+            name_length, letter, length = _letter_at(data, at)
+            value_at = at + 7
+            value_end = value_at + length
+            if name_length != 1 or length < 0 or value_end > end:
+                break
+            if length:
+                value = text[value_at:value_end]
+                ext[_LETTERS[letter]] = value if value.isascii() else _text(data, value_at, length)
+            at = value_end
+    except StructError:
+        pass  # too short for that; the plain way says what is wrong
+    for _ in turns:
+        if at >= end:
+            return ext
         if at + 2 > end:
             raise RemoteProtocolError("the ext fields end within a name's length")
         (length,) = _SHORT.unpack_from(data, at)
@@ -113,6 +116,8 @@ def _decode_ext(data: bytes, at: int, end: int) -> dict[str, str]:
         at += 4 + length
         if value:  # a value of no length is read back as none, as Java does
             ext[name] = value
+    if at < end:
+        raise RemoteProtocolError(f"a header with more than {_EXT_ENTRIES_MAX} ext fields")
     return ext
 
 
