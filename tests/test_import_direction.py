@@ -17,7 +17,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "flaremq"
 
-BASE = {"errors", "options", "clock"}
+BASE = {"errors", "options", "clock", "java_json"}
 STORE_SIDE = {"storage", "message"} | BASE
 WIRE_SIDE = {"remoting", "protocol"} | BASE
 SERVERS = {"broker", "namesrv", "client", "pipeline"}
@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "errors": set(),
     "clock": set(),
     "options": {"errors"},
+    "java_json": set(),
     "message": BASE,
     "storage": STORE_SIDE,
     "protocol": BASE,

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from flaremq.java_json import parse_java_json
 from flaremq.message.delay import parse_delay_levels
 from flaremq.storage import store_walk
 from flaremq.storage.finding import Finding, Severity
-from flaremq.storage.java_json import parse_java_json
 from flaremq.storage.store_indexes import IndexGeometry
 from flaremq.storage.store_reader import StoreReader
 from flaremq.storage.verify import StoreVerifier

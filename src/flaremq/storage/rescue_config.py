@@ -12,9 +12,9 @@ import json
 import os
 from typing import Any
 
+from flaremq.java_json import parse_java_json
 from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.storage.filesystem import FileSystem, write_atomically
-from flaremq.storage.java_json import parse_java_json
 from flaremq.storage.record_views import number_or
 from flaremq.storage.rescue_log import Relocation
 from flaremq.storage.store_files import read_small_file

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from flaremq.errors import StoreIOError
+from flaremq.java_json import parse_java_json
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, DelayLevels, parse_delay_levels
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import CheckReason, check_record
 from flaremq.storage import layout
 from flaremq.storage.checkpoint import CHECKPOINT_SIZE
 from flaremq.storage.finding import Finding, Severity, Summary
-from flaremq.storage.java_json import parse_java_json
 from flaremq.storage.record_views import expected_index_hashes, expected_units, tag_index_hash
 from flaremq.storage.store_files import FileRun, read_small_file
 from flaremq.storage.store_outlook import redispatch_start

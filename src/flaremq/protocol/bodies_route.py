@@ -1,0 +1,91 @@
+"""Routes: which brokers have a topic, and where those brokers are.
+
+Broker ids are written as quoted keys for everybody: each client reads that, while the bare form, which Java's name
+server uses for old clients and in cluster information, is no JSON. Both are read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from flaremq.protocol.bean import CLIENT_BODY_SIZE_MAX, Bean
+from flaremq.protocol.bean_rows import (
+    anything,
+    bean,
+    bean_table,
+    beans,
+    flag,
+    integer,
+    integer_text_table,
+    maybe_text,
+    text,
+    texts_table,
+)
+from flaremq.protocol.bodies_topic import PERM_READ, PERM_WRITE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueData(Bean):
+    """The queues of a topic on one broker."""
+
+    broker_name: str = text()
+    read_queue_nums: int = integer()
+    write_queue_nums: int = integer()
+    perm: int = integer(default=PERM_READ | PERM_WRITE)
+    topic_sys_flag: int = integer()
+
+    @classmethod
+    def adapt(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """Older servers misspell the flag."""
+        if "topicSynFlag" in value and "topicSysFlag" not in value:
+            return {**value, "topicSysFlag": value["topicSynFlag"]}
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerData(Bean):
+    """One broker: its master (id 0) and slaves."""
+
+    cluster: str = text()
+    broker_name: str = text()
+    broker_addrs: dict[int, str] = integer_text_table()
+    enable_acting_master: bool = flag()
+    zone_name: str | None = maybe_text()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRouteData(Bean):
+    """GET_ROUTEINFO_BY_TOPIC. The mapping of static topics is passed on unread."""
+
+    body_size_max: ClassVar[int] = CLIENT_BODY_SIZE_MAX
+
+    broker_datas: tuple[BrokerData, ...] = beans(BrokerData)
+    queue_datas: tuple[QueueData, ...] = beans(QueueData)
+    filter_server_table: dict[str, tuple[str, ...]] = texts_table()
+    order_topic_conf: str | None = maybe_text()
+    topic_queue_mapping_by_broker: dict[str, Any] | None = anything()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterInfo(Bean):
+    """GET_BROKER_CLUSTER_INFO."""
+
+    broker_addr_table: dict[str, BrokerData] = bean_table(BrokerData)
+    cluster_addr_table: dict[str, tuple[str, ...]] = texts_table()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerMemberGroup(Bean):
+    """The live members of one broker name."""
+
+    cluster: str = text()
+    broker_name: str = text()
+    broker_addrs: dict[int, str] = integer_text_table()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetBrokerMemberGroupResponseBody(Bean):
+    """GET_BROKER_MEMBER_GROUP."""
+
+    broker_member_group: BrokerMemberGroup = bean(BrokerMemberGroup)
