@@ -1,0 +1,184 @@
+"""What can be set about a name server: :class:`NamesrvOptions`, one row an option.
+
+Names and defaults are those of RocketMQ's ``namesrv.conf``, with one exception: the server listens on
+127.0.0.1 unless told otherwise. Names of RocketMQ that have no meaning here (its thread pools, its buffers) are
+accepted and reported in :attr:`NamesrvOptions.warnings`; a name that nobody knows is refused.
+
+:data:`CHANGEABLE` lists what may be changed over the wire while the server runs. It is a list of what is
+allowed, not of what is forbidden, and holds no path and no address: RocketMQ's list of forbidden names was
+how files could be written anywhere (CVE-2023-37582).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from flaremq.errors import InvalidArgumentError
+from flaremq.options import (
+    check_values,
+    find_unknown_names,
+    load_properties,
+    option,
+    properties_of,
+    rows,
+    rows_by_key,
+    values_from_properties,
+)
+from flaremq.remoting.options import RemotingOptions
+
+# Names a namesrv.conf of RocketMQ 4.9 or 5.x may hold that mean nothing here.
+NOT_IMPLEMENTED: Final = frozenset(
+    """
+    clientRequestThreadPoolNums clientRequestThreadPoolQueueCapacity clusterTest configBlackList configStorePath
+    defaultThreadPoolNums defaultThreadPoolQueueCapacity enableControllerInNamesrv enableShutdownGracefully
+    notifyMinBrokerIdChanged productEnvName rocketmqHome serverAsyncSemaphoreValue serverCallbackExecutorThreads
+    serverNettyWorkerGroupEnable serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable serverSelectorThreads
+    serverSocketBacklog serverSocketRcvBufSize serverSocketSndBufSize serverWorkerThreads shutdownWaitTimeSeconds
+    unRegisterBrokerQueueCapacity useEpollNativeSelector writeBufferHighWaterMark writeBufferLowWaterMark
+    """.split()  # noqa: SIM905  (a list would take a line for each name)
+)
+
+# What UPDATE_NAMESRV_CONFIG may change. A change lasts until the server stops.
+CHANGEABLE: Final = frozenset(
+    """
+    brokerChannelExpiredTime deleteTopicWithBrokerRegistration enableAllTopicList enableTopicList orderMessageEnable
+    returnOrderTopicConfigToBroker scanNotActiveBrokerInterval supportActingMaster
+    """.split()  # noqa: SIM905
+)
+
+
+def _remoting_options(properties: Mapping[str, str] | None = None) -> RemotingOptions:
+    """RocketMQ's clients and brokers open connections to every name server they know and are silent on most of
+    them, so here the first frame may take as long as a connection may be idle."""
+    values: dict[str, Any] = dict(values_from_properties(RemotingOptions, properties or {}))
+    idle = values.get("server_channel_max_idle_time_seconds", RemotingOptions().server_channel_max_idle_time_seconds)
+    return RemotingOptions(**{"first_frame_seconds": idle, **values})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesrvOptions:
+    """Options of one name server. Nothing but :meth:`change` alters an instance."""
+
+    # A row reads as a row, its name and bounds, then its sentence; the formatter would give each word a line.
+    # fmt: off
+
+    # --- where it listens and what it keeps -----------------------------------------------------------------
+    bind_address: str = option(
+        "127.0.0.1", rocketmq="bindAddress", affects="behaviour", form="an IPv4 or IPv6 address, not a host name",
+        doc="Address to listen at. RocketMQ's default is every address of the machine.")
+    insecure_bind_enable: bool = option(
+        False, flaremq="insecureBindEnable", affects="behaviour",
+        doc="Allow a `bindAddress` that other machines reach, although everybody who reaches it may do everything.")
+    listen_port: int = option(
+        9876, rocketmq="listenPort", affects="behaviour", maximum=65535,
+        doc="Port to listen at; 0 takes a free one.")
+    kv_config_path: str = option(
+        "", rocketmq="kvConfigPath", affects="behaviour",
+        doc="File of the key-value configuration; empty means `namesrv/kvConfig.json` in the home folder.")
+
+    # --- brokers --------------------------------------------------------------------------------------------
+    scan_not_active_broker_interval: int = option(
+        5_000, rocketmq="scanNotActiveBrokerInterval", affects="behaviour", minimum=10, maximum=3_600_000,
+        doc="Milliseconds between two looks for brokers that no longer register.")
+    broker_channel_expired_time: int = option(
+        120_000, flaremq="brokerChannelExpiredTime", affects="behaviour", minimum=100,
+        doc="Milliseconds of silence after which a broker that named no limit of its own is forgotten.")
+    delete_topic_with_broker_registration: bool = option(
+        False, rocketmq="deleteTopicWithBrokerRegistration", affects="behaviour",
+        doc="Let a registration remove the topics it does not name; the brokers must then always send "
+        "all of them (`enableSingleTopicRegister=false`).")
+    support_acting_master: bool = option(
+        False, rocketmq="supportActingMaster", affects="behaviour",
+        doc="Show the slave of the lowest id as master in routes while there is none, if its brokers want that.")
+
+    # --- answers --------------------------------------------------------------------------------------------
+    order_message_enable: bool = option(
+        False, rocketmq="orderMessageEnable", affects="behaviour",
+        doc="Add a topic's order configuration to its route.")
+    return_order_topic_config_to_broker: bool = option(
+        True, rocketmq="returnOrderTopicConfigToBroker", affects="behaviour",
+        doc="Answer a registration with the order configuration of all topics.")
+    enable_all_topic_list: bool = option(
+        True, rocketmq="enableAllTopicList", affects="behaviour",
+        doc="Answer the question for all topics.")
+    enable_topic_list: bool = option(
+        True, rocketmq="enableTopicList", affects="behaviour",
+        doc="Answer questions for the topics of a cluster, of the system and of units.")
+    need_wait_for_service: bool = option(
+        False, rocketmq="needWaitForService", affects="behaviour",
+        doc="Refuse routes for a while after the start, until all brokers had the time to register.")
+    wait_seconds_for_service: int = option(
+        45, rocketmq="waitSecondsForService", affects="behaviour", maximum=3_600,
+        doc="Seconds of that while.")
+
+    # fmt: on
+
+    # Limits and timings of the connections: rows of their own class, loaded from the same file.
+    remoting: RemotingOptions = field(default_factory=_remoting_options)
+    # Names that were loaded but change nothing; no option, only the memory that `warnings` needs.
+    ignored_names: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_values(self)
+        try:
+            address = ipaddress.ip_address(self.bind_address)
+        except ValueError:
+            raise rows_by_key(type(self))["bindAddress"].refusal(self.bind_address) from None
+        if not address.is_loopback and not self.insecure_bind_enable:
+            raise InvalidArgumentError(
+                f"option bindAddress={self.bind_address!r} lets other machines in, and this version knows no users: "
+                "set insecureBindEnable=true if everybody who reaches that address may do everything"
+            )
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> NamesrvOptions:
+        """Options from the names and texts of a ``namesrv.conf``; unknown names and bad values are refused."""
+        unknown = find_unknown_names(properties, {*rows_by_key(cls), *rows_by_key(RemotingOptions), *NOT_IMPLEMENTED})
+        if unknown:
+            raise InvalidArgumentError("; ".join(map(str, unknown)))
+        values: dict[str, Any] = dict(values_from_properties(cls, properties))
+        ignored = tuple(name for name in properties if name in NOT_IMPLEMENTED)
+        return cls(**values, remoting=_remoting_options(properties), ignored_names=ignored)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None) -> NamesrvOptions:
+        """Options from a file, if one is given, with ``overrides`` (same names) on top."""
+        return cls.from_properties({**(load_properties(path) if path is not None else {}), **(overrides or {})})
+
+    def to_properties(self, *, changed_only: bool = False) -> dict[str, str]:
+        """The names and texts that :meth:`from_properties` would read back."""
+        own = properties_of(self, changed_only=changed_only)
+        return {**own, **properties_of(self.remoting, changed_only=changed_only)}
+
+    def change(self, properties: Mapping[str, str]) -> None:
+        """Change options of a running server: all of them, or none and InvalidArgumentError."""
+        refused = [name for name in properties if name not in CHANGEABLE]
+        if refused:
+            raise InvalidArgumentError(f"{', '.join(refused)} cannot be changed while the server runs")
+        values: dict[str, Any] = dict(values_from_properties(type(self), properties))
+        checked = replace(self, **values)
+        for name in values:
+            object.__setattr__(self, name, getattr(checked, name))
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence for each thing that was set and will not do what it says."""
+        result = [
+            f"{name} is ignored: it belongs to a part of RocketMQ's name server that does not exist here"
+            for name in self.ignored_names
+        ]
+        result += [
+            f"{row.key} has no effect: {row.unused.rstrip('.')}"
+            for row in rows(type(self))
+            if row.unused and getattr(self, row.field_name) != row.default
+        ]
+        return result
+
+    @property
+    def kv_config_file(self) -> str:
+        """The file of the key-value configuration."""
+        return self.kv_config_path or os.path.join(os.path.expanduser("~"), "namesrv", "kvConfig.json")
