@@ -144,6 +144,16 @@ class StoreGate:
         elif self._dispatch_handle is None:
             self._schedule_dispatch()
 
+    async def change_flush_disk_type(self, name: str) -> None:
+        """Go over to SYNC_FLUSH or ASYNC_FLUSH; everything acknowledged before is durable first."""
+        if (name == "SYNC_FLUSH") == self._sync_mode:
+            return
+        await self.run(self.store.flush)
+        self._synced()
+        self.driver.change_flush_disk_type(name)
+        self._sync_mode = self.driver.sync_mode
+        self._work.release()
+
     # Durability
 
     def _sync_loop(self) -> None:

@@ -39,6 +39,7 @@ _NOT_VIP = (
     RequestCode.POP_MESSAGE,
     RequestCode.PEEK_MESSAGE,
     RequestCode.NOTIFICATION,
+    RequestCode.POLLING_INFO,
 )
 
 
@@ -83,13 +84,13 @@ class BrokerService:
         await self.state.load()
         self._exit.push_async_callback(self.state.close)
         self.scheduler = Scheduler(self.clock)
-        self.handlers = Handlers(self.state)
+        self.handlers = Handlers(self.state, self._remoting_options)
         table = self.handlers.table
         self.server = RemotingServer(table, self._remoting_options)
         await self.server.start(options.bind_address, options.listen_port)
         self._exit.push_async_callback(self.server.stop)
         await self._start_vip()
-        self._exit.callback(self.handlers.answer_held)
+        self._exit.push_async_callback(self.handlers.stop)
         self.registration = Registration(options, self.state.topics, self.clock, self._remoting_options)
         await self.registration.start(self.address, format_address(options.broker_ip1, options.listen_port + 1))
         self._exit.push_async_callback(self.registration.stop)
@@ -138,7 +139,7 @@ class BrokerService:
         now_ms = self.clock.now_ms
         every("sync timeouts", 500, self.gate.sweep)
         every("registration", 1000, lambda: self.registration.run_due(now_ms()))
-        for name, interval, work in self.state.periodic_work():
+        for name, interval, work in [*self.state.periodic_work(), *self.handlers.periodic_work()]:
             every(name, interval, work)
 
     async def run_due(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from flaremq.broker.cluster_queues import ClusterQueues
 from flaremq.broker.config_file import ConfigFile
@@ -18,6 +19,7 @@ from flaremq.broker.gate import StoreGate
 from flaremq.broker.groups import GroupTable
 from flaremq.broker.message_rules import TimerRules
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.order_info import ConsumerOrderInfo
 from flaremq.broker.pop import PopService
 from flaremq.broker.producers import ProducerTable
 from flaremq.broker.queue_locks import QueueLocks
@@ -25,8 +27,10 @@ from flaremq.broker.request_modes import RequestModes
 from flaremq.broker.schedule import ScheduleService
 from flaremq.broker.slow_consumers import SlowConsumerProtection
 from flaremq.broker.statistics import BrokerStatistics
+from flaremq.broker.table_saver import TableSaver
 from flaremq.broker.timer import TimerService
 from flaremq.broker.topics import TopicTable
+from flaremq.broker.transactions import TransactionService
 from flaremq.clock import Clock
 from flaremq.message.delay import parse_delay_levels
 from flaremq.message.hosts import encode_host
@@ -83,7 +87,20 @@ class BrokerState:
             precision_ms=options.timer_precision_ms,
         )
         self.timer = TimerService(gate, clock, rules, filesystem, self._declare_topic)
-        self.pop = PopService(options, gate, clock, self.topics, self.groups, self.offsets, self.statistics)
+        self.transactions = TransactionService(options, clock, gate, self.offsets, self.producers, self.store_host)
+        self._order_file = self._file("consumerOrderInfo.json")
+        self.order_info = ConsumerOrderInfo()
+        self._order_saver = TableSaver(self._order_file, lambda: self._order_document, gate.run)
+        self.pop = PopService(
+            options,
+            gate,
+            clock,
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.statistics,
+            order_info=self.order_info,
+        )
 
     def _file(self, name: str) -> ConfigFile:
         return ConfigFile(self._filesystem, os.path.join(self._folder, name))
@@ -91,6 +108,9 @@ class BrokerState:
     def _declare_topic(self, topic: str) -> object:
         """A topic that the broker itself sends to must exist, or nobody could read it."""
         return self.topics.create_on_send_back(topic, 1)
+
+    def _order_document(self) -> dict[str, Any]:
+        return self.order_info.to_document()
 
     async def load(self) -> None:
         """Read ``config/`` and bring the services to where they were."""
@@ -103,7 +123,10 @@ class BrokerState:
             _log.warning("%s", sentence)
         self.schedule.load()
         self.timer.load()
+        self.order_info.load(self._order_file.load(_as_is))
+        self.order_info.on_change.append(self._order_saver.changed)
         await self.pop.start()
+        await self.transactions.load()
         self.topics.save_now()
         self.groups.save_now()
 
@@ -114,7 +137,10 @@ class BrokerState:
             ("delay levels", 50, self.schedule.run_due),
             ("timers", 50, self.timer.run_due),
             ("pop", 100, self.pop.run_due),
+            ("transaction marks", 1_000, self.transactions.operations.retry),
+            ("transaction check", lambda: options.transaction_check_interval, self.transactions.check_round),
             ("consumer offsets", lambda: options.flush_consumer_offset_interval, self.offsets.persist_if_changed),
+            ("order info", 5_000, self._order_saver.save),
             ("delay offsets", lambda: options.flush_delay_offset_interval, self._persist_delays),
             ("client expiry", 10_000, self._expire),
             ("statistics", 1_000, lambda: self.statistics.tick(now_ms())),
@@ -133,8 +159,14 @@ class BrokerState:
     async def close(self) -> None:
         """Persist everything. The store must still be open."""
         await self.pop.stop()
+        await self.transactions.operations.retry()
+        await self.transactions.persist()
         await self._persist_delays()
         self.timer.close()
-        for table in (self.topics, self.groups, self.offsets, self.request_modes):
+        for table in (self.topics, self.groups, self.offsets, self.request_modes, self._order_saver):
             table.save_now()
         await self._client.close()
+
+
+def _as_is(document: dict[str, Any]) -> dict[str, Any]:
+    return document

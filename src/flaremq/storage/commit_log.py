@@ -47,7 +47,6 @@ class CommitLog:
     __slots__ = (
         "_allocation",
         "_now_ms",
-        "_only_durable_readable",
         "_prefault",
         "_reserve_step",
         "buffer",
@@ -60,6 +59,7 @@ class CommitLog:
         "last_timestamp",
         "limit",
         "lock",
+        "only_durable_readable",
         "pool",
     )
 
@@ -79,7 +79,7 @@ class CommitLog:
         self._now_ms = clock.now_ms
         self._reserve_step = reserve_step
         self._prefault = prefault  # dirties pages ahead of the data: not for a log that is synced all the time
-        self._only_durable_readable = only_durable_readable
+        self.only_durable_readable = only_durable_readable
         self.pool = pool
         self.lock = threading.Lock()  # guards appending: the current file, end_offset and the queue offsets
         self.flush_lock = threading.Lock()  # guards syncing: flushed_offset
@@ -106,7 +106,7 @@ class CommitLog:
     @property
     def readable_offset(self) -> int:
         """Records that end at or before this may be shown to others."""
-        return self.flushed_offset if self._only_durable_readable else self.committed_offset
+        return self.flushed_offset if self.only_durable_readable else self.committed_offset
 
     def begin(self, end_offset: int, last_timestamp: int) -> None:
         """After recovery: appends continue at ``end_offset``; everything before it is durable."""

@@ -277,6 +277,11 @@ class StoreDriver:
         """One round of the timed flush of ASYNC_FLUSH; the seconds to the next. Blocks."""
         return self._store._flush_step()
 
+    def change_flush_disk_type(self, name: str) -> None:
+        """From now on what is readable, and what must be acknowledged when, follows this flush type."""
+        self.sync_mode = name == "SYNC_FLUSH"
+        self._store.change_flush_disk_type(name)
+
     # Views
 
     @property

@@ -335,6 +335,16 @@ class MessageStore:
         """Store a record in its stored form, as built by flaremq.message.stored_form and .transaction."""
         return self._writer.put_form(form)
 
+    def change_flush_disk_type(self, name: str) -> None:
+        """Go over to SYNC_FLUSH or ASYNC_FLUSH: what was put before stays what it was, durable first."""
+        self._check_open()
+        if name not in ("SYNC_FLUSH", "ASYNC_FLUSH"):
+            raise InvalidArgumentError(f"flushDiskType is SYNC_FLUSH or ASYNC_FLUSH, not {name!r}")
+        self.flush()
+        self.options = replace(self.options, flush_disk_type=name)
+        self._sync_mode = self._writer.sync_mode = name == "SYNC_FLUSH"
+        self._commit_log.only_durable_readable = self._sync_mode and not self.options.read_un_committed
+
     def _after_append(self) -> None:
         service = self._dispatch_service
         if service is not None:

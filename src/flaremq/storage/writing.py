@@ -114,7 +114,6 @@ class MessageWriter:
         "_log",
         "_max_size",
         "_statistics",
-        "_sync_mode",
         "_time_ns",
         "_timeout",
         "_versioned",
@@ -123,6 +122,7 @@ class MessageWriter:
         "plain_size_max",
         "queue_offsets",
         "store_host",
+        "sync_mode",
         "topics",
     )
 
@@ -144,7 +144,7 @@ class MessageWriter:
         self._delay_levels = delay_levels
         self._statistics = statistics
         self._after_append = after_append
-        self._sync_mode = options.flush_disk_type == "SYNC_FLUSH"
+        self.sync_mode = options.flush_disk_type == "SYNC_FLUSH"
         self._timeout = options.sync_flush_timeout / 1000
         self._max_size = options.max_message_size
         self._busy_seconds = options.os_page_cache_busy_time_out_mills / 1000
@@ -253,7 +253,7 @@ class MessageWriter:
             lock.release()
         statistics = self._statistics
         statistics.put_count += 1
-        if self._sync_mode:
+        if self.sync_mode:
             if message.wait_store_msg_ok and not self._commit.wait(end_offset, self._timeout):
                 return self._unconfirmed(queue_offset, physical_offset, now, total)
             self._after_append()
@@ -527,7 +527,7 @@ class MessageWriter:
         """Wait for durability if asked to, wake dispatch, count."""
         statistics = self._statistics
         statistics.put_count += 1 if sizes is None else len(sizes)
-        if self._sync_mode and wait and not self._commit.wait(physical_offset + total, self._timeout):
+        if self.sync_mode and wait and not self._commit.wait(physical_offset + total, self._timeout):
             return self._unconfirmed(queue_offset, physical_offset, store_timestamp, total, sizes)
         self._after_append()
         statistics.note_put(self._clock.now_ms() - store_timestamp)

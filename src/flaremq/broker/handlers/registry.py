@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+from flaremq.broker.config_admin import ConfigAdmin
 from flaremq.broker.filter import compile_filter
+from flaremq.broker.handlers.admin import AdminHandler
 from flaremq.broker.handlers.assignment import AssignmentHandler
 from flaremq.broker.handlers.client_manage import ClientManageHandler
 from flaremq.broker.handlers.client_relay import ClientRelayHandler
 from flaremq.broker.handlers.consume_stats import ConsumeStatsHandler
+from flaremq.broker.handlers.end_transaction import EndTransactionHandler
 from flaremq.broker.handlers.group_query import GroupQueryHandler
 from flaremq.broker.handlers.groups import GroupHandler
 from flaremq.broker.handlers.offsets import OffsetHandler
 from flaremq.broker.handlers.pop import PopHandler
+from flaremq.broker.handlers.pop_ack import PopAckHandler
 from flaremq.broker.handlers.pull import PullHandler
 from flaremq.broker.handlers.query import QueryHandler
 from flaremq.broker.handlers.queue_lock import QueueLockHandler
+from flaremq.broker.handlers.recall import RecallHandler
+from flaremq.broker.handlers.reply import ReplyHandler
 from flaremq.broker.handlers.reset_offset import ResetOffsetHandler
 from flaremq.broker.handlers.send import SendHandler
+from flaremq.broker.handlers.send_back import SendBackHandler
 from flaremq.broker.handlers.topics import TopicHandler
-from flaremq.broker.state import BrokerState
+from flaremq.broker.runtime_info import RuntimeInfo
+from flaremq.broker.state import BrokerState, PeriodicWork
 from flaremq.remoting.address import format_address
 from flaremq.remoting.handlers import HandlerTable
+from flaremq.remoting.options import RemotingOptions
 
 
 class Handlers:
     """The request table of one broker."""
 
-    def __init__(self, state: BrokerState) -> None:
+    def __init__(self, state: BrokerState, remoting: RemotingOptions) -> None:
         self.table = HandlerTable()
         self._state = state
         options, clock, gate = state.options, state.clock, state.gate
@@ -34,6 +43,17 @@ class Handlers:
         self._pull = PullHandler(options, gate, topics, groups, consumers, offsets, statistics)
         self._pop = PopHandler(options, gate, clock, topics, groups, state.pop)
         puller = gate.driver.puller
+        config = ConfigAdmin(
+            options, gate.store.options, remoting, clock, appliers={"flushDiskType": gate.change_flush_disk_type}
+        )
+        self._runtime_info = RuntimeInfo(
+            options,
+            gate,
+            statistics,
+            self.table,
+            clock,
+            more=lambda: {**state.schedule.runtime_info(), **state.timer.runtime_info()},
+        )
         families = (
             SendHandler(options, clock, gate, topics, groups, statistics, state.store_host),
             self._pull,
@@ -50,6 +70,12 @@ class Handlers:
             ClientRelayHandler(options, gate, topics, groups, consumers),
             ConsumeStatsHandler(options, gate, topics, groups, offsets, consumers, statistics, clock, self._address),
             GroupQueryHandler(gate, offsets, consumers, statistics, self._address),
+            AdminHandler(gate, topics, config, self._runtime_info, delay=state.schedule),
+            SendBackHandler(options, gate, topics, groups),
+            EndTransactionHandler(state.transactions),
+            ReplyHandler(options, clock, gate, topics, producers, state.store_host),
+            RecallHandler(options, clock, gate, topics),
+            PopAckHandler(topics, state.pop),
             ResetOffsetHandler(options, gate, topics, groups, offsets, consumers),
         )
         for family in families:
@@ -62,6 +88,15 @@ class Handlers:
     async def _delete_queues(self, topic: str) -> None:
         await self._state.gate.run(self._state.inspector.delete_topics, [topic])
 
-    def answer_held(self) -> None:
+    def periodic_work(self) -> list[PeriodicWork]:
+        """As ``BrokerState.periodic_work``."""
+        now_ms = self._state.clock.now_ms
+        return [
+            ("pop polling", 100, self._pop.run_due),
+            ("rates", 1_000, lambda: self._runtime_info.tick(now_ms())),
+        ]
+
+    async def stop(self) -> None:
         """The broker stops: nobody is left waiting."""
         self._pull.holds.answer_all()
+        await self._pop.stop()

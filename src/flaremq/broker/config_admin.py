@@ -1,0 +1,140 @@
+"""ConfigAdmin: the configuration of a running broker, to be read as a whole and changed by a short list.
+
+Changing it over the wire is what several break-ins into RocketMQ were made of: a name server address, a path or a class
+name set by anybody who reaches the port. So the list of what may change is made of plain switches, numbers and choices;
+a request with anything else, or with a value its row does not allow, is refused as a whole and changes nothing. Nothing
+is written to any file: a change lasts until the broker stops.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar, Final
+
+from flaremq.broker.options import CHANGEABLE, BrokerOptions
+from flaremq.clock import Clock
+from flaremq.errors import InvalidArgumentError
+from flaremq.options import parse_properties, properties_of, rows_by_key, values_from_properties
+from flaremq.protocol.bodies import DataVersion
+from flaremq.protocol.codes import ResponseCode
+from flaremq.remoting.options import RemotingOptions
+from flaremq.storage.options import StoreOptions
+
+_log = logging.getLogger(__name__)
+_BODY_BYTES_MAX: Final = 64 << 10
+_NAMES_MAX: Final = 100
+
+# What the store looks up each time it needs it. Sizes and paths are fixed by the files that exist.
+STORE_CHANGEABLE: Final = frozenset(
+    """
+    cleanFileForciblyEnable cleanResourceInterval deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval
+    deleteFileBatchMax deleteWhen diskMaxUsedSpaceRatio diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio
+    fileReservedTime flushConsumeQueueThoroughInterval flushIntervalCommitLog flushIntervalConsumeQueue
+    maxFilterMessageSize maxMsgsNumBatch offsetCheckInSlave offsetCheckpointBytes travelCqFileNumWhenGetMessage
+    """.split()  # noqa: SIM905  (a list would take a line for each name)
+)
+# What needs more than a new value: whoever builds the broker says how, or it stays unchangeable.
+APPLIED: Final = frozenset(("flushDiskType",))
+
+
+class NotChangeableError(InvalidArgumentError):
+    """An option outside of the list; its reply is NO_PERMISSION."""
+
+    code: ClassVar[int] = ResponseCode.NO_PERMISSION
+
+
+Applier = Callable[[str], Awaitable[None]]
+Listener = Callable[[Mapping[str, str]], None]
+
+
+class ConfigAdmin:
+    """The options of all layers of one broker. Event loop only."""
+
+    def __init__(
+        self,
+        broker: BrokerOptions,
+        store: StoreOptions,
+        remoting: RemotingOptions,
+        clock: Clock,
+        *,
+        appliers: Mapping[str, Applier] | None = None,
+    ) -> None:
+        self._broker = broker
+        self._store = store
+        self._remoting = remoting
+        self._clock = clock
+        self._appliers = dict(appliers or {})
+        assert self._appliers.keys() <= APPLIED
+        self.data_version = DataVersion(timestamp=clock.now_ms())
+        self.on_change: list[Listener] = []  # called with the changed names and their texts
+
+    def properties(self) -> dict[str, str]:
+        """Every option by its RocketMQ name, sorted. None is a secret; keys and passwords are in files of their own."""
+        merged = properties_of(self._remoting) | properties_of(self._store) | properties_of(self._broker)
+        return dict(sorted(merged.items()))
+
+    def to_text(self) -> str:
+        """GET_BROKER_CONFIG: a line each."""
+        return "".join(f"{name}={_escaped(value)}\n" for name, value in self.properties().items())
+
+    async def change_by_text(self, body: bytes) -> dict[str, str]:
+        """UPDATE_BROKER_CONFIG: the names and texts that were set. InvalidArgumentError, and nothing is changed, if any
+        of them may not be."""
+        if len(body) > _BODY_BYTES_MAX:
+            raise InvalidArgumentError(f"{len(body)} bytes of options, at most {_BODY_BYTES_MAX} are read")
+        try:
+            text = body.decode()
+        except UnicodeDecodeError:
+            raise InvalidArgumentError("options must be UTF-8 text") from None
+        properties = parse_properties(text)
+        if len(properties) > _NAMES_MAX:
+            raise InvalidArgumentError(f"{len(properties)} options at once, at most {_NAMES_MAX} are taken")
+        await self.change(properties)
+        return properties
+
+    async def change(self, properties: Mapping[str, str]) -> None:
+        """Set all of these, or none."""
+        wanted = self._different(properties)
+        self._check_names(wanted)
+        of_store = {name: text for name, text in wanted.items() if name in STORE_CHANGEABLE}
+        of_broker = {name: text for name, text in wanted.items() if name in CHANGEABLE}
+        applied = {name: text for name, text in wanted.items() if name in self._appliers}
+        new_store = _checked(self._store, of_store | applied)
+        _checked(self._broker, of_broker)
+        # Everything is known to be right now; the one step that may still fail comes first.
+        for name, text in applied.items():
+            await self._appliers[name](text)
+        for name in of_store | applied:
+            field_name = rows_by_key(StoreOptions)[name].field_name
+            # Frozen for everybody else. The store's parts share this object and look these values up when needed.
+            object.__setattr__(self._store, field_name, getattr(new_store, field_name))
+        self._broker.change(of_broker)
+        if wanted:
+            _log.warning("options were changed: %s", wanted)
+            self.data_version = self.data_version.next(self._clock.now_ms())
+            for listener in self.on_change:
+                listener(wanted)
+
+    def _different(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """Leave out what stays as it is: a tool may send back all that it read."""
+        current = self.properties()
+        return {name: text for name, text in properties.items() if current.get(name) != text.strip()}
+
+    def _check_names(self, names: Mapping[str, str]) -> None:
+        allowed = CHANGEABLE | STORE_CHANGEABLE | self._appliers.keys()
+        refused = sorted(name for name in names if name not in allowed)
+        if refused:
+            shown = ", ".join(name[:64] for name in refused[:8])
+            raise NotChangeableError(f"{shown} cannot be changed while the broker runs; nothing was changed")
+
+
+def _checked(options: Any, properties: Mapping[str, str]) -> Any:
+    """A copy with these values; InvalidArgumentError if a row does not allow one."""
+    return dataclasses.replace(options, **values_from_properties(type(options), properties))
+
+
+def _escaped(value: str) -> str:
+    """A value as one line of a properties file; readable as it is unless it has a backslash or a line end in it."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")

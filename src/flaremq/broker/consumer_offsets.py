@@ -1,0 +1,224 @@
+"""How far each consumer group has come in each queue (``config/consumerOffset.json``).
+
+The number is the next offset to consume. We store what clients tell us, also when it goes backwards, with three
+exceptions: a negative number means "none" and is ignored; so is a commit while an administrator's reset waits to be
+noticed by the client, which does not know of it yet; and when a store lost its tail in a crash, :meth:`clamp` takes
+offsets back to the end of the data, so that nothing written afterwards is skipped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from flaremq.broker.config_file import ConfigFile
+from flaremq.broker.options import BrokerOptions
+from flaremq.broker.table_saver import Run, TableSaver, run_inline
+from flaremq.clock import Clock
+from flaremq.errors import RemoteProtocolError
+from flaremq.java_json import integer_keyed, write_java_json
+from flaremq.protocol.bean import Misfit
+from flaremq.protocol.bean_rows import integer_table_reader, read_long
+from flaremq.protocol.bodies import DataVersion
+
+_log = logging.getLogger(__name__)
+_read_queues = integer_table_reader(read_long)
+
+Table = dict[str, dict[str, dict[int, int]]]  # group, topic, queue
+
+
+class ConsumerOffsets:
+    """The offsets of one broker's groups. Event loop only."""
+
+    def __init__(self, options: BrokerOptions, file: ConfigFile, clock: Clock, run: Run = run_inline) -> None:
+        self._options = options
+        self._file = file
+        self._clock = clock
+        self._saver = TableSaver(file, self._snapshot, run)
+        self._table: Table = {}
+        self._resets: dict[tuple[str, str, int], int] = {}
+        self._count = 0
+        self._commits = 0
+        self._full_was_logged = False
+        self.data_version = DataVersion(timestamp=clock.now_ms())
+
+    def load(self) -> None:
+        """Read the file, RocketMQ 4.9's or 5's."""
+        loaded = self._file.load(_read)
+        if loaded is not None:
+            self.data_version, self._table = loaded
+            self._count = sum(len(queues) for topics in self._table.values() for queues in topics.values())
+
+    # One queue
+
+    def find(self, group: str, topic: str, queue_id: int) -> int:
+        """The committed offset, -1 if there is none."""
+        try:
+            return self._table[group][topic][queue_id]
+        except KeyError:
+            return -1
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Keep what a client says; False if it is ignored."""
+        if offset < 0 or (self._resets and (group, topic, queue_id) in self._resets):
+            return False
+        return self._put(group, topic, queue_id, offset)
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Set an offset on an administrator's behalf; the next pull of the queue learns it by :meth:`take_reset`."""
+        if self._put(group, topic, queue_id, offset):
+            self._resets[group, topic, queue_id] = offset
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The waiting reset of a queue, once."""
+        return self._resets.pop((group, topic, queue_id), None) if self._resets else None
+
+    def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        return (group, topic, queue_id) in self._resets
+
+    # Groups and topics
+
+    def topics_of(self, group: str) -> set[str]:
+        """Topics in which the group has offsets."""
+        return set(self._table.get(group, ()))
+
+    def groups_of(self, topic: str) -> set[str]:
+        """Groups that have offsets in the topic."""
+        return {group for group, topics in self._table.items() if topic in topics}
+
+    def queues_of(self, group: str, topic: str) -> dict[int, int]:
+        """The group's offsets in a topic by queue; a copy."""
+        return dict(self._table.get(group, {}).get(topic, {}))
+
+    def remove_group(self, group: str) -> None:
+        removed = self._table.pop(group, None)
+        if removed is not None:
+            self._forget(group, removed)
+
+    def remove_topic(self, topic: str) -> None:
+        for group, topics in list(self._table.items()):
+            queues = topics.pop(topic, None)
+            if queues is not None:
+                if not topics:
+                    del self._table[group]
+                self._forget(group, {topic: queues})
+
+    def clone(self, source_group: str, target_group: str, topic: str) -> None:
+        """Let a group stand where another one stands."""
+        for queue_id, offset in self.queues_of(source_group, topic).items():
+            self._put(target_group, topic, queue_id, offset)
+
+    def clamp(self, max_offset_of: Callable[[str, int], int]) -> list[str]:
+        """Cut offsets that lie beyond the end of their queue; a sentence for each. For the start of a broker."""
+        sentences = []
+        for group, topics in self._table.items():
+            for topic, queues in topics.items():
+                for queue_id, offset in queues.items():
+                    end = max_offset_of(topic, queue_id)
+                    if offset > end:
+                        queues[queue_id] = end
+                        sentences.append(
+                            f"group {group} stood at {offset} in queue {queue_id} of {topic}, which ends at {end}"
+                        )
+        if sentences:
+            self._changed()
+        return sentences
+
+    def table(self) -> dict[str, dict[int, int]]:
+        """Every offset by ``topic@group`` and queue; a copy."""
+        return _by_key(self._table)
+
+    def to_json(self) -> bytes:
+        """GET_ALL_CONSUMER_OFFSET: what slaves of any version read."""
+        table = {key: integer_keyed(queues) for key, queues in self.table().items()}
+        return write_java_json({"dataVersion": self.data_version.to_value(), "offsetTable": table})
+
+    # Keeping
+
+    async def persist_if_changed(self) -> bool:
+        """Write what was committed since the last time; False if nothing was."""
+        if self._saver.is_saved:
+            return False
+        await self._saver.save()
+        return True
+
+    def save_now(self) -> None:
+        """Write on this thread, at stop."""
+        self._saver.save_now()
+
+    def _put(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        topics = self._table.get(group)
+        queues = None if topics is None else topics.get(topic)
+        if queues is None or queue_id not in queues:
+            if self._count >= self._options.consumer_offsets_max:
+                if not self._full_was_logged:
+                    self._full_was_logged = True
+                    _log.error("consumerOffsetsMax is reached: no offsets of new groups or queues are kept")
+                return False
+            self._count += 1
+            queues = self._table.setdefault(group, {}).setdefault(topic, {})
+        elif queues[queue_id] == offset:
+            return True
+        queues[queue_id] = offset
+        self._saver.changed()
+        self._commits += 1
+        if self._commits % self._options.consumer_offset_update_version_step == 0:
+            self.data_version = self.data_version.next(self._clock.now_ms())
+        return True
+
+    def _forget(self, group: str, topics: dict[str, dict[int, int]]) -> None:
+        self._count -= sum(map(len, topics.values()))
+        for topic, queues in topics.items():
+            for queue_id in queues:
+                self._resets.pop((group, topic, queue_id), None)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.data_version = self.data_version.next(self._clock.now_ms())
+        self._saver.changed()
+
+    def _snapshot(self) -> Callable[[], dict[str, Any]]:
+        copy = {
+            group: {topic: dict(queues) for topic, queues in topics.items()} for group, topics in self._table.items()
+        }
+        return partial(_document, self.data_version, copy)
+
+
+def _document(version: DataVersion, table: Table) -> dict[str, Any]:
+    return {
+        "dataVersion": version.to_value(),
+        "groupTopicMap": {group: list(topics) for group, topics in table.items()},  # RocketMQ writes, nobody reads it
+        "offsetTable": _by_key(table),
+    }
+
+
+def _by_key(table: Mapping[str, Mapping[str, Mapping[int, int]]]) -> dict[str, dict[int, int]]:
+    return {
+        f"{topic}@{group}": dict(queues)
+        for group, topics in table.items()
+        for topic, queues in topics.items()
+        if queues
+    }
+
+
+def _read(document: dict[str, Any]) -> tuple[DataVersion, Table]:
+    offsets = document.get("offsetTable")
+    if offsets is None:
+        offsets = {}
+    if not isinstance(offsets, dict):
+        raise RemoteProtocolError(f"offsetTable must be an object, not {type(offsets).__name__}")
+    version = document.get("dataVersion")
+    table: Table = {}
+    for key, queues in offsets.items():
+        topic, at, group = key.partition("@")
+        if not at or not topic or not group:
+            _log.warning("an offset of %r is no offset of a topic and group: it is left out", key)
+            continue
+        try:
+            read: dict[int, int] = _read_queues(queues)
+        except Misfit as misfit:
+            raise RemoteProtocolError(f"offsetTable.{key} must be {misfit}") from None
+        table.setdefault(group, {})[topic] = {queue_id: offset for queue_id, offset in read.items() if offset >= 0}
+    return DataVersion() if version is None else DataVersion.from_value(version), table

@@ -1,0 +1,248 @@
+"""The consumers that are online: which clients of which groups, and what they subscribe to.
+
+Heartbeats register, and register again every 30 s; silence for ``channelExpiredTimeout`` or a closed connection
+unregisters. Whenever the clients or topics of a group change, every client of the group is told to share the queues out
+anew (NOTIFY_CONSUMER_IDS_CHANGED), the newcomer too, but not in broadcasting groups, where nothing is shared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+from flaremq.broker.client_info import ClientInfo
+from flaremq.broker.options import BrokerOptions
+from flaremq.broker.subscription import checked_subscription
+from flaremq.clock import Clock
+from flaremq.protocol.bodies import ConsumerConnection, ConsumerData, SubscriptionData
+from flaremq.protocol.codes import RequestCode, ResponseCode
+from flaremq.protocol.command import RemotingCommand, RequestError
+from flaremq.remoting.connection import Connection
+
+_log = logging.getLogger(__name__)
+
+BROADCASTING: Final = "BROADCASTING"
+
+# A thousand clients that come together would be told of each other a million times. Up to this many are told at once,
+# a larger group after a pause, of all that happened meanwhile.
+_NOTIFY_AT_ONCE_MAX: Final = 32
+_NOTIFY_PAUSE_SECONDS: Final = 0.2
+
+
+class ConsumerGroup:
+    """The online part of a consumer group."""
+
+    __slots__ = (
+        "connections",
+        "consume_from_where",
+        "consume_type",
+        "last_update_ms",
+        "message_model",
+        "name",
+        "notify_is_due",
+        "subscriptions",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.connections: dict[Connection, ClientInfo] = {}
+        self.subscriptions: dict[str, SubscriptionData] = {}
+        self.consume_type = "CONSUME_PASSIVELY"
+        self.message_model = "CLUSTERING"
+        self.consume_from_where = "CONSUME_FROM_LAST_OFFSET"
+        self.last_update_ms = 0
+        self.notify_is_due = False
+
+    @property
+    def is_broadcasting(self) -> bool:
+        return self.message_model == BROADCASTING
+
+    def client_ids(self) -> list[str]:
+        """Each client once, though it may have two connections for a moment while it reconnects."""
+        return list({info.client_id: None for info in self.connections.values()})
+
+    def to_body(self) -> ConsumerConnection:
+        """GET_CONSUMER_CONNECTION_LIST."""
+        return ConsumerConnection(
+            connection_set=tuple(info.to_body() for info in self.connections.values()),
+            subscription_table=dict(self.subscriptions),
+            consume_type=self.consume_type,
+            message_model=self.message_model,
+            consume_from_where=self.consume_from_where,
+        )
+
+
+class ConsumerTable:
+    """All consumers that are online. Event loop only."""
+
+    def __init__(self, options: BrokerOptions, clock: Clock) -> None:
+        self._options = options
+        self._clock = clock
+        self._groups: dict[str, ConsumerGroup] = {}
+        self._groups_of: dict[Connection, set[str]] = {}
+        self._registrations = 0
+        # Called with the group and its subscriptions at every full heartbeat, with the group when its last client left.
+        self.on_subscribed: list[Callable[[str, Collection[SubscriptionData]], None]] = []
+        self.on_gone: list[Callable[[str], None]] = []
+
+    # Looking
+
+    def find_group(self, group: str) -> ConsumerGroup | None:
+        return self._groups.get(group)
+
+    def groups(self) -> list[str]:
+        """Every group that is online."""
+        return list(self._groups)
+
+    def groups_subscribed_to(self, topic: str) -> set[str]:
+        return {name for name, group in self._groups.items() if topic in group.subscriptions}
+
+    def client_ids(self, group: str) -> list[str]:
+        found = self._groups.get(group)
+        return [] if found is None else found.client_ids()
+
+    def find_connection(self, group: str, client_id: str) -> Connection | None:
+        """The newest connection of a client of the group."""
+        found = self._groups.get(group)
+        if found is not None:
+            for connection, info in reversed(found.connections.items()):
+                if info.client_id == client_id:
+                    return connection
+        return None
+
+    def find_subscription(self, group: str, topic: str) -> SubscriptionData | None:
+        found = self._groups.get(group)
+        return None if found is None else found.subscriptions.get(topic)
+
+    @property
+    def registrations(self) -> int:
+        """Pairs of client and group."""
+        return self._registrations
+
+    # Coming and going
+
+    def register(
+        self, info: ClientInfo, data: ConsumerData, *, notify: bool = True, keep_subscriptions: bool = False
+    ) -> bool:
+        """Take one consumer entry of a heartbeat; True if the group changed.
+
+        ``keep_subscriptions`` is for heartbeats that leave the subscriptions out because nothing changed.
+        """
+        subscriptions = [] if keep_subscriptions else self._checked(data)
+        connection = info.connection
+        group = self._groups.get(data.group_name)
+        is_new = group is None or connection not in group.connections
+        if is_new and self._registrations >= self._options.registrations_max:
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY, f"{self._registrations} consumers are registered, no more are allowed"
+            )
+        if group is None:
+            group = self._groups[data.group_name] = ConsumerGroup(data.group_name)
+        if is_new:
+            self._registrations += 1
+            self._groups_of.setdefault(connection, set()).add(data.group_name)
+            _log.info("consumer %s at %s joins group %s", info.client_id, connection.peer, group.name)
+        group.consume_type = data.consume_type
+        group.message_model = data.message_model
+        group.consume_from_where = data.consume_from_where
+        self._stamp(group, info)
+        group.connections[connection] = info
+        changed = is_new
+        if not keep_subscriptions:
+            changed |= self._subscribe(group, subscriptions)
+            for listener in self.on_subscribed:
+                listener(group.name, group.subscriptions.values())
+        if changed and notify:
+            self._notify(group)
+        return changed
+
+    def unregister(self, group: str, connection: Connection, *, notify: bool = True) -> bool:
+        """One client leaves one group; False if it was not there."""
+        found = self._groups.get(group)
+        if found is None or connection not in found.connections:
+            return False
+        info = found.connections.pop(connection)
+        self._registrations -= 1
+        names = self._groups_of[connection]
+        names.discard(group)
+        if not names:
+            del self._groups_of[connection]
+        _log.info("consumer %s at %s leaves group %s", info.client_id, connection.peer, group)
+        if not found.connections:
+            del self._groups[group]
+            for listener in self.on_gone:
+                listener(group)
+        elif notify:
+            self._notify(found)
+        return True
+
+    def connection_closed(self, connection: Connection) -> None:
+        """The client behind a connection left all its groups."""
+        for group in list(self._groups_of.get(connection, ())):
+            self.unregister(group, connection, notify=self._options.notify_consumer_ids_changed_enable)
+
+    def expire(self) -> int:
+        """Drop clients without a heartbeat for too long and close their connections; how many."""
+        deadline = self._clock.monotonic() - self._options.channel_expired_timeout / 1000
+        late = [
+            info.connection
+            for group in self._groups.values()
+            for info in group.connections.values()
+            if info.last_seen < deadline
+        ]
+        for connection in dict.fromkeys(late):
+            _log.warning("no heartbeat from the consumer at %s for too long", connection.peer)
+            self.connection_closed(connection)
+            connection.close()
+        return len(late)
+
+    # The parts of a registration
+
+    def _checked(self, data: ConsumerData) -> list[SubscriptionData]:
+        subscriptions = data.subscription_data_set
+        if len(subscriptions) > self._options.subscriptions_per_group_max:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"group {data.group_name} subscribes to {len(subscriptions)} topics, too many",
+            )
+        bytes_max = self._options.filter_expression_bytes_max
+        known = self._groups.get(data.group_name)
+        result = []
+        for subscription in subscriptions:
+            old = None if known is None else known.subscriptions.get(subscription.topic)
+            if old is not None and old.sub_version >= subscription.sub_version:
+                result.append(old)
+            else:
+                result.append(checked_subscription(subscription, bytes_max=bytes_max))
+        return result
+
+    def _subscribe(self, group: ConsumerGroup, subscriptions: Iterable[SubscriptionData]) -> bool:
+        """Newer versions win, topics that are no longer named are dropped; True if topics came or went."""
+        new = {subscription.topic: subscription for subscription in subscriptions}
+        changed = new.keys() != group.subscriptions.keys()
+        group.subscriptions = new
+        return changed
+
+    def _stamp(self, group: ConsumerGroup, info: ClientInfo) -> None:
+        info.last_update_ms = group.last_update_ms = self._clock.now_ms()
+        info.last_seen = self._clock.monotonic()
+
+    def _notify(self, group: ConsumerGroup) -> None:
+        if group.is_broadcasting:
+            return
+        if len(group.connections) <= _NOTIFY_AT_ONCE_MAX:
+            self._notify_now(group)
+        elif not group.notify_is_due:
+            group.notify_is_due = True
+            asyncio.get_running_loop().call_later(_NOTIFY_PAUSE_SECONDS, self._notify_now, group)
+
+    def _notify_now(self, group: ConsumerGroup) -> None:
+        group.notify_is_due = False
+        for connection in list(group.connections):
+            connection.notify(
+                RemotingCommand.request(
+                    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group.name}, oneway=True
+                )
+            )

@@ -1,0 +1,74 @@
+"""Administration of consumer groups."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from flaremq.broker.consumer_offsets import ConsumerOffsets
+from flaremq.broker.groups import GroupTable
+from flaremq.broker.names import check_group
+from flaremq.protocol.bodies import SubscriptionGroupConfig
+from flaremq.protocol.codes import RequestCode, ResponseCode
+from flaremq.protocol.command import RemotingCommand, RequestError
+from flaremq.protocol.headers_admin import (
+    DeleteSubscriptionGroupRequestHeader,
+    GetSubscriptionGroupConfigRequestHeader,
+)
+
+if TYPE_CHECKING:
+    from flaremq.remoting.connection import Connection
+    from flaremq.remoting.handlers import HandlerTable, Outcome
+
+_log = logging.getLogger(__name__)
+_RETRY_QUEUES_MAX = 1024
+
+
+class GroupHandler:
+    """Create, change, delete and show groups."""
+
+    def __init__(self, groups: GroupTable, offsets: ConsumerOffsets) -> None:
+        self._groups = groups
+        self._offsets = offsets
+
+    def register(self, table: HandlerTable) -> None:
+        table.register(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, self.update)
+        table.register(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self.get_all)
+        table.register(RequestCode.DELETE_SUBSCRIPTIONGROUP, self.delete)
+        table.register(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, self.get)
+
+    async def update(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        config = SubscriptionGroupConfig.from_json(request.body_bytes)
+        check_group(config.group_name)
+        if config.retry_queue_nums > _RETRY_QUEUES_MAX:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"a retry topic has at most {_RETRY_QUEUES_MAX} queues, not {config.retry_queue_nums}",
+            )
+        self._groups.update(config)
+        _log.info("%s sets group %s", connection.peer, config)
+        await self._groups.settle()
+        return RemotingCommand.response()
+
+    async def delete(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        header = DeleteSubscriptionGroupRequestHeader.decode(request.ext)
+        self._groups.delete(header.group_name)
+        if header.with_offsets:
+            self._offsets.remove_group(header.group_name)
+        _log.info("%s deletes group %s", connection.peer, header.group_name)
+        await self._groups.settle()
+        await self._offsets.persist_if_changed()
+        return RemotingCommand.response()
+
+    def get(self, connection: Connection, request: RemotingCommand) -> Outcome:
+        """A group, created if groups come into being by use: the one who asks is about to use it."""
+        group = GetSubscriptionGroupConfigRequestHeader.decode(request.ext).group
+        config = self._groups.find(group)
+        if config is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {group[:255]}"
+            )
+        return RemotingCommand.response(body=config.to_json())
+
+    def get_all(self, connection: Connection, request: RemotingCommand) -> Outcome:
+        return RemotingCommand.response(body=self._groups.wrapper().to_json())

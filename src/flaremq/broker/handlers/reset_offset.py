@@ -1,0 +1,177 @@
+"""Setting the offsets of a group on an administrator's behalf: to a time, to an offset, to the end, to another group's.
+
+Two ways to reset. By default the broker does it: the new offset is committed and stays pending until the group's next
+pull of that queue learns it. With ``useServerSideResetOffset=false`` it goes as in RocketMQ 4.9: every client of the
+group is told to move, and a group without clients is refused, whereupon the tool commits the offsets itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from flaremq.broker.clients import ClientInfo, ConsumerTable
+from flaremq.broker.consumer_offsets import ConsumerOffsets
+from flaremq.broker.groups import GroupTable
+from flaremq.broker.options import BrokerOptions
+from flaremq.broker.store_access import StoreAccess
+from flaremq.broker.topics import TopicTable
+from flaremq.protocol.bodies import MessageQueue, TopicConfig
+from flaremq.protocol.bodies_stats import ResetOffsetBody
+from flaremq.protocol.codes import RequestCode, ResponseCode
+from flaremq.protocol.command import RemotingCommand, RequestError
+from flaremq.protocol.headers_admin import CloneGroupOffsetRequestHeader, ResetOffsetRequestHeader
+
+if TYPE_CHECKING:
+    from flaremq.remoting.connection import Connection
+    from flaremq.remoting.handlers import HandlerTable, Outcome
+
+_log = logging.getLogger(__name__)
+_PUSH_VERSION_MIN: Final = 28  # 3.0.7-SNAPSHOT: the first clients that can be told
+_LIST_LANGUAGE: Final = "CPP"  # reads a list of queues where the others read a map
+
+
+class ResetOffsetHandler:
+    """INVOKE_BROKER_TO_RESET_OFFSET and CLONE_GROUP_OFFSET."""
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        gate: StoreAccess,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        consumers: ConsumerTable,
+    ) -> None:
+        self._options = options
+        self._gate = gate
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._consumers = consumers
+
+    def register(self, table: HandlerTable) -> None:
+        table.register(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, self.reset)
+        table.register(RequestCode.CLONE_GROUP_OFFSET, self.clone)
+
+    async def reset(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        header = ResetOffsetRequestHeader.decode(request.ext)
+        config = self._topics.find(header.topic)
+        if config is None:
+            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic[:255]} does not exist")
+        _log.info(
+            "%s resets group %r in topic %s to time %d (queue %s, offset %s)",
+            connection.peer,
+            header.group,
+            header.topic,
+            header.timestamp,
+            header.queue_id,
+            header.offset,
+        )
+        if self._options.use_server_side_reset_offset:
+            return await self._reset_here(header, config)
+        return await self._reset_at_clients(header, config)
+
+    # By the broker
+
+    async def _reset_here(self, header: ResetOffsetRequestHeader, config: TopicConfig) -> RemotingCommand:
+        if header.group not in self._groups:
+            raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.group[:255]} does not exist")
+        targets = await self._gate.run(self._find_targets, header, config)
+        for queue_id, offset in targets.items():
+            self._offsets.reset(header.group, header.topic, queue_id, offset)
+        return RemotingCommand.response(body=self._body(header.topic, targets).to_json())
+
+    def _find_targets(self, header: ResetOffsetRequestHeader, config: TopicConfig) -> dict[int, int]:
+        if header.queue_id is None or header.queue_id < 0:
+            return {
+                queue_id: self._find_target(header.topic, queue_id, header.timestamp)
+                for queue_id in range(config.read_queue_nums)
+            }
+        queue_id = header.queue_id
+        if queue_id >= max(config.read_queue_nums, config.write_queue_nums):
+            raise RequestError(ResponseCode.SYSTEM_ERROR, f"Topic {header.topic} has no queue {queue_id}")
+        if header.offset is None or header.offset == -1:
+            return {queue_id: self._find_target(header.topic, queue_id, header.timestamp)}
+        low = self._gate.store.min_offset(header.topic, queue_id)
+        high = self._gate.store.max_offset(header.topic, queue_id)
+        if not low <= header.offset <= high:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"Target offset {header.offset} not in consume queue range [{low}-{high}]",
+            )
+        return {queue_id: header.offset}
+
+    def _find_target(self, topic: str, queue_id: int, timestamp: int) -> int:
+        """On a worker thread: the first offset at or after a time; the end for -1."""
+        store = self._gate.store
+        if timestamp < 0:
+            return store.max_offset(topic, queue_id)
+        return max(0, store.offset_by_time(topic, queue_id, timestamp))
+
+    # By the clients
+
+    async def _reset_at_clients(self, header: ResetOffsetRequestHeader, config: TopicConfig) -> RemotingCommand:
+        committed = {
+            queue_id: self._offsets.find(header.group, header.topic, queue_id)
+            for queue_id in range(config.write_queue_nums)
+        }
+        if -1 in committed.values():
+            raise RequestError(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{header.group[:255]}> not exist")
+        targets = await self._gate.run(self._find_all_targets, header.topic, list(committed), header.timestamp)
+        if not header.is_force:
+            targets = {queue_id: min(offset, committed[queue_id]) for queue_id, offset in targets.items()}
+        online = self._consumers.find_group(header.group)
+        if online is None:
+            raise RequestError(
+                ResponseCode.CONSUMER_NOT_ONLINE,
+                f"Consumer not online, so can not reset offset, Group: {header.group[:255]} "
+                f"Topic: {header.topic} Timestamp: {header.timestamp}",
+            )
+        old = [info for info in online.connections.values() if info.version < _PUSH_VERSION_MIN]
+        if old:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"the client does not support this feature. version={old[0].version}"
+            )
+        body = self._body(header.topic, targets)
+        for info in list(online.connections.values()):
+            _push(info, header, body)
+        return RemotingCommand.response(body=body.to_json())
+
+    def _find_all_targets(self, topic: str, queue_ids: list[int], timestamp: int) -> dict[int, int]:
+        return {queue_id: self._find_target(topic, queue_id, timestamp) for queue_id in queue_ids}
+
+    def _body(self, topic: str, offsets: dict[int, int]) -> ResetOffsetBody:
+        name = self._options.broker_name
+        return ResetOffsetBody(
+            offset_table={
+                MessageQueue(topic=topic, broker_name=name, queue_id=queue_id): offset
+                for queue_id, offset in offsets.items()
+            }
+        )
+
+    # Another group's
+
+    def clone(self, connection: Connection, request: RemotingCommand) -> Outcome:
+        """Let one group stand where another stands, in one topic or in all of them."""
+        header = CloneGroupOffsetRequestHeader.decode(request.ext)
+        source, target = header.src_group, header.dest_group
+        if target not in self._groups:
+            raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {target[:255]} does not exist")
+        topics = {header.topic} if header.topic and header.topic.strip() else self._offsets.topics_of(source)
+        online = None if header.offline else self._consumers.find_group(source)
+        for topic in topics:
+            if online is not None and online.subscriptions and topic not in online.subscriptions:
+                continue  # offsets of the past: the group no longer reads it
+            if self._topics.find(topic) is not None:
+                self._offsets.clone(source, target, topic)
+        _log.info("%s clones the offsets of group %r to %r", connection.peer, source, target)
+        return RemotingCommand.response()
+
+
+def _push(info: ClientInfo, header: ResetOffsetRequestHeader, body: ResetOffsetBody) -> None:
+    ext = ResetOffsetRequestHeader(
+        topic=header.topic, group=header.group, timestamp=header.timestamp, is_force=header.is_force
+    ).encode()
+    data = body.to_list_json() if info.language == _LIST_LANGUAGE else body.to_json()
+    info.connection.notify(RemotingCommand.request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, data, oneway=True))

@@ -1,0 +1,73 @@
+"""The one place where names that clients send are judged.
+
+A topic or group becomes a folder, a key in a file, a word in a log line. What is not legal is refused with the code
+RocketMQ 5 uses, INVALID_PARAMETER, before anything is looked up or created.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from flaremq.message.topics import (
+    DLQ_PREFIX,
+    NAME_BYTES_MAX,
+    NO_CLIENT_SEND,
+    RETRY_NAME_BYTES_MAX,
+    RETRY_PREFIX,
+)
+from flaremq.protocol.codes import ResponseCode
+from flaremq.protocol.command import RequestError
+
+GROUP_CHARACTERS_MAX: Final = 255
+CLIENT_ID_CHARACTERS_MAX: Final = 1024
+
+_LEGAL: Final = re.compile(r"[A-Za-z0-9%_|-]+")
+
+
+def check_topic(topic: str) -> str:
+    """The topic, if anybody may use such a name."""
+    longest = RETRY_NAME_BYTES_MAX if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else NAME_BYTES_MAX
+    if not topic.strip():
+        raise RequestError(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+    if not _LEGAL.fullmatch(topic):
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"The specified topic {topic[:128]!r} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
+        )
+    if len(topic) > longest:
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER, f"The specified topic is longer than topic max length {longest}."
+        )
+    return topic
+
+
+def check_group(group: str) -> str:
+    """The group, producer or consumer, if anybody may use such a name."""
+    if not is_legal_group(group):
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"The specified group {group[:128]!r} is blank, longer than {GROUP_CHARACTERS_MAX}, or contains "
+            "illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
+        )
+    return group
+
+
+def is_legal_group(group: str) -> bool:
+    return len(group) <= GROUP_CHARACTERS_MAX and _LEGAL.fullmatch(group) is not None
+
+
+def check_client_id(client_id: str) -> str:
+    """The client id, if it is one and of a length worth keeping."""
+    if not client_id or len(client_id) > CLIENT_ID_CHARACTERS_MAX:
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR,
+            f"a client id has 1 to {CLIENT_ID_CHARACTERS_MAX} characters, not {len(client_id)}",
+        )
+    return client_id
+
+
+def check_sendable(topic: str) -> None:
+    """Refuse the topics that clients read at most."""
+    if topic in NO_CLIENT_SEND:
+        raise RequestError(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")

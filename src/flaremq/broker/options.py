@@ -1,0 +1,438 @@
+"""What can be set about a broker: :class:`BrokerOptions`, one row an option.
+
+Names and defaults are RocketMQ 5's unless the row says otherwise. One ``broker.conf`` serves all layers: broker, store
+and network read it through :func:`load_options`, each takes its own names, names that only RocketMQ has give a warning
+and a name that nobody knows is refused with the nearest known one. A few names belong to two layers (the address and
+port are registered by the broker and written into records by the store).
+
+Some options may be changed while the broker runs (:data:`CHANGEABLE`, a list of plain switches and numbers: never a
+path, an address or a name). So the parts of a broker share one object and read a value where they need it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from flaremq.errors import InvalidArgumentError
+from flaremq.options import (
+    UnknownName,
+    check_values,
+    find_unknown_names,
+    load_properties,
+    option,
+    properties_of,
+    rows,
+    rows_by_key,
+    values_from_properties,
+)
+from flaremq.remoting.options import RemotingOptions
+from flaremq.storage.option_names import IGNORED_BY_ROCKETMQ, NOT_IMPLEMENTED, OTHER_LAYERS
+from flaremq.storage.options import StoreOptions
+
+_NAME = r"[A-Za-z0-9_|%-]{1,127}"
+_NAME_FORM = "1 to 127 of ASCII letters, digits, '%', '-', '_', '|'"
+_NO_ACCESS_CONTROL = "this version knows no users; it would serve everybody although the option says otherwise"
+_LONG_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerOptions:
+    """Options of one broker. Nothing but :meth:`change` alters an instance."""
+
+    # A row reads as a row, its name and bounds, then its sentence; the formatter would give each word a line.
+    # fmt: off
+
+    # --- who and where we are -------------------------------------------------------------------------------
+    broker_name: str = option(
+        "broker-a", rocketmq="brokerName", affects="behaviour", pattern=_NAME, form=_NAME_FORM,
+        doc="Name of this broker; masters and slaves of the same data share it. RocketMQ's default is the host name.")
+    broker_cluster_name: str = option(
+        "DefaultCluster", rocketmq="brokerClusterName", affects="behaviour", pattern=_NAME, form=_NAME_FORM,
+        doc="Cluster this broker belongs to.")
+    broker_id: int = option(
+        0, rocketmq="brokerId", affects="behaviour", maximum=_LONG_MAX,
+        doc="0 for the master, another number for a slave.")
+    bind_address: str = option(
+        "127.0.0.1", rocketmq="bindAddress", affects="behaviour", form="an IPv4 or IPv6 address, not a host name",
+        doc="Address the broker listens at. RocketMQ's default is every address of the machine.")
+    insecure_bind_enable: bool = option(
+        False, flaremq="insecureBindEnable", affects="behaviour",
+        doc="Allow a `bindAddress` that other machines reach, although everybody who reaches it may do everything.")
+    listen_port: int = option(
+        10911, rocketmq="listenPort", affects="behaviour", maximum=65535,
+        doc="Port the broker listens at; 2 less is the port for sends of old clients. 0 takes any free port.")
+    broker_ip1: str = option(
+        "127.0.0.1", rocketmq="brokerIP1", affects="behaviour", form="an IPv4 or IPv6 address, not a host name",
+        doc="Address at which clients reach this broker, as the name servers hand it out.")
+    broker_ip2: str = option(
+        "", rocketmq="brokerIP2", affects="behaviour", form="an IPv4 or IPv6 address, or nothing",
+        doc="Address at which slaves reach this broker; empty means `brokerIP1`.")
+    namesrv_addr: str = option(
+        "", rocketmq="namesrvAddr", affects="behaviour",
+        doc="Addresses of all name servers, joined by `;`. Empty registers nowhere.")
+    region_id: str = option(
+        "DefaultRegion", rocketmq="regionId", affects="behaviour", pattern=r"[\x21-\x7e]{0,127}",
+        form="up to 127 visible ASCII characters", doc="Region told to clients with every message.")
+    trace_on: bool = option(
+        True, rocketmq="traceOn", affects="behaviour",
+        doc="Tell clients that this broker likes message traces; they send them only if they trace at all.")
+
+    # --- name servers ---------------------------------------------------------------------------------------
+    register_name_server_period: int = option(
+        30_000, rocketmq="registerNameServerPeriod", affects="behaviour", minimum=10_000, maximum=60_000,
+        doc="Milliseconds between two registrations at the name servers.")
+    register_broker_timeout_mills: int = option(
+        24_000, rocketmq="registerBrokerTimeoutMills", affects="behaviour", minimum=1,
+        doc="Milliseconds a name server has to answer a registration.")
+    force_register: bool = option(
+        True, rocketmq="forceRegister", affects="behaviour",
+        doc="Register in full each time; false asks first whether anything changed.")
+    compressed_register: bool = option(
+        False, rocketmq="compressedRegister", affects="speed",
+        doc="Compress what is registered. Name servers of RocketMQ before 4.3 do not understand it.")
+
+    # --- topics and groups ----------------------------------------------------------------------------------
+    broker_permission: int = option(
+        6, rocketmq="brokerPermission", affects="behaviour", maximum=7,
+        doc="What clients may do: 4 read, 2 write, 6 both, 0 nothing.")
+    auto_create_topic_enable: bool = option(
+        True, rocketmq="autoCreateTopicEnable", affects="behaviour",
+        doc="Create a topic when somebody sends to it.")
+    default_topic_queue_nums: int = option(
+        8, rocketmq="defaultTopicQueueNums", affects="behaviour", minimum=1, maximum=65_536,
+        doc="Queues an automatically created topic has at most; clients ask for 4 by default.")
+    cluster_topic_enable: bool = option(
+        True, rocketmq="clusterTopicEnable", affects="behaviour",
+        doc="Let new topics be modelled on the topic named after the cluster.")
+    broker_topic_enable: bool = option(
+        True, rocketmq="brokerTopicEnable", affects="behaviour",
+        doc="Let new topics be modelled on the topic named after the broker.")
+    auto_create_subscription_group: bool = option(
+        True, rocketmq="autoCreateSubscriptionGroup", affects="behaviour",
+        doc="Create a consumer group when somebody uses it.")
+    validate_system_topic_when_update_topic: bool = option(
+        True, rocketmq="validateSystemTopicWhenUpdateTopic", affects="behaviour",
+        doc="Refuse to change or delete RocketMQ's own topics.")
+    enable_mixed_message_type: bool = option(
+        False, rocketmq="enableMixedMessageType", affects="behaviour",
+        doc="Allow topics whose attribute `message.type` is MIXED.")
+    clear_retry_topic_when_delete_topic: bool = option(
+        True, rocketmq="clearRetryTopicWhenDeleteTopic", affects="behaviour",
+        doc="Delete the retry topics that POP consumption made for a topic together with it.")
+    trace_topic_enable: bool = option(
+        False, rocketmq="traceTopicEnable", affects="behaviour",
+        doc="Have the topic of message traces from the start.")
+    msg_trace_topic_name: str = option(
+        "RMQ_SYS_TRACE_TOPIC", rocketmq="msgTraceTopicName", affects="behaviour", pattern=_NAME, form=_NAME_FORM,
+        doc="Name of that topic.")
+
+    # --- sending --------------------------------------------------------------------------------------------
+    start_accept_send_request_time_stamp: int = option(
+        0, rocketmq="startAcceptSendRequestTimeStamp", affects="behaviour", maximum=_LONG_MAX,
+        doc="Milliseconds since 1970 before which sends are refused.")
+    store_reply_message_enable: bool = option(
+        True, rocketmq="storeReplyMessageEnable", affects="behaviour",
+        doc="Store answers to request messages besides pushing them to the asking client.")
+    reject_transaction_message: bool = option(
+        False, rocketmq="rejectTransactionMessage", affects="behaviour",
+        doc="Refuse transactional messages.")
+    recall_message_enable: bool = option(
+        False, rocketmq="recallMessageEnable", affects="behaviour",
+        doc="Let producers take back timed messages that were not delivered yet.")
+
+    # --- consuming ------------------------------------------------------------------------------------------
+    long_polling_enable: bool = option(
+        True, rocketmq="longPollingEnable", affects="behaviour",
+        doc="Hold a pull that finds nothing as long as the client asked; false holds it `shortPollingTimeMills`.")
+    short_polling_time_mills: int = option(
+        1_000, rocketmq="shortPollingTimeMills", affects="behaviour", minimum=1,
+        doc="Milliseconds a pull is held without long polling.")
+    lite_pull_message_enable: bool = option(
+        True, rocketmq="litePullMessageEnable", affects="behaviour",
+        doc="Serve the pulls of lite pull consumers of RocketMQ 5.")
+    reject_pull_consumer_enable: bool = option(
+        False, rocketmq="rejectPullConsumerEnable", affects="behaviour",
+        doc="Ignore the heartbeats of consumers that pull on their own.")
+    enable_property_filter: bool = option(
+        False, rocketmq="enablePropertyFilter", affects="behaviour",
+        doc="Let consumers filter by SQL92 expressions over message properties.")
+    filter_support_retry: bool = option(
+        False, rocketmq="filterSupportRetry", affects="behaviour",
+        doc="Apply a group's SQL92 expression to its retried messages too.")
+    notify_consumer_ids_changed_enable: bool = option(
+        True, rocketmq="notifyConsumerIdsChangedEnable", affects="behaviour",
+        doc="Tell the clients of a group at once when one comes or goes; false leaves it to their own pace.")
+    use_server_side_reset_offset: bool = option(
+        True, rocketmq="useServerSideResetOffset", affects="behaviour",
+        doc="Reset offsets in the broker, not by asking the clients of the group to do it.")
+    flush_consumer_offset_interval: int = option(
+        5_000, rocketmq="flushConsumerOffsetInterval", affects="durability", minimum=1,
+        doc="Milliseconds between two writes of the consumer offsets.")
+    consumer_offset_update_version_step: int = option(
+        500, rocketmq="consumerOffsetUpdateVersionStep", affects="behaviour", minimum=1,
+        doc="Commits after which the version of the offset table goes up.")
+    flush_delay_offset_interval: int = option(
+        10_000, rocketmq="flushDelayOffsetInterval", affects="durability", minimum=1,
+        doc="Milliseconds between two writes of the delivery progress of delayed messages.")
+    channel_expired_timeout: int = option(
+        120_000, rocketmq="channelExpiredTimeout", affects="behaviour", minimum=1,
+        doc="Milliseconds without a heartbeat after which a client counts as gone.")
+    disable_consume_if_consumer_read_slowly: bool = option(
+        False, rocketmq="disableConsumeIfConsumerReadSlowly", affects="behaviour",
+        doc="Switch off a group that has fallen behind by `consumerFallbehindThreshold`.")
+    consumer_fallbehind_threshold: int = option(
+        17_179_869_184, rocketmq="consumerFallbehindThreshold", affects="behaviour", minimum=1, maximum=_LONG_MAX,
+        doc="Bytes of backlog at which that happens.")
+    slave_read_enable: bool = option(
+        False, rocketmq="slaveReadEnable", affects="behaviour",
+        doc="Send consumers of old messages to a slave.", unused="this version does not replicate.")
+    transfer_msg_by_heap: bool = option(
+        True, rocketmq="transferMsgByHeap", affects="speed",
+        doc="Copy messages into the reply; false hands the mapped file to the socket.",
+        unused="the way is chosen by the size of the reply.")
+
+    # --- rebalance by the broker, POP -----------------------------------------------------------------------
+    server_load_balancer_enable: bool = option(
+        True, rocketmq="serverLoadBalancerEnable", affects="behaviour",
+        doc="Share queues out among clients that ask the broker for their assignment; false gives all to each.")
+    default_message_request_mode: str = option(
+        "PULL", rocketmq="defaultMessageRequestMode", affects="behaviour", choices=("PULL", "POP"),
+        doc="How such clients read a topic for which nothing was set.")
+    default_pop_share_queue_num: int = option(
+        -1, rocketmq="defaultPopShareQueueNum", affects="behaviour", minimum=-1,
+        doc="Clients that share each queue in POP mode besides its own; -1 means all.")
+    revive_queue_num: int = option(
+        8, rocketmq="reviveQueueNum", affects="behaviour", minimum=1, maximum=1_024,
+        doc="Queues of the topic that remembers what was popped.")
+    revive_interval: int = option(
+        1_000, rocketmq="reviveInterval", affects="behaviour", minimum=1,
+        doc="Milliseconds between two looks for popped messages that nobody acknowledged in time.")
+    revive_max_slow: int = option(
+        3, rocketmq="reviveMaxSlow", affects="speed", minimum=1,
+        doc="How many of those pauses an idle look may wait.")
+    revive_scan_time: int = option(
+        10_000, rocketmq="reviveScanTime", affects="behaviour", minimum=1,
+        doc="Milliseconds one look may take.")
+    revive_ack_wait_ms: int = option(
+        180_000, rocketmq="reviveAckWaitMs", affects="behaviour", minimum=1,
+        doc="Milliseconds an acknowledgement without its pop is kept.")
+    pop_revive_max_attempt_times: int = option(
+        16, rocketmq="popReviveMaxAttemptTimes", affects="behaviour", minimum=1,
+        doc="Tries to put an unacknowledged message into its retry topic.")
+    pop_from_retry_probability: int = option(
+        20, rocketmq="popFromRetryProbability", affects="behaviour", maximum=100,
+        doc="Percentage of pops that look into the retry topic first.")
+    enable_retry_topic_v2: bool = option(
+        False, rocketmq="enableRetryTopicV2", affects="behaviour",
+        doc="Name POP's retry topics `%RETRY%group+topic` instead of `%RETRY%group_topic`.",
+        unused="a name with `+` is no legal topic.")
+    retrieve_message_from_pop_retry_topic_v1: bool = option(
+        True, rocketmq="retrieveMessageFromPopRetryTopicV1", affects="behaviour",
+        doc="With the new names, still read the topics with the old ones.")
+    pop_polling_size: int = option(
+        1_024, rocketmq="popPollingSize", affects="behaviour", minimum=1,
+        doc="Pops held for one topic, group and queue at most.")
+    max_pop_polling_size: int = option(
+        100_000, rocketmq="maxPopPollingSize", affects="behaviour", minimum=1,
+        doc="Pops held in all at most.")
+    pop_polling_map_size: int = option(
+        100_000, rocketmq="popPollingMapSize", affects="behaviour", minimum=1,
+        doc="Topic, group and queue combinations with held pops at most.")
+    enable_pop_buffer_merge: bool = option(
+        False, rocketmq="enablePopBufferMerge", affects="speed",
+        doc="Keep what was popped in memory for a while in the hope of its acknowledgement.")
+    enable_pop_batch_ack: bool = option(
+        False, rocketmq="enablePopBatchAck", affects="speed",
+        doc="Store acknowledgements of one pop together.")
+    init_pop_offset_by_check_msg_in_mem: bool = option(
+        True, rocketmq="initPopOffsetByCheckMsgInMem", affects="behaviour",
+        doc="A new group starts a young queue at its beginning.")
+
+    # --- delay and transactions -----------------------------------------------------------------------------
+    timer_wheel_enable: bool = option(
+        True, rocketmq="timerWheelEnable", affects="behaviour",
+        doc="Accept messages with a delivery time of their own.")
+    timer_max_delay_sec: int = option(
+        259_200, rocketmq="timerMaxDelaySec", affects="behaviour", minimum=1,
+        doc="Seconds such a time may lie ahead.")
+    timer_precision_ms: int = option(
+        1_000, rocketmq="timerPrecisionMs", affects="behaviour", minimum=1,
+        doc="Milliseconds to which delivery times are rounded.")
+    timer_intercept_delay_level: bool = option(
+        False, rocketmq="timerInterceptDelayLevel", affects="behaviour",
+        doc="Deliver messages with a delay level the same way.",
+        unused="delay levels always have queues of their own.")
+    transaction_time_out: int = option(
+        6_000, rocketmq="transactionTimeOut", affects="behaviour", minimum=1,
+        doc="Milliseconds after which the producer of an undecided transactional message is asked.")
+    transaction_check_max: int = option(
+        15, rocketmq="transactionCheckMax", affects="behaviour", minimum=1,
+        doc="How often it is asked before the message is put away.")
+    transaction_check_interval: int = option(
+        30_000, rocketmq="transactionCheckInterval", affects="behaviour", minimum=1,
+        doc="Milliseconds between two rounds of asking. RocketMQ 4.9 waits 60,000.")
+    transaction_op_msg_max_size: int = option(
+        4_096, rocketmq="transactionOpMsgMaxSize", affects="speed", minimum=1,
+        doc="Bytes of decisions written together at most.")
+    transaction_op_batch_interval: int = option(
+        3_000, rocketmq="transactionOpBatchInterval", affects="speed", minimum=1,
+        doc="Milliseconds decisions may wait to be written together.")
+
+    # --- limits on what clients can make us keep ------------------------------------------------------------
+    topics_max: int = option(
+        100_000, flaremq="topicsMax", affects="behaviour", minimum=32,
+        doc="Topics at most; beyond it none is created.")
+    queues_per_topic_max: int = option(
+        65_536, flaremq="queuesPerTopicMax", affects="behaviour", minimum=1_024,
+        doc="Queues of one topic at most.")
+    groups_max: int = option(
+        100_000, flaremq="groupsMax", affects="behaviour", minimum=16,
+        doc="Consumer groups at most; beyond it none is created.")
+    registrations_max: int = option(
+        200_000, flaremq="registrationsMax", affects="behaviour", minimum=1,
+        doc="Pairs of client and group that may be registered at a time, producers and consumers each.")
+    subscriptions_per_group_max: int = option(
+        10_000, flaremq="subscriptionsPerGroupMax", affects="behaviour", minimum=1,
+        doc="Topics one consumer group may subscribe to.")
+    filter_expression_bytes_max: int = option(
+        2_048, flaremq="filterExpressionBytesMax", affects="behaviour", minimum=1, maximum=65_536,
+        doc="Length of a filter expression at most, tags or SQL92.")
+    consumer_offsets_max: int = option(
+        2_000_000, flaremq="consumerOffsetsMax", affects="behaviour", minimum=1,
+        doc="Committed offsets (one for each group and queue) at most.")
+    queue_locks_max: int = option(
+        200_000, flaremq="queueLocksMax", affects="behaviour", minimum=1,
+        doc="Queues that orderly consumers may hold locked at a time.")
+    held_pulls_max: int = option(
+        100_000, flaremq="heldPullsMax", affects="behaviour", minimum=1,
+        doc="Pulls held at a time; beyond it a pull that finds nothing is answered at once.")
+
+    # --- access control -------------------------------------------------------------------------------------
+    acl_enable: bool = option(
+        False, rocketmq="aclEnable", affects="behaviour",
+        doc="Check users by `plain_acl.yml` (RocketMQ 4). Only false is accepted.")
+    authentication_enabled: bool = option(
+        False, rocketmq="authenticationEnabled", affects="behaviour",
+        doc="Ask who a client is (RocketMQ 5). Only false is accepted.")
+    authorization_enabled: bool = option(
+        False, rocketmq="authorizationEnabled", affects="behaviour",
+        doc="Check what a user may do (RocketMQ 5). Only false is accepted.")
+
+    # fmt: on
+
+    # Names that were loaded but change nothing; no option, only the memory that `warnings` needs.
+    ignored_names: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_values(self)
+        for name, value in (("brokerIP1", self.broker_ip1), ("brokerIP2", self.broker_ip2 or self.broker_ip1)):
+            _checked_address(name, value)
+        if not _checked_address("bindAddress", self.bind_address).is_loopback and not self.insecure_bind_enable:
+            raise InvalidArgumentError(
+                f"option bindAddress={self.bind_address!r} lets other machines in, and this version knows no users: "
+                "set insecureBindEnable=true if everybody who reaches that address may do everything"
+            )
+        for name in ("aclEnable", "authenticationEnabled", "authorizationEnabled"):
+            if getattr(self, rows_by_key(BrokerOptions)[name].field_name):
+                raise InvalidArgumentError(f"option {name}='true' is not allowed: {_NO_ACCESS_CONTROL}")
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> BrokerOptions:
+        """Options from the names and texts of a ``broker.conf``; unknown names and bad values are refused."""
+        unknown = unknown_names(properties)
+        if unknown:
+            raise InvalidArgumentError("; ".join(map(str, unknown)))
+        values: dict[str, Any] = dict(values_from_properties(cls, properties))
+        return cls(**values, ignored_names=tuple(name for name in properties if name in _ONLY_IN_ROCKETMQ))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None) -> BrokerOptions:
+        """Options from a file, if one is given, with ``overrides`` (same names) on top."""
+        return cls.from_properties(_merged(path, overrides))
+
+    def change(self, properties: Mapping[str, str]) -> None:
+        """Change options of a running broker: all of them, or none and InvalidArgumentError."""
+        refused = [name for name in properties if name not in CHANGEABLE]
+        if refused:
+            raise InvalidArgumentError(f"{', '.join(refused)} cannot be changed while the broker runs")
+        values: dict[str, Any] = dict(values_from_properties(BrokerOptions, properties))
+        checked = replace(self, **values)
+        for name in values:
+            object.__setattr__(self, name, getattr(checked, name))
+
+    def to_properties(self, *, changed_only: bool = False) -> dict[str, str]:
+        """The names and texts that :meth:`from_properties` would read back."""
+        return properties_of(self, changed_only=changed_only)
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence for each thing that was set and will not do what it says."""
+        result = [
+            f"{name} is ignored: that part of RocketMQ's broker does not exist here" for name in self.ignored_names
+        ]
+        for row in rows(type(self)):
+            if row.unused and getattr(self, row.field_name) != row.default:
+                result.append(f"{row.key} has no effect: {row.unused.rstrip('.')}")
+        return result
+
+
+# What may be changed over the wire: switches and numbers that the parts of a broker look up each time.
+CHANGEABLE: Final = frozenset(
+    """
+    autoCreateSubscriptionGroup autoCreateTopicEnable brokerPermission channelExpiredTimeout
+    clearRetryTopicWhenDeleteTopic consumerFallbehindThreshold consumerOffsetsMax defaultMessageRequestMode
+    defaultPopShareQueueNum defaultTopicQueueNums disableConsumeIfConsumerReadSlowly enableMixedMessageType
+    enablePopBatchAck enablePopBufferMerge enablePropertyFilter filterExpressionBytesMax filterSupportRetry
+    flushConsumerOffsetInterval flushDelayOffsetInterval groupsMax heldPullsMax initPopOffsetByCheckMsgInMem
+    litePullMessageEnable longPollingEnable maxPopPollingSize notifyConsumerIdsChangedEnable popFromRetryProbability
+    popPollingSize popReviveMaxAttemptTimes queueLocksMax queuesPerTopicMax recallMessageEnable
+    registerBrokerTimeoutMills registerNameServerPeriod registrationsMax rejectPullConsumerEnable
+    rejectTransactionMessage reviveAckWaitMs reviveInterval reviveMaxSlow reviveScanTime serverLoadBalancerEnable
+    shortPollingTimeMills startAcceptSendRequestTimeStamp storeReplyMessageEnable subscriptionsPerGroupMax
+    timerMaxDelaySec topicsMax traceOn transactionCheckInterval transactionCheckMax transactionOpBatchInterval
+    transactionOpMsgMaxSize transactionTimeOut useServerSideResetOffset validateSystemTopicWhenUpdateTopic
+    """.split()  # noqa: SIM905  (a list would take a line for each name)
+)
+
+_BROKER_NAMES = frozenset(rows_by_key(BrokerOptions))
+_REMOTING_NAMES = frozenset(rows_by_key(RemotingOptions))
+_STORE_NAMES = frozenset(rows_by_key(StoreOptions))
+_IDLE_STORE_NAMES = frozenset(row.key for row in rows(StoreOptions) if row.unused)
+_ONLY_IN_ROCKETMQ = OTHER_LAYERS - _BROKER_NAMES - _REMOTING_NAMES - _STORE_NAMES
+
+
+def load_options(
+    path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None
+) -> tuple[BrokerOptions, StoreOptions, RemotingOptions]:
+    """The options of all layers of a broker from one ``broker.conf``."""
+    properties = _merged(path, overrides)
+    broker = BrokerOptions.from_properties(properties)
+    network: dict[str, Any] = dict(values_from_properties(RemotingOptions, properties))
+    return broker, StoreOptions.from_properties(store_properties(properties)), RemotingOptions(**network)
+
+
+def store_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """What of a ``broker.conf`` the store should see: not what the broker does in its stead, nor our own names."""
+    elsewhere = (_BROKER_NAMES | _REMOTING_NAMES) - (_STORE_NAMES - _IDLE_STORE_NAMES)
+    return {name: text for name, text in properties.items() if name not in elsewhere}
+
+
+def unknown_names(names: Iterable[str]) -> list[UnknownName]:
+    """Those of the names that no layer of a broker knows, each with the nearest known one."""
+    ours = _BROKER_NAMES | _REMOTING_NAMES | _STORE_NAMES
+    return find_unknown_names(names, {*ours, *OTHER_LAYERS, *NOT_IMPLEMENTED, *IGNORED_BY_ROCKETMQ})
+
+
+def _merged(path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None) -> dict[str, str]:
+    return {**(load_properties(path) if path is not None else {}), **(overrides or {})}
+
+
+def _checked_address(name: str, text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        raise rows_by_key(BrokerOptions)[name].refusal(text) from None

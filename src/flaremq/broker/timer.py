@@ -1,0 +1,337 @@
+"""Messages with a time of their own (RocketMQ 5's timer): they wait in ``rmq_sys_wheel_timer`` until it has come.
+
+The topic holds them in the order they were sent. The service reads it once and notes for each record when it is due
+(``timer_index``); when the time has come it reads the record again and puts the message into its real topic. The wall
+clock decides, since senders name points in time; a message is never put before it.
+
+* Taking back: a record with TIMER_DEL_UNIQKEY sorts before all messages of its time slot and cancels the one it names.
+* Rolling: a message that waits longer than ``roll_after_ms`` is appended to the topic again, so that its record is not
+  deleted with the expired part of the log. The newer record replaces the older.
+* At least once: where the reading stands and what waits is saved together, when all that it counts is durable. After a
+  crash, deliveries since the last save are repeated.
+
+A store that RocketMQ used before is taken over with the help of its ``config/timercheck``: what it has delivered is not
+delivered again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from struct import Struct
+from typing import Any, Final
+
+from flaremq.broker import message_rules as rules_of
+from flaremq.broker.delivery import Delivery
+from flaremq.broker.message_rules import TimerRules
+from flaremq.broker.rate import Rate
+from flaremq.broker.store_access import StoreAccess, is_durable, run_to_end
+from flaremq.broker.timer_index import Entry, TimerIndex
+from flaremq.clock import Clock
+from flaremq.errors import FlareMQError, InvalidArgumentError
+from flaremq.message import properties as names
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.properties import SIZE_MAX as PROPERTIES_SIZE_MAX
+from flaremq.message.stored_form import StoredForm, real_place
+from flaremq.message.topics import NO_CLIENT_SEND, TIMER_TOPIC
+from flaremq.storage.filesystem import FileSystem
+from flaremq.storage.get_result import GetResult
+from flaremq.storage.store_files import read_small_file
+
+_log = logging.getLogger(__name__)
+
+DAY_MS: Final = 86_400_000
+_BATCH: Final = 512
+_BATCH_BYTES: Final = 1 << 20
+_BATCHES_PER_RUN: Final = 64
+_MEMORY_ENTRIES_MAX: Final = 65_536
+_RETRY_MS: Final = 100
+_ROOM_FOR_PROPERTIES: Final = 96  # what a delivery adds
+_JAVA_CHECK = Struct(">3q")  # timercheck: read up to this time, flushed up to there, read up to this queue offset
+
+
+class TimerService:
+    """Delivers timed messages. Event loop only; the service calls ``run_due`` and ``persist`` by its own timing."""
+
+    def __init__(
+        self,
+        gate: StoreAccess,
+        clock: Clock,
+        rules: TimerRules,
+        filesystem: FileSystem,
+        declare_topic: Callable[[str], object],
+        *,
+        roll_after_ms: int = 2 * DAY_MS,
+    ) -> None:
+        self._gate = gate
+        self._clock = clock
+        self._rules = rules
+        self._filesystem = filesystem
+        self._roll_after_ms = roll_after_ms
+        self._index = TimerIndex(filesystem, gate.store.path)
+        self._delivery = Delivery(gate, TIMER_TOPIC, declare_topic)
+        self._cursor = 0  # queue offset up to which the topic was read
+        self._read_end = 0  # end of the last record read
+        self._cancelled: dict[int, set[str]] = {}  # slot start -> delete keys
+        self._java_read_ms = self._java_cursor = 0  # what RocketMQ has delivered
+        self._retry_at = 0.0  # steady clock
+        self._running = asyncio.Lock()  # one step at a time
+        self._saving = asyncio.Lock()
+        self._is_changed = True
+        self.enqueued = Rate(clock)
+        self.dequeued = Rate(clock)
+        self.malformed_count = 0
+
+    # Starting
+
+    def load(self) -> None:
+        """Take up where the last run ended; call it before the first step."""
+        store = self._gate.store
+        low, high = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
+        notes = self._index.load()
+        saved_ms = 0
+        if notes is not None and notes["cursor"] > high:
+            _log.warning("the timer topic ends at %d, %d were read: it is read again", high, notes["cursor"])
+            self._index.clear()
+            notes = None
+        if notes is not None:
+            self._cursor, saved_ms = notes["cursor"], notes["savedMs"]
+            self._cancelled = {int(slot): set(keys) for slot, keys in notes["cancelled"].items()}
+        self._cursor = max(self._cursor, low)
+        self._read_java_check(saved_ms)
+
+    def _read_java_check(self, saved_ms: int) -> None:
+        content = read_small_file(self._filesystem, os.path.join(self._gate.store.path, "config", "timercheck"))
+        if content is not None and len(content) >= _JAVA_CHECK.size:
+            read_ms, _, cursor = _JAVA_CHECK.unpack_from(content)
+            if read_ms > saved_ms:  # it was here after us
+                self._java_read_ms, self._java_cursor = read_ms, cursor
+
+    # Delivering
+
+    async def run_due(self) -> int:
+        """Read what is new, deliver what is due; the number of messages delivered."""
+        if self._clock.monotonic() < self._retry_at:
+            return 0
+        async with self._running:
+            count = 0
+            try:
+                for _ in range(_BATCHES_PER_RUN):
+                    await self._read_topic()
+                    entries = self._index.take_due(self._clock.now_ms(), _BATCH)
+                    if not entries:
+                        break
+                    self._is_changed = True
+                    count += await self._deliver(entries)
+                    if self._clock.monotonic() < self._retry_at:
+                        break
+            except FlareMQError as error:
+                _log.warning("the timer stands still: %s", error)
+                self._retry_at = self._clock.monotonic() + 1.0
+            self._forget_cancelled()
+            return count
+
+    def next_due_ms(self) -> int | None:
+        """The wall-clock time of the next step worth taking; None if nothing waits."""
+        now_ms = self._clock.now_ms()
+        due_ms = now_ms if self._unread else self._index.next_due_ms()
+        if due_ms is None:
+            return None
+        pause_ms = int((self._retry_at - self._clock.monotonic()) * 1000)
+        return max(due_ms, now_ms + max(pause_ms, 0))
+
+    @property
+    def _unread(self) -> int:
+        return self._gate.store.max_offset(TIMER_TOPIC, 0) - self._cursor
+
+    async def _read_topic(self) -> None:
+        """Note all new records, as far as memory allows."""
+        while self._unread > 0:
+            if self._index.memory_count >= _MEMORY_ENTRIES_MAX and not await self._save():
+                return
+            found = await self._gate.run(self._read, self._cursor, _BATCH)
+            if found.next_offset == self._cursor:
+                return
+            for record in found.messages:
+                self._note(record)
+                self._read_end = record.physical_offset + record.size
+            self.enqueued.count(len(found.messages))
+            self._cursor = found.next_offset
+            self._is_changed = True
+
+    def _read(self, queue_offset: int, count: int) -> GetResult:
+        return self._gate.store.get(TIMER_TOPIC, 0, queue_offset, count, max_bytes=_BATCH_BYTES)
+
+    def _note(self, record: MessageExt) -> None:
+        due_ms = self._due_ms(record)
+        if due_ms is None:
+            self.malformed_count += 1
+            _log.warning("%s in %s has no time and is left alone", record.message_id, TIMER_TOPIC)
+            return
+        if record.queue_offset < self._java_cursor and (rules_of.out_ms(record) or 0) < self._java_read_ms:
+            return
+        self._index.add(min(due_ms, record.store_timestamp + self._roll_after_ms), record.queue_offset)
+
+    def _due_ms(self, record: MessageExt) -> int | None:
+        """When a record is to be handled: a delete record before all messages of its slot."""
+        out = rules_of.out_ms(record)
+        if out is None or names.REAL_TOPIC not in record.properties:
+            return None
+        if rules_of.TIMER_DELETE_KEY in record.properties:
+            return out
+        return rules_of.due_ms_of(record, out, self._rules.precision_ms)
+
+    async def _deliver(self, entries: list[Entry]) -> int:
+        """Handle taken entries; those that must be tried again are given back, also if this is cancelled."""
+        now_ms = self._clock.now_ms()
+        undone = set(entries)
+        try:
+            records = await self._gate.run(self._read_records, entries)
+            found = [(entry, record) for entry, record in zip(entries, records, strict=True) if record is not None]
+            work = [(entry, record) for entry, record in found if self._is_wanted(record, now_ms)]
+            work = [(entry, record) for entry, record in work if not self._is_cancelled(record)]
+            build = self._builder(now_ms)
+            outcomes = await asyncio.gather(*(self._delivery.put(record, build) for _, record in work))
+            undone = {entry for (entry, _), done in zip(work, outcomes, strict=True) if not done}
+        finally:
+            for entry in undone:
+                self._index.add(*entry)
+                self._retry_at = self._clock.monotonic() + _RETRY_MS / 1000
+        self.dequeued.count(sum(outcomes))
+        return sum(outcomes)
+
+    def _read_records(self, entries: list[Entry]) -> list[MessageExt | None]:
+        records: list[MessageExt | None] = []
+        for _, queue_offset in entries:
+            found = self._read(queue_offset, 1).messages
+            if found and found[0].queue_offset == queue_offset:
+                records.append(found[0])
+            else:
+                _log.error("the record at %d of %s is gone", queue_offset, TIMER_TOPIC)
+                records.append(None)
+        return records
+
+    def _is_wanted(self, record: MessageExt, now_ms: int) -> bool:
+        """Whether a record is to be put somewhere; a due delete record is carried out here."""
+        key = record.properties.get(rules_of.TIMER_DELETE_KEY)
+        out = rules_of.out_ms(record)
+        if key is None or out is None or out > now_ms:
+            return True
+        self._cancelled.setdefault(out, set()).add(key)
+        return False
+
+    def _is_cancelled(self, record: MessageExt) -> bool:
+        keys = self._cancelled.get(rules_of.out_ms(record) or 0)
+        key = record.uniq_key
+        if not keys or key is None:
+            return False
+        # Up to RocketMQ 5.2 the key stands alone.
+        return key in keys or rules_of.delete_key(record.properties.get(names.REAL_TOPIC, ""), key) in keys
+
+    def _builder(self, now_ms: int) -> Callable[[MessageExt], StoredForm]:
+        def build(record: MessageExt) -> StoredForm:
+            due_ms = self._due_ms(record)
+            if due_ms is not None and due_ms > now_ms:
+                return rolled(record)
+            return due(record, now_ms, self._rules.precision_ms)
+
+        return build
+
+    def _forget_cancelled(self) -> None:
+        """Drop delete keys of slots that are over."""
+        if self._cancelled:
+            next_due_ms = self._index.next_due_ms()
+            over_ms = self._clock.now_ms() if next_due_ms is None else min(self._clock.now_ms(), next_due_ms)
+            width = self._rules.precision_ms
+            self._cancelled = {slot: keys for slot, keys in self._cancelled.items() if slot + width >= over_ms}
+
+    # Remembering
+
+    async def persist(self) -> bool:
+        """Save what waits and how far the topic was read; False if that is not durable yet."""
+        async with self._saving:
+            async with self._running:
+                if not await self._save():
+                    return False
+            while runs := self._index.merge_candidates():
+                positions = [run.position for run in runs]
+                merged = await run_to_end(self._gate, self._index.merge, runs, positions)
+                async with self._running:
+                    self._index.adopt(merged, runs, positions)
+                    self._is_changed = True
+                    if not await self._save():
+                        return False
+            return True
+
+    async def _save(self) -> bool:
+        if not self._is_changed:
+            return True
+        if not await is_durable(self._gate, max(self._delivery.reach, self._read_end)):
+            return False
+        notes: dict[str, Any] = {
+            "cursor": self._cursor,
+            "savedMs": self._clock.now_ms(),
+            "cancelled": {str(slot): sorted(keys) for slot, keys in self._cancelled.items()},
+        }
+        await run_to_end(self._gate, self._index.save, notes)
+        self._is_changed = False
+        return True
+
+    def close(self) -> None:
+        """Give back files; ``persist`` first."""
+        self._index.close()
+
+    # Telling
+
+    @property
+    def waiting_count(self) -> int:
+        return self._index.count
+
+    @property
+    def set_aside_count(self) -> int:
+        return self._delivery.set_aside_count
+
+    def runtime_info(self) -> dict[str, str]:
+        """The timer's rows of the broker's runtime information."""
+        due_ms = self._index.next_due_ms()
+        behind_ms = 0 if due_ms is None else max(self._clock.now_ms() - due_ms, 0)
+        return {
+            "timerReadBehind": str(behind_ms // 1000),
+            "timerOffsetBehind": str(max(self._unread, 0)),
+            "timerCongestNum": str(self._index.count),
+            "timerEnqueueTps": f"{self.enqueued.per_second():.1f}",
+            "timerDequeueTps": f"{self.dequeued.per_second():.1f}",
+        }
+
+
+def due(record: MessageExt, now_ms: int, precision_ms: int) -> StoredForm:
+    """A timed message whose time has come, for its real topic and queue."""
+    topic, queue_id = real_place(record)
+    if topic in NO_CLIENT_SEND or topic == TIMER_TOPIC:
+        raise InvalidArgumentError(f"a timed message cannot be delivered to {topic}")
+    form = replace(
+        StoredForm.of_record(record),
+        topic=topic,
+        queue_id=queue_id,
+        prepared_transaction_offset=record.prepared_transaction_offset,
+    )
+    enqueue_ms = record.store_timestamp // precision_ms * precision_ms
+    return _with_note(form, {rules_of.TIMER_ENQUEUE_MS: str(enqueue_ms), rules_of.TIMER_DEQUEUE_MS: str(now_ms)})
+
+
+def rolled(record: MessageExt) -> StoredForm:
+    """A timed message that has to wait on, to be appended to the timer topic again."""
+    times = record.properties.get(rules_of.TIMER_ROLL_TIMES, "0")
+    count = int(times) if len(times) < 10 and times.isascii() and times.isdigit() else 0
+    form = replace(StoredForm.of_record(record), prepared_transaction_offset=record.prepared_transaction_offset)
+    return _with_note(form, {rules_of.TIMER_ROLL_TIMES: str(count + 1)})
+
+
+def _with_note(form: StoredForm, note: dict[str, str | None]) -> StoredForm:
+    """The form with more properties, unless there is no room for them: they are worth less than the message."""
+    if len(form.properties) + _ROOM_FOR_PROPERTIES > PROPERTIES_SIZE_MAX:
+        return form
+    return form.with_properties(note)

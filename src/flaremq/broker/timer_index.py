@@ -1,0 +1,316 @@
+"""TimerIndex: which record of the timer topic is due when. A heap in memory over sorted runs on disk.
+
+An entry is a due time and a queue offset of the timer topic. New entries go into the heap. ``save`` writes the heap as
+a *run*, a file of entries in order that never changes, and then the state file, which names all runs and how far each
+is used up. Taking entries is a merge of the heap and the runs, of which only the next few kilobytes are in memory; so
+memory stays bounded however many messages wait. Many small runs are merged into larger ones, like to like, so there
+are some dozens at most and an entry is copied a few times in its life.
+
+The topic is the truth, this is a view of it. The state says up to which queue offset the topic was read; what follows
+is read again after a crash. Without a usable state everything is read again.
+
+One run, all numbers big-endian:
+
+    at  size  field
+     0     8  due_ms         when the entry is to be taken
+     8     8  queue_offset   of its record in the timer topic
+
+The state file is the CRC-32 of what follows in 8 hexadecimal digits, a line feed, and a JSON object. Both lie in the
+folder ``flaremq.timer`` of the store, which RocketMQ does not look at.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Any, Final
+from zlib import crc32
+
+import orjson
+
+from flaremq.errors import FlareMQError
+from flaremq.storage.filesystem import File, FileSystem, write_atomically
+from flaremq.storage.store_files import read_small_file
+
+_log = logging.getLogger(__name__)
+
+UNIT = Struct(">qq")
+assert UNIT.size == 16
+FOLDER: Final = "flaremq.timer"
+_STATE: Final = "state"
+_CHUNK_UNITS: Final = 2048
+_VERSION: Final = 1
+_RUNS_OF_A_SIZE_MAX: Final = 8
+_SIZE_STEP_BITS: Final = 3  # runs count as of one size within a factor of eight
+
+Entry = tuple[int, int]
+
+
+class SortedRun:
+    """A file of entries in order, read once from front to back. ``close`` it."""
+
+    __slots__ = ("_chunk", "_chunk_at", "_file", "count", "crc", "name", "position")
+
+    def __init__(self, file: File, name: str, count: int, crc: int, position: int) -> None:
+        self._file = file
+        self.name = name
+        self.count = count
+        self.crc = crc
+        self.position = position  # of the first entry that was not taken
+        self._chunk: list[Entry] = []
+        self._chunk_at = 0
+
+    @property
+    def remaining(self) -> int:
+        return self.count - self.position
+
+    @property
+    def head(self) -> Entry | None:
+        """The next entry; None at the end."""
+        if self.position >= self.count:
+            return None
+        at = self.position - self._chunk_at
+        if not 0 <= at < len(self._chunk):
+            self._chunk = list(UNIT.iter_unpack(self._read(self.position)))
+            self._chunk_at, at = self.position, 0
+        return self._chunk[at]
+
+    def entries(self, position: int) -> Iterator[Entry]:
+        """All entries from a position on, past the chunk ``head`` uses."""
+        while position < self.count:
+            data = self._read(position)
+            yield from UNIT.iter_unpack(data)
+            position += len(data) // UNIT.size
+
+    def is_intact(self) -> bool:
+        """Whether the file holds what it held when it was written; reads all of it."""
+        crc = position = 0
+        while position < self.count:
+            data = self._file.read_at(position * UNIT.size, min(_CHUNK_UNITS * 16, self.count - position) * UNIT.size)
+            if not data:
+                return False
+            crc = crc32(data, crc)
+            position += len(data) // UNIT.size
+        return crc == self.crc and self._file.size() == self.count * UNIT.size
+
+    def _read(self, position: int) -> bytes:
+        length = min(_CHUNK_UNITS, self.count - position) * UNIT.size
+        data = self._file.read_at(position * UNIT.size, length)
+        if len(data) != length:
+            raise FlareMQError(f"{self._file.path} ended at entry {position}, expected {self.count}")
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class TimerIndex:
+    """The entries of one store. One thread at a time; methods that touch the disk say so."""
+
+    def __init__(self, filesystem: FileSystem, store_path: str) -> None:
+        self._filesystem = filesystem
+        self.folder = os.path.join(store_path, FOLDER)
+        self._memory: list[Entry] = []
+        self._runs: list[SortedRun] = []
+        self._heads: list[tuple[int, int, int]] = []  # heap of (due, queue offset, place in _runs)
+        self._sequence = 0
+
+    # Starting
+
+    def load(self) -> dict[str, Any] | None:
+        """Open what was saved and return its notes; None, and an empty index, if there is nothing usable. Disk."""
+        self._filesystem.make_directories(self.folder)
+        try:
+            state = self._read_state()
+            if state is not None:
+                for name, count, crc, position in state["runs"]:
+                    run = SortedRun(self._filesystem.open(self._path(name), read_only=True), name, count, crc, position)
+                    self._runs.append(run)
+                    if not run.is_intact():
+                        raise ValueError(f"{name} is damaged")
+                self._sequence = state["sequence"]
+                self._rebuild_heads()
+        except (FlareMQError, ValueError, KeyError, TypeError) as error:
+            _log.warning("%s is not usable (%s): the timer topic is read again", self.folder, error)
+            self.clear()
+            return None
+        self._remove_unnamed()
+        return None if state is None else state["notes"]
+
+    def clear(self) -> None:
+        """Forget everything in memory; the files go with the next save."""
+        self.close()
+        self._runs, self._heads, self._memory = [], [], []
+
+    def _read_state(self) -> dict[str, Any] | None:
+        content = read_small_file(self._filesystem, self._path(_STATE))
+        if content is None:
+            return None
+        digits, _, text = content.partition(b"\n")
+        if digits != b"%08x" % crc32(text):
+            raise ValueError("the checksum of its state is wrong")
+        state: dict[str, Any] = orjson.loads(text)
+        if state["version"] != _VERSION:
+            raise ValueError(f"its version is {state['version']}")
+        return state
+
+    # Entries
+
+    def add(self, due_ms: int, queue_offset: int) -> None:
+        heapq.heappush(self._memory, (due_ms, queue_offset))
+
+    def take_due(self, now_ms: int, count: int) -> list[Entry]:
+        """Up to ``count`` due entries in order. They are gone: give back what could not be done. Disk."""
+        memory, heads = self._memory, self._heads
+        taken: list[Entry] = []
+        while len(taken) < count:
+            if heads and (not memory or heads[0][:2] < memory[0]):
+                due_ms, queue_offset, place = heads[0]
+                if due_ms > now_ms:
+                    break
+                run = self._runs[place]
+                run.position += 1
+                try:
+                    head = run.head
+                except FlareMQError:
+                    run.position -= 1  # it stays, and what was taken before is not lost either
+                    if taken:
+                        break
+                    raise
+                if head is None:
+                    heapq.heappop(heads)
+                else:
+                    heapq.heapreplace(heads, (*head, place))
+                taken.append((due_ms, queue_offset))
+            elif memory and memory[0][0] <= now_ms:
+                taken.append(heapq.heappop(memory))
+            else:
+                break
+        return taken
+
+    def next_due_ms(self) -> int | None:
+        """When the next entry is due."""
+        candidates = [heap[0][0] for heap in (self._memory, self._heads) if heap]
+        return min(candidates) if candidates else None
+
+    @property
+    def count(self) -> int:
+        return len(self._memory) + sum(run.remaining for run in self._runs)
+
+    @property
+    def memory_count(self) -> int:
+        """Entries that exist in memory only."""
+        return len(self._memory)
+
+    @property
+    def run_count(self) -> int:
+        return len(self._runs)
+
+    # Saving
+
+    def save(self, notes: dict[str, Any]) -> None:
+        """Make all entries durable, with the caller's notes on where he stands. Disk."""
+        if self._memory:
+            run = self._write_run(sorted(self._memory))
+            self._runs.append(run)
+            self._memory = []
+        used_up = [run for run in self._runs if not run.remaining]
+        self._runs = [run for run in self._runs if run.remaining]
+        self._rebuild_heads()
+        state = {
+            "version": _VERSION,
+            "sequence": self._sequence,
+            "runs": [[run.name, run.count, run.crc, run.position] for run in self._runs],
+            "notes": notes,
+        }
+        text = orjson.dumps(state)
+        write_atomically(self._filesystem, self._path(_STATE), b"%08x\n" % crc32(text) + text)
+        for run in used_up:
+            run.close()
+        self._remove_unnamed()
+
+    def merge_candidates(self) -> list[SortedRun]:
+        """Runs of about one size, if there are too many of them."""
+        by_size: dict[int, list[SortedRun]] = {}
+        for run in self._runs:
+            alike = by_size.setdefault(run.remaining.bit_length() // _SIZE_STEP_BITS, [])
+            alike.append(run)
+            if len(alike) >= _RUNS_OF_A_SIZE_MAX:
+                return alike
+        return []
+
+    def merge(self, runs: list[SortedRun], positions: list[int]) -> SortedRun:
+        """One new run of what these held from the positions on. Disk; entries may be taken meanwhile."""
+        parts = [run.entries(position) for run, position in zip(runs, positions, strict=True)]
+        return self._write_run(heapq.merge(*parts))
+
+    def adopt(self, merged: SortedRun, runs: list[SortedRun], positions: list[int]) -> None:
+        """Use the merged run in place of its parts; the next save makes it so on disk.
+
+        What was taken from the parts since the merge began is exactly the beginning of the merged run.
+        """
+        merged.position = sum(run.position - position for run, position in zip(runs, positions, strict=True))
+        self._runs = [run for run in self._runs if run not in runs] + [merged]
+        for run in runs:
+            run.close()
+        self._rebuild_heads()
+
+    def close(self) -> None:
+        for run in self._runs:
+            run.close()
+
+    def _write_run(self, entries: Iterable[Entry]) -> SortedRun:
+        name = self._new_name()
+        crc = count = 0
+        file = self._filesystem.open(self._path(name), create=True)
+        try:
+            for chunk in _chunks(entries):
+                data = b"".join([UNIT.pack(*entry) for entry in chunk])
+                file.write_at(count * UNIT.size, data)
+                crc = crc32(data, crc)
+                count += len(chunk)
+            file.sync()
+            self._filesystem.sync_directory(self.folder)
+        except BaseException:
+            file.close()
+            raise
+        return SortedRun(file, name, count, crc, 0)
+
+    def _new_name(self) -> str:
+        """A name no file has: those of an unusable index are still there until the next save."""
+        while True:
+            self._sequence += 1
+            name = f"{self._sequence:010d}.run"
+            if not self._filesystem.exists(self._path(name)):
+                return name
+
+    def _rebuild_heads(self) -> None:
+        self._heads = [(*head, place) for place, run in enumerate(self._runs) if (head := run.head) is not None]
+        heapq.heapify(self._heads)
+
+    def _remove_unnamed(self) -> None:
+        """Delete runs nobody needs; a name that stays is tried again next time."""
+        named = {run.name for run in self._runs} | {_STATE}
+        for name in self._filesystem.list_directory(self.folder):
+            if name not in named:
+                try:
+                    self._filesystem.remove(self._path(name))
+                except FlareMQError as error:
+                    _log.warning("%s", error)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+
+def _chunks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    chunk: list[Entry] = []
+    for entry in entries:
+        chunk.append(entry)
+        if len(chunk) >= _CHUNK_UNITS:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

@@ -1,0 +1,130 @@
+"""Options of a broker: one file for all layers, and what may change while it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flaremq.broker.options import CHANGEABLE, BrokerOptions, load_options, unknown_names
+from flaremq.errors import InvalidArgumentError
+from flaremq.options import rows, rows_by_key, snake_name
+from flaremq.storage.option_names import NOT_IMPLEMENTED, OTHER_LAYERS
+from flaremq.storage.options import StoreOptions
+
+
+def test_each_option_field_is_named_after_its_row() -> None:
+    for row in rows(BrokerOptions):
+        assert hasattr(BrokerOptions(), snake_name(row.key)), row.key
+
+
+def test_rocketmq_names_are_names_rocketmq_has() -> None:
+    known = OTHER_LAYERS | NOT_IMPLEMENTED | set(rows_by_key(StoreOptions))
+    assert [row.key for row in rows(BrokerOptions) if row.is_rocketmq and row.key not in known] == []
+
+
+def test_our_own_names_are_not_rocketmqs() -> None:
+    assert [row.key for row in rows(BrokerOptions) if not row.is_rocketmq and row.key in OTHER_LAYERS] == []
+
+
+def test_file_serves_all_layers(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text(
+        "brokerName=broker-b\nlistenPort=20911\nflushDiskType=ASYNC_FLUSH\nserverChannelMaxIdleTimeSeconds=60\n"
+        "autoCreateTopicEnable=false\nconnectionsMax=7\ntopicsMax=99\ntimerWheelEnable=false\n"
+    )
+    broker, store, remoting = load_options(conf, {"brokerClusterName": "C"})
+    assert (broker.broker_name, broker.broker_cluster_name, broker.listen_port) == ("broker-b", "C", 20911)
+    assert not broker.auto_create_topic_enable and not broker.timer_wheel_enable and broker.topics_max == 99
+    assert store.flush_disk_type == "ASYNC_FLUSH" and store.listen_port == 20911
+    assert remoting.server_channel_max_idle_time_seconds == 60 and remoting.connections_max == 7
+    assert broker.warnings == [] and store.warnings == []
+
+
+def test_override_beats_the_file(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerName=a\n")
+    assert BrokerOptions.load(conf, {"brokerName": "b"}).broker_name == "b"
+
+
+def test_unknown_name_is_refused_with_the_nearest_known_one() -> None:
+    with pytest.raises(InvalidArgumentError, match="autoCreateTopicEnabled: did you mean autoCreateTopicEnable"):
+        BrokerOptions.from_properties({"autoCreateTopicEnabled": "true"})
+    assert [str(name) for name in unknown_names(["topicMax"])] == ["unknown option topicMax: did you mean topicsMax?"]
+
+
+def test_name_that_only_rocketmq_has_is_kept_as_a_warning() -> None:
+    options = BrokerOptions.from_properties({"sendMessageThreadPoolNums": "16"})
+    assert options.warnings == [
+        "sendMessageThreadPoolNums is ignored: that part of RocketMQ's broker does not exist here"
+    ]
+
+
+def test_option_without_effect_says_so() -> None:
+    assert BrokerOptions(slave_read_enable=True).warnings == [
+        "slaveReadEnable has no effect: this version does not replicate"
+    ]
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.0.2.7"])
+def test_address_that_others_reach_needs_a_word_more(address: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="insecureBindEnable"):
+        BrokerOptions(bind_address=address)
+    assert BrokerOptions(bind_address=address, insecure_bind_enable=True).bind_address == address
+
+
+@pytest.mark.parametrize("name", ["aclEnable", "authenticationEnabled", "authorizationEnabled"])
+def test_access_control_cannot_be_pretended(name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"{name}='true' is not allowed"):
+        BrokerOptions.from_properties({name: "true"})
+    assert BrokerOptions.from_properties({name: "false"}) == BrokerOptions()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("brokerName", "a b"), ("brokerName", ""), ("brokerIP1", "example.org"), ("brokerIP2", "x"), ("bindAddress", "*")],
+)
+def test_bad_value_is_refused(name: str, text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"option {name}="):
+        BrokerOptions.from_properties({name: text})
+
+
+def test_change_reaches_everybody_who_holds_the_options() -> None:
+    options = BrokerOptions()
+    options.change({"brokerPermission": "4", "autoCreateTopicEnable": "false"})
+    assert options.broker_permission == 4 and not options.auto_create_topic_enable
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"brokerPermission": "4", "brokerName": "x"},
+        {"brokerPermission": "4", "namesrvAddr": "192.0.2.1:9876"},
+        {"brokerPermission": "4", "topicsMax": "-1"},
+        {"brokerPermission": "4", "longPollingEnable": "perhaps"},
+        {"brokerPermission": "8"},
+        {"brokerPermission": "4", "nonsense": "1"},
+    ],
+)
+def test_change_is_all_or_nothing(properties: dict[str, str]) -> None:
+    options = BrokerOptions()
+    with pytest.raises(InvalidArgumentError):
+        options.change(properties)
+    assert options == BrokerOptions()
+
+
+def test_what_may_change_is_never_an_address_or_a_name() -> None:
+    defaults = {row.key: row for row in rows(BrokerOptions)}
+    texts = {name for name in CHANGEABLE if isinstance(defaults[name].default, str)}
+    assert texts == {"defaultMessageRequestMode"}  # one of two words
+    assert not CHANGEABLE & {"insecureBindEnable", "aclEnable", "authenticationEnabled", "authorizationEnabled"}
+
+
+def test_properties_read_back_as_they_were() -> None:
+    options = BrokerOptions(broker_name="b", default_pop_share_queue_num=3, enable_property_filter=True)
+    assert BrokerOptions.from_properties(options.to_properties()) == options
+    assert options.to_properties(changed_only=True) == {
+        "brokerName": "b",
+        "defaultPopShareQueueNum": "3",
+        "enablePropertyFilter": "true",
+    }

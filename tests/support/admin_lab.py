@@ -1,0 +1,143 @@
+"""A broker's store and tables with the handlers of administration over them; no sockets, a clock that stands still."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from flaremq.broker.client_info import ClientInfo
+from flaremq.broker.config_admin import Applier, ConfigAdmin
+from flaremq.broker.gate import StoreGate
+from flaremq.broker.handlers.admin import AdminHandler, DelayProgress, TimerProgress
+from flaremq.broker.handlers.client_relay import ClientRelayHandler
+from flaremq.broker.handlers.consume_stats import ConsumeStatsHandler
+from flaremq.broker.handlers.group_query import GroupQueryHandler
+from flaremq.broker.handlers.query import QueryHandler
+from flaremq.broker.handlers.reset_offset import ResetOffsetHandler
+from flaremq.broker.options import BrokerOptions
+from flaremq.broker.runtime_info import RuntimeInfo
+from flaremq.broker.statistics import BrokerStatistics
+from flaremq.message.hosts import encode_host
+from flaremq.message.message import Message
+from flaremq.message.stored_form import StoredForm
+from flaremq.protocol.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig, TopicConfig
+from flaremq.protocol.command import RemotingCommand
+from flaremq.remoting.handlers import HandlerTable
+from flaremq.remoting.options import RemotingOptions
+from flaremq.storage.message_store import MessageStore
+from flaremq.storage.put_result import PutResult
+from tests.support.fake_connection import FakeConnection, ask
+from tests.support.metadata_lab import MetadataLab
+from tests.support.store_lab import SMALL
+
+ADDRESS = "127.0.0.1:10911"
+_BORN_HOST = encode_host("127.0.0.1:40001")
+
+
+class AdminLab:
+    """Use as an async context manager, inside of ``asyncio.run``."""
+
+    def __init__(
+        self,
+        folder: Path,
+        options: BrokerOptions | None = None,
+        *,
+        appliers: dict[str, Applier] | None = None,
+        delay: DelayProgress | None = None,
+        timer: TimerProgress | None = None,
+    ) -> None:
+        tables = MetadataLab(folder, options)
+        self.options = tables.options
+        self.clock = tables.clock
+        self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
+        self.consumers = tables.consumers
+        self.statistics = BrokerStatistics(self.options.broker_cluster_name, self.clock.now_ms())
+        self.table = HandlerTable()
+        self.tool = FakeConnection("127.0.0.1:50001")
+        self._folder = folder
+        self._appliers, self._delay, self._timer = appliers, delay, timer
+
+    async def __aenter__(self) -> Self:
+        self.store = await asyncio.to_thread(MessageStore.open, self._folder, SMALL, clock=self.clock, driven=True)
+        self.gate = gate = StoreGate(self.store)
+        self.config = ConfigAdmin(
+            self.options, self.store.options, RemotingOptions(), self.clock, appliers=self._appliers
+        )
+        self.runtime_info = RuntimeInfo(self.options, gate, self.statistics, self.table, self.clock)
+        options, topics, groups, offsets = self.options, self.topics, self.groups, self.offsets
+        consumers, statistics = self.consumers, self.statistics
+        for handler in (
+            AdminHandler(gate, topics, self.config, self.runtime_info, delay=self._delay, timer=self._timer),
+            ClientRelayHandler(options, gate, topics, groups, consumers),
+            ConsumeStatsHandler(
+                options, gate, topics, groups, offsets, consumers, statistics, self.clock, lambda: ADDRESS
+            ),
+            GroupQueryHandler(gate, offsets, consumers, statistics, lambda: ADDRESS),
+            QueryHandler(gate),
+            ResetOffsetHandler(options, gate, topics, groups, offsets, consumers),
+        ):
+            handler.register(self.table)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.gate.close()
+        await asyncio.to_thread(self.store.close)
+
+    # What there is
+
+    def topic(self, name: str, queues: int = 4, **changes: Any) -> None:
+        self.topics.update(TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, **changes))
+
+    def group(self, name: str) -> None:
+        self.groups.update(SubscriptionGroupConfig(group_name=name))
+
+    async def send(self, topic: str, queue_id: int = 0, body: bytes = b"body", **message: Any) -> PutResult:
+        """Store a message and make it readable; a second passes."""
+        self.clock.advance(1_000)
+        form = StoredForm.of_message(
+            Message(topic, body, **message),
+            queue_id=queue_id,
+            born_timestamp=self.clock.now_ms(),
+            born_host=_BORN_HOST,
+        )
+        result = await self.gate.put(form)
+        assert result.ok, result
+        self.gate.catch_up()
+        return result
+
+    def online(
+        self,
+        group: str,
+        client_id: str = "client-1",
+        topics: dict[str, str] | None = None,
+        *,
+        version: int = 513,
+        language: str = "JAVA",
+        connection: FakeConnection | None = None,
+        expression_type: str = "TAG",
+    ) -> FakeConnection:
+        """A consumer of the group is connected and subscribes to these topics, each with its expression."""
+        connection = connection or FakeConnection()
+        subscriptions = tuple(
+            SubscriptionData(topic=topic, sub_string=expression, expression_type=expression_type)
+            for topic, expression in (topics or {}).items()
+        )
+        self.group(group)
+        self.consumers.register(
+            ClientInfo(connection, client_id, language, version),
+            ConsumerData(group_name=group, subscription_data_set=subscriptions),
+            notify=False,
+        )
+        return connection
+
+    # Asking
+
+    async def ask(self, code: int, body: bytes = b"", /, **ext: Any) -> RemotingCommand:
+        """The reply to a request of a tool; ext fields by their names on the wire."""
+        texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in ext.items()}
+        request = RemotingCommand(code, ext=texts or None, body=body, language="JAVA", version=513)
+        return await ask(self.table, self.tool, request)
