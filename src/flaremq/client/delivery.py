@@ -1,0 +1,264 @@
+"""Delivery: messages from the queues a consumer holds to the loops that consume them.
+
+Any number of loops may iterate; each has at most one message (or batch) in hand and settles it by asking for the next.
+Orderly consumption differs in one rule only: a queue whose message is in some hand offers no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from flaremq.client.process_queue import ProcessQueue
+from flaremq.client.received import ReceivedMessage
+
+_TURN: Final = (
+    31  # after so many messages (plus one) another queue has its turn, and other tasks of the loop have theirs
+)
+
+
+class Delivery:
+    """Hands messages out and takes verdicts back. Event loop thread only."""
+
+    def __init__(
+        self, failed: Callable[[ReceivedMessage], None], now: Callable[[], float], *, is_orderly: bool = False
+    ) -> None:
+        self._failed = failed  # what to do with a message that is to come again
+        self._now = now
+        self._is_orderly = is_orderly
+        self._ready: deque[ProcessQueue] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._direct: deque[ReceivedMessage] = deque()  # sent here by an operator, outside of any queue
+        self._outcomes: dict[ReceivedMessage, asyncio.Future[bool]] = {}
+        self._turn = 0
+        self.is_closed = False
+        self.iterators: weakref.WeakSet[Loop] = weakref.WeakSet()
+
+    def offer(self, queue: ProcessQueue) -> None:
+        """A queue may have something to hand out."""
+        if queue.is_listed or not queue.waiting or queue.is_dropped or queue.is_paused:
+            return
+        if self._is_orderly and (queue.in_hand or queue.suspended_until > self._now()):
+            return
+        queue.is_listed = True
+        self._ready.append(queue)
+        for _ in range(1 if self._is_orderly else min(len(queue.waiting), len(self._waiters))):
+            self._wake_one()
+
+    def take(self) -> ReceivedMessage | None:
+        """The next message, if there is one."""
+        if self._direct:
+            return self._direct.popleft()
+        ready = self._ready
+        while ready:
+            queue = ready[0]
+            waiting = queue.waiting
+            if not waiting or queue.is_paused or (self._is_orderly and queue.locked_until <= self._now()):
+                ready.popleft()
+                queue.is_listed = False
+                continue
+            message = waiting.popleft()
+            queue.in_hand += 1
+            if self._is_orderly or not waiting:
+                ready.popleft()
+                queue.is_listed = False
+            else:
+                self._turn += 1
+                if not self._turn & _TURN:
+                    ready.rotate(-1)
+            return message
+        return None
+
+    async def next(self) -> ReceivedMessage:
+        """The next message; ``StopAsyncIteration`` once the consumer is closed."""
+        while True:
+            message = self.take()
+            if message is not None:
+                return message
+            if self.is_closed:
+                raise StopAsyncIteration
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and not waiter.cancelled():  # woken and cancelled at once: let another one go
+                    self._wake_one()
+                raise
+
+    def _wake_one(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def settle(self, message: ReceivedMessage) -> None:
+        """A loop is through with a message."""
+        if message.is_settled:
+            return
+        message.is_settled = True
+        queue = message.process_queue
+        if queue is None:
+            self._settle_direct(message)
+        elif message.retry_level is not None:
+            self._failed(message)
+        else:
+            queue.finish(message)
+            if self._is_orderly:
+                self.offer(queue)
+
+    def _settle_direct(self, message: ReceivedMessage) -> None:
+        outcome = self._outcomes.pop(message, None)
+        if outcome is not None and not outcome.done():
+            outcome.set_result(message.retry_level is None)
+
+    def hand_over(self, message: ReceivedMessage) -> asyncio.Future[bool]:
+        """Deliver one message that is of no queue; the future says whether it went well."""
+        outcome: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._outcomes[message] = outcome
+        self._direct.append(message)
+        self._wake_one()
+        return outcome
+
+    def give_back(self, message: ReceivedMessage, *, is_attempt: bool = True) -> None:
+        """Put a message that was in hand in front of its queue again; :meth:`offer` hands it out once more."""
+        queue = message.process_queue
+        if queue is None or queue.is_dropped:
+            return
+        message.is_settled = False
+        message.retry_level = None
+        message.times_here += is_attempt
+        queue.in_hand -= 1
+        queue.waiting.appendleft(message)
+
+    def abandon(self, messages: list[ReceivedMessage]) -> None:
+        """Messages whose loop is gone."""
+        for message in messages:
+            if not message.is_settled:
+                if message.retry_level is None:
+                    message.retry()
+                self.settle(message)
+
+    def close(self) -> None:
+        """End all loops."""
+        self.is_closed = True
+        self._ready.clear()
+        waiters, self._waiters = self._waiters, deque()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class Loop:
+    """What a loop over messages has in hand.
+
+    A loop that is left (by ``break``, or because its body raised) is gone with its message unsettled; which of the two
+    it was cannot be known here, so the message counts as failed. Those who break call ``message.ack()`` before.
+    """
+
+    __slots__ = ("__weakref__", "_delivery", "_event_loop", "in_hand", "in_hand_since", "last_seen")
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+        self._event_loop = asyncio.get_running_loop()
+        self.in_hand: list[ReceivedMessage] = []
+        self.last_seen: ReceivedMessage | None = None  # the first in hand when the consumer last looked
+        self.in_hand_since = 0.0  # since when it was seen there
+        delivery.iterators.add(self)
+
+    def __del__(self) -> None:
+        if self.in_hand and not self._delivery.is_closed and not self._event_loop.is_closed():
+            self._event_loop.call_soon_threadsafe(self._delivery.abandon, self.in_hand)
+
+
+class Deliveries(Loop):
+    """One loop over the messages of a consumer; made by ``async for``."""
+
+    __slots__ = ("_count",)
+
+    def __init__(self, delivery: Delivery) -> None:
+        super().__init__(delivery)
+        self._count = 0
+
+    def __aiter__(self) -> Deliveries:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        delivery, in_hand = self._delivery, self.in_hand
+        if in_hand:
+            delivery.settle(in_hand.pop())
+        self._count = count = self._count + 1
+        if not count & _TURN:
+            await asyncio.sleep(0)
+        message = delivery.take()
+        if message is None:
+            message = await delivery.next()
+        in_hand.append(message)
+        return message
+
+
+class BatchDeliveries(Loop):
+    """One loop over lists of messages; a list is settled as a whole, but for those marked by ``retry()``."""
+
+    __slots__ = ("_count_max",)
+
+    def __init__(self, delivery: Delivery, count_max: int) -> None:
+        super().__init__(delivery)
+        self._count_max = count_max
+
+    def __aiter__(self) -> BatchDeliveries:
+        return self
+
+    async def __anext__(self) -> list[ReceivedMessage]:
+        delivery = self._delivery
+        in_hand, self.in_hand = self.in_hand, []
+        for message in in_hand:
+            delivery.settle(message)
+        await asyncio.sleep(0)
+        messages = [await delivery.next()]
+        while len(messages) < self._count_max:
+            another = delivery.take()
+            if another is None:
+                break
+            messages.append(another)
+        self.in_hand = list(messages)
+        return messages
+
+
+class ExchangeLoop(Loop):
+    """The loop of another thread: messages it is through with for messages it has not seen, some at a time."""
+
+    __slots__ = ()
+
+    async def exchange(self, done: list[ReceivedMessage], count_max: int) -> list[ReceivedMessage]:
+        """Settle ``done`` and hand out up to ``count_max`` messages, at least one."""
+        delivery = self._delivery
+        self.settle(done)
+        messages = [await delivery.next()]
+        while len(messages) < count_max:
+            another = delivery.take()
+            if another is None:
+                break
+            messages.append(another)
+        self.in_hand += messages
+        return messages
+
+    def settle(self, done: list[ReceivedMessage]) -> None:
+        for message in done:
+            self._delivery.settle(message)
+        self.in_hand = [message for message in self.in_hand if not message.is_settled]
+
+    def leave(self, current: list[ReceivedMessage]) -> None:
+        """The loop was left with ``current`` in hand; what it has not looked at is handed out to others."""
+        self._delivery.abandon(current)
+        unseen = [message for message in self.in_hand if not message.is_settled]
+        self.in_hand = []
+        for message in reversed(unseen):
+            self._delivery.give_back(message, is_attempt=False)
+        for message in unseen:
+            if message.process_queue is not None:
+                self._delivery.offer(message.process_queue)

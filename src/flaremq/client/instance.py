@@ -1,0 +1,106 @@
+"""ClientInstance: what every client has, whatever it is used for.
+
+The wire, the routes, the heartbeats and the work that goes on in the background. A producer, consumer or admin client
+owns one each, so two consumers of one process are two clients to a broker and share queues as they should.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from flaremq.client.client_id import local_address, make_client_id, unique_key_factory
+from flaremq.client.heartbeats import Heartbeats
+from flaremq.client.options import ClientOptions
+from flaremq.client.routes import RouteTable
+from flaremq.client.transport import Transport
+from flaremq.clock import Clock, SystemClock
+from flaremq.errors import FlareMQError, InvalidArgumentError
+from flaremq.message.message_id import UniqueKeyFactory
+from flaremq.remoting.handlers import HandlerTable
+
+_log = logging.getLogger(__name__)
+
+
+class ClientInstance:
+    """Started and stopped by its owner. Event loop thread only."""
+
+    def __init__(
+        self, name_servers: str | Sequence[str], options: ClientOptions, *, clock: Clock | None = None
+    ) -> None:
+        self.options = options
+        self.clock: Clock = clock or SystemClock()
+        self.handlers = HandlerTable()  # for what brokers ask of clients
+        self.transport = Transport(name_servers, options, self.handlers)
+        self.routes = RouteTable(self.transport)
+        self.heartbeats = Heartbeats(self.transport, self.routes)
+        self.client_id = ""
+        self._unique_keys: UniqueKeyFactory | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_running = False
+
+    @property
+    def is_running(self) -> bool:
+        return self._is_running
+
+    def check_running(self) -> None:
+        if not self._is_running:
+            raise InvalidArgumentError("this client is not started, or closed: use it inside `async with`")
+
+    @property
+    def unique_keys(self) -> UniqueKeyFactory:
+        self.check_running()
+        assert self._unique_keys is not None
+        return self._unique_keys
+
+    async def start(self) -> None:
+        """Begin background work. Nothing is asked of any server yet."""
+        if self._is_running:
+            raise InvalidArgumentError("this client is started already")
+        # A name server may be given by a name, and names are resolved by blocking calls.
+        address = await asyncio.to_thread(local_address, self.transport.name_servers[0])
+        self.client_id = self.heartbeats.client_id = make_client_id(address, self.options.instance_name)
+        self._unique_keys = unique_key_factory(address)
+        self._is_running = True
+        self.every(self.options.poll_name_server_interval, self.routes.refresh_all)
+        self.every(self.options.heartbeat_broker_interval, self.heartbeats.send_all)
+
+    async def stop(self) -> None:
+        """End background work, take leave of the brokers, close the connections."""
+        if not self._is_running:
+            return
+        self._is_running = False
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.heartbeats.say_goodbye()
+        await self.transport.close()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do something in the background; it is cancelled when the client stops."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def every(self, milliseconds: int, step: Callable[[], Awaitable[None]]) -> None:
+        """Repeat a step; one that fails is logged and comes again."""
+        self.spawn(self._repeat(milliseconds / 1000, step))
+
+    async def _repeat(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await step()
+            except FlareMQError as error:
+                _log.warning("%s failed: %s", getattr(step, "__qualname__", step), error)
+            except Exception:
+                _log.exception("%s failed", getattr(step, "__qualname__", step))
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("background work failed", exc_info=task.exception())

@@ -1,0 +1,144 @@
+"""Options of clients: who they are, how long they wait, how much they keep in memory.
+
+Names are RocketMQ's where it has the option. What decides *which* messages a consumer gets, and in which order, is an
+argument of its constructor instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flaremq.options import check_values, option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """What producers, consumers and the admin client share. Immutable."""
+
+    # fmt: off
+    access_key: str = option(
+        "", rocketmq="accessKey", affects="behaviour",
+        doc="Name of the account that signs every request; empty signs none.")
+    secret_key: str = option(
+        "", rocketmq="secretKey", affects="behaviour", doc="Secret of the account.")
+    security_token: str = option(
+        "", rocketmq="securityToken", affects="behaviour", doc="Token of a temporary account, sent along and signed.")
+    instance_name: str = option(
+        "", rocketmq="instanceName", affects="behaviour",
+        doc="Last part of the client id. Empty makes one that no other client has; a broadcasting consumer with a name "
+            "finds its offsets again after a restart.")
+    poll_name_server_interval: int = option(
+        30_000, rocketmq="pollNameServerInterval", affects="behaviour", minimum=100,
+        doc="Milliseconds between two looks at the routes of the topics in use.")
+    heartbeat_broker_interval: int = option(
+        30_000, rocketmq="heartbeatBrokerInterval", affects="behaviour", minimum=100,
+        doc="Milliseconds between two heartbeats; brokers forget a client after 120 seconds.")
+    mq_client_api_timeout: int = option(
+        3_000, rocketmq="mqClientApiTimeout", affects="behaviour", minimum=1,
+        doc="Milliseconds a request may take that has no timeout of its own.")
+    # fmt: on
+
+    def __post_init__(self) -> None:
+        check_values(self)
+
+    @property
+    def timeout(self) -> float:
+        """Seconds an ordinary request may take."""
+        return self.mq_client_api_timeout / 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerOptions(ClientOptions):
+    """How a producer sends. Immutable."""
+
+    # fmt: off
+    send_msg_timeout: int = option(
+        3_000, rocketmq="sendMsgTimeout", affects="behaviour", minimum=1,
+        doc="Milliseconds a send may take on the wire, all its tries together.")
+    retry_times_when_send_failed: int = option(
+        2, rocketmq="retryTimesWhenSendFailed", affects="behaviour", maximum=100,
+        doc="Further tries, on another broker if there is one.")
+    retry_another_broker_when_not_store_ok: bool = option(
+        False, rocketmq="retryAnotherBrokerWhenNotStoreOK", affects="behaviour",
+        doc="Whether a message that is stored but not flushed or replicated in time is sent again elsewhere.")
+    compress_msg_body_over_howmuch: int = option(
+        4_096, rocketmq="compressMsgBodyOverHowmuch", affects="speed",
+        doc="Bodies of so many bytes and more are compressed.")
+    compress_type: str = option(
+        "ZLIB", rocketmq="compressType", affects="speed", choices=("ZLIB", "LZ4", "ZSTD"),
+        doc="How bodies are compressed; Go and Node consumers read ZLIB only.")
+    max_message_size: int = option(
+        4_194_304, rocketmq="maxMessageSize", affects="behaviour", minimum=1,
+        doc="Largest body that is sent, in bytes; brokers have a limit of their own.")
+    default_topic_queue_nums: int = option(
+        4, rocketmq="defaultTopicQueueNums", affects="behaviour", minimum=1,
+        doc="Queues of a topic that the first send creates.")
+    create_topic_key: str = option(
+        "TBW102", rocketmq="createTopicKey", affects="behaviour",
+        doc="The topic whose route and settings a topic that does not exist yet inherits.")
+    send_latency_enable: bool = option(
+        True, rocketmq="sendLatencyEnable", affects="behaviour",
+        doc="Whether slow and failing brokers are avoided for a while.")
+    auto_batch: bool = option(
+        True, rocketmq="autoBatch", affects="speed",
+        doc="Whether sends that wait at the same moment travel together; a send that waits alone never waits longer.")
+    batch_max_bytes: int = option(
+        131_072, rocketmq="batchMaxBytes", affects="speed", minimum=1_024,
+        doc="Bytes of bodies that travel together at most.")
+    send_window: int = option(
+        4, flaremq="sendWindow", affects="speed", minimum=1, maximum=65_536,
+        doc="Requests of a topic on their way to one broker before further sends wait, to travel together.")
+    # fmt: on
+
+    @property
+    def send_timeout(self) -> float:
+        return self.send_msg_timeout / 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerOptions(ClientOptions):
+    """How a consumer pulls, keeps and reports. Immutable."""
+
+    # fmt: off
+    pull_batch_size: int = option(
+        32, rocketmq="pullBatchSize", affects="speed", minimum=1, maximum=1024,
+        doc="Messages asked for in one pull; brokers give 32 at most by default.")
+    pull_threshold_for_queue: int = option(
+        1_000, rocketmq="pullThresholdForQueue", affects="speed", minimum=1, maximum=65_535,
+        doc="Messages of a queue that are kept in memory before its pulls pause.")
+    pull_threshold_size_for_queue: int = option(
+        100, rocketmq="pullThresholdSizeForQueue", affects="speed", minimum=1, maximum=1_024,
+        doc="The same in MiB.")
+    consume_concurrently_max_span: int = option(
+        2_000, rocketmq="consumeConcurrentlyMaxSpan", affects="speed", minimum=1, maximum=65_535,
+        doc="How far the newest message of a queue in memory may be ahead of the oldest unfinished one.")
+    max_reconsume_times: int = option(
+        -1, rocketmq="maxReconsumeTimes", affects="behaviour", minimum=-1,
+        doc="Deliveries after the first before a message goes to the dead letters; -1 means 16, for orderly consumers "
+            "that there is no end.")
+    suspend_current_queue_time_millis: int = option(
+        1_000, rocketmq="suspendCurrentQueueTimeMillis", affects="behaviour", minimum=10, maximum=30_000,
+        doc="Milliseconds an orderly consumer leaves a queue alone after a message of it failed.")
+    persist_consumer_offset_interval: int = option(
+        5_000, rocketmq="persistConsumerOffsetInterval", affects="behaviour", minimum=10,
+        doc="Milliseconds between two reports of how far the group has come.")
+    rebalance_interval: int = option(
+        20_000, flaremq="rebalanceInterval", affects="behaviour", minimum=100,
+        doc="Milliseconds between two looks at who consumes which queue; changes are also announced by brokers.")
+    broker_suspend_max_time_millis: int = option(
+        15_000, rocketmq="brokerSuspendMaxTimeMillis", affects="behaviour", minimum=0,
+        doc="Milliseconds a broker may hold a pull until a message comes.")
+    consumer_timeout_millis_when_suspend: int = option(
+        30_000, rocketmq="consumerTimeoutMillisWhenSuspend", affects="behaviour", minimum=1,
+        doc="Milliseconds such a pull may take in all.")
+    consume_timeout: int = option(
+        15, rocketmq="consumeTimeout", affects="behaviour", minimum=1,
+        doc="Minutes after which a message that is neither done nor failed counts as failed.")
+    allocate_message_queue_strategy: str = option(
+        "AVG", rocketmq="allocateMessageQueueStrategy", affects="behaviour",
+        choices=("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH"),
+        doc="How the consumers of a group share queues; all of them must use the same.")
+    offset_store_path: str = option(
+        "", flaremq="offsetStorePath", affects="behaviour",
+        doc="Folder for the offsets of broadcasting consumers; empty means .flaremq_offsets in the home folder.")
+    # fmt: on

@@ -1,0 +1,123 @@
+"""Messages as a consumer gets them, cut out of the reply to a pull without decoding more than their place."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from flaremq.errors import RemoteProtocolError
+from flaremq.message.batch import inner_messages
+from flaremq.message.codec import encode_record
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.properties import RETRY_TOPIC, encode_properties
+from flaremq.message.record_layout import RECORD_SIZE_MIN
+from flaremq.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK, INNER_BATCH, NEED_UNWRAP
+from flaremq.protocol.bodies import MessageQueue
+
+if TYPE_CHECKING:
+    from flaremq.client.process_queue import ProcessQueue
+
+# Size, queue offset and flags of a record, with what lies between them left out.
+_PLACE: Final = Struct(">i 16x q 8x i")
+assert _PLACE.size == 40
+
+
+class ReceivedMessage(MessageExt):
+    """A message and where it came from. Fields are decoded when they are first asked for."""
+
+    __slots__ = ("is_settled", "process_queue", "queue", "retry_level", "times_here")
+
+    def __init__(
+        self, record: bytes | memoryview, queue: MessageQueue, process_queue: ProcessQueue | None = None
+    ) -> None:
+        self.record = record
+        self.queue = queue
+        self.process_queue = process_queue
+        self.retry_level: int | None = None
+        self.is_settled = False
+        self.times_here = 0  # deliveries of this copy that failed (orderly consumption)
+
+    def retry(self, delay_level: int = 0) -> None:
+        """Let this message count as failed: it goes back to the broker and comes again later.
+
+        ``delay_level`` chooses when; 0 leaves it to the broker, which waits longer each time; -1 sends the message to
+        the dead letters at once. Orderly consumers get the message again before any other of its queue.
+        """
+        self.retry_level = delay_level
+
+    def ack(self) -> None:
+        """Let this message count as done now, without asking for the next one: for loops that are left by ``break``."""
+        if self.process_queue is not None:
+            self.retry_level = None
+            self.process_queue.delivery.settle(self)
+
+    @property
+    def message_id(self) -> str:
+        """The id its producer was given: the unique key, or the place of the record if it has none."""
+        return self.uniq_key or self.offset_message_id
+
+    @property
+    def offset_message_id(self) -> str:
+        """The id that names the place of this record."""
+        return super().message_id
+
+    @property
+    def delivery_attempt(self) -> int:
+        """1 for the first delivery to the group, 2 for the first retry."""
+        return self.reconsume_times + self.times_here + 1
+
+
+def read_messages(body: bytes, queue: MessageQueue, process_queue: ProcessQueue | None = None) -> list[ReceivedMessage]:
+    """The messages of a reply, in order; ``RemoteProtocolError`` if it is not made of records."""
+    messages: list[ReceivedMessage] = []
+    append, place = messages.append, _PLACE.unpack_from
+    at, end = 0, len(body)
+    while at < end:
+        if end - at < RECORD_SIZE_MIN:
+            raise RemoteProtocolError(f"{end - at} bytes at the end of a reply are no record")
+        size, queue_offset, sys_flag = place(body, at)
+        if size < RECORD_SIZE_MIN or at + size > end:
+            raise RemoteProtocolError(f"a record of {size} bytes at {at} does not fit a reply of {end}")
+        message = ReceivedMessage(body[at : at + size], queue, process_queue)
+        message.queue_offset = queue_offset
+        if sys_flag & INNER_BATCH:
+            messages += _unwrapped(message)
+        else:
+            append(message)
+        at += size
+    return messages
+
+
+def restore_topics(messages: list[ReceivedMessage]) -> None:
+    """Give messages of a retry topic the name of the topic they were sent to."""
+    for message in messages:
+        topic = message.properties.get(RETRY_TOPIC)
+        if topic is not None:
+            message.topic  # noqa: B018  # decode it first, or that would overwrite the name later
+            message.topic = topic
+
+
+def _unwrapped(batch: ReceivedMessage) -> list[ReceivedMessage]:
+    """The messages of a record that holds several, each as a record of its own."""
+    flags = batch.sys_flag & ~(INNER_BATCH | NEED_UNWRAP | COMPRESSED | COMPRESSION_TYPE_MASK)
+    messages: list[ReceivedMessage] = []
+    for inner in inner_messages(batch):
+        record = encode_record(
+            topic=batch.topic.encode(),
+            body=inner.body,
+            properties=encode_properties(inner.properties),
+            queue_id=batch.queue_id,
+            queue_offset=inner.queue_offset,
+            physical_offset=batch.physical_offset,
+            born_timestamp=batch.born_timestamp,
+            born_host=batch.born_host_bytes,
+            store_timestamp=batch.store_timestamp,
+            store_host=batch.store_host_bytes,
+            flag=inner.flag,
+            sys_flag=flags,
+            reconsume_times=batch.reconsume_times,
+        )
+        message = ReceivedMessage(record, batch.queue, batch.process_queue)
+        message.queue_offset = inner.queue_offset
+        messages.append(message)
+    return messages

@@ -1,0 +1,369 @@
+"""Blocking twins of ``Producer``, ``Consumer`` and ``Admin``: the same names and arguments, no event loop in sight.
+
+All of them share one event loop on a thread of its own, started with the first one. They may be used from any thread,
+and several threads may share one client. Handlers and listeners run on threads too, so they may block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import functools
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+
+from flaremq.client import admin as _admin
+from flaremq.client import consumer as _consumer
+from flaremq.client import producer as _producer
+from flaremq.client.delivery import ExchangeLoop
+from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
+from flaremq.client.received import ReceivedMessage
+from flaremq.client.send_result import SendResult
+from flaremq.client.subscription import Subscription
+from flaremq.client.transactions import TransactionListener, TransactionState, Verdict
+from flaremq.errors import InvalidArgumentError
+from flaremq.message.message import Message
+from flaremq.message.message_ext import MessageExt
+from flaremq.protocol.bodies import MessageQueue
+
+__all__ = ["Admin", "Consumer", "Producer"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_TAKEN_AT_ONCE: Final = 32  # messages that cross the threads together, while a loop is fast
+_FAST_SECONDS: Final = 0.001  # a loop that spends less on a message is
+
+
+class _LoopThread:
+    """The event loop of all blocking clients of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # guards the start
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None and thread.is_alive():
+            return loop
+        with self._lock:
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
+                self._loop = _new_loop()
+                self._thread = threading.Thread(target=self._run, name="flaremq-client", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def _run(self) -> None:
+        assert self._loop is not None
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def call(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine there and wait for it."""
+        loop = self.loop
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise InvalidArgumentError("a blocking client cannot be used on its own event loop: use the asyncio one")
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+_thread: Final = _LoopThread()
+
+
+def _blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]:
+    """The twin of a coroutine method."""
+
+    @functools.wraps(method)
+    def call(self: Any, *arguments: P.args, **named: P.kwargs) -> R:
+        return _thread.call(method(self._inner, *arguments, **named))
+
+    return call
+
+
+class _Threaded:
+    """A listener whose methods run on threads, so that they may block."""
+
+    def __init__(self, listener: TransactionListener) -> None:
+        self._listener = listener
+
+    async def execute(self, message: Message, argument: object) -> TransactionState:
+        return await _on_thread(self._listener.execute, message, argument)
+
+    async def check(self, message: MessageExt) -> TransactionState:
+        return await _on_thread(self._listener.check, message)
+
+
+async def _on_thread(function: Callable[..., Verdict], *arguments: object) -> TransactionState:
+    outcome = await asyncio.to_thread(function, *arguments)
+    return outcome if isinstance(outcome, TransactionState) else await outcome
+
+
+class Producer:
+    """Sends messages. See :class:`flaremq.client.producer.Producer`; use it inside ``with``."""
+
+    def __init__(
+        self,
+        name_servers: str | Sequence[str],
+        *,
+        group: str = _producer.DEFAULT_GROUP,
+        options: ProducerOptions | None = None,
+        listener: TransactionListener | None = None,
+    ) -> None:
+        wrapped = None if listener is None else _Threaded(listener)
+        self._inner = _producer.Producer(name_servers, group=group, options=options, listener=wrapped)
+
+    @property
+    def client_id(self) -> str:
+        return self._inner.client_id
+
+    start = _blocking(_producer.Producer.start)
+    close = _blocking(_producer.Producer.close)
+    send = _blocking(_producer.Producer.send)
+    send_batch = _blocking(_producer.Producer.send_batch)
+    send_oneway = _blocking(_producer.Producer.send_oneway)
+    send_ordered = _blocking(_producer.Producer.send_ordered)
+    send_delayed = _blocking(_producer.Producer.send_delayed)
+    transaction = _blocking(_producer.Producer.transaction)
+    request = _blocking(_producer.Producer.request)
+    reply = _blocking(_producer.Producer.reply)
+    recall = _blocking(_producer.Producer.recall)
+    queues = _blocking(_producer.Producer.queues)
+    flush = _blocking(_producer.Producer.flush)
+
+    def submit(self, message: Message) -> concurrent.futures.Future[SendResult]:
+        """Send without waiting; the future has the result when the message is stored."""
+        return asyncio.run_coroutine_threadsafe(self._inner.send(message), _thread.loop)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _thread.call(self._inner.__aexit__(kind, error, traceback))
+
+
+class Consumer:
+    """Receives messages. See :class:`flaremq.client.consumer.Consumer`; use it inside ``with``, iterate by ``for``.
+
+    Several threads may iterate at the same time. What is done is reported in groups while a loop is fast, so a crash
+    may repeat some more messages than with the asyncio consumer.
+    """
+
+    def __init__(
+        self,
+        name_servers: str | Sequence[str],
+        *,
+        group: str,
+        subscribe: Subscription | None = None,
+        orderly: bool = False,
+        broadcasting: bool = False,
+        start_from: str | int | datetime = "last",
+        options: ConsumerOptions | None = None,
+    ) -> None:
+        self._inner = _consumer.Consumer(
+            name_servers,
+            group=group,
+            subscribe=subscribe,
+            orderly=orderly,
+            broadcasting=broadcasting,
+            start_from=start_from,
+            options=options,
+        )
+
+    @property
+    def client_id(self) -> str:
+        return self._inner.client_id
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        """The queues this consumer has at present."""
+        return _thread.call(_as_coroutine(lambda: self._inner.assignment))
+
+    start = _blocking(_consumer.Consumer.start)
+    close = _blocking(_consumer.Consumer.close)
+    run = _blocking(_consumer.Consumer.run)
+    pull = _blocking(_consumer.Consumer.pull)
+    queues = _blocking(_consumer.Consumer.queues)
+    assign = _blocking(_consumer.Consumer.assign)
+    commit = _blocking(_consumer.Consumer.commit)
+    committed = _blocking(_consumer.Consumer.committed)
+    min_offset = _blocking(_consumer.Consumer.min_offset)
+    max_offset = _blocking(_consumer.Consumer.max_offset)
+    offset_by_time = _blocking(_consumer.Consumer.offset_by_time)
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on in a queue from this offset."""
+        _thread.call(_as_coroutine(lambda: self._inner.seek(queue, offset)))
+
+    def position(self, queue: MessageQueue) -> int:
+        """The offset below which every message of a queue is done."""
+        return _thread.call(_as_coroutine(lambda: self._inner.position(queue)))
+
+    def pause(self, *queues: MessageQueue) -> None:
+        """Deliver nothing of these queues (of all, if none is named) until :meth:`resume`."""
+        _thread.call(_as_coroutine(lambda: self._inner.pause(*queues)))
+
+    def resume(self, *queues: MessageQueue) -> None:
+        _thread.call(_as_coroutine(lambda: self._inner.resume(*queues)))
+
+    def __iter__(self) -> Iterator[ReceivedMessage]:
+        loop = _thread.call(_as_coroutine(self._inner.exchange))
+        taken: list[ReceivedMessage] = []
+        current: list[ReceivedMessage] = []
+        done: list[ReceivedMessage] = []
+        count_max = 1
+        try:
+            while True:
+                try:
+                    taken = _thread.call(_exchange(loop, done, count_max))
+                except _Ended:
+                    return
+                done = []
+                started = time.monotonic()
+                for message in taken:
+                    current = [message]
+                    yield message
+                    current = []
+                    done.append(message)
+                is_fast = time.monotonic() - started < _FAST_SECONDS * len(taken)
+                count_max = _TAKEN_AT_ONCE if is_fast else 1
+        finally:
+            _thread.loop.call_soon_threadsafe(_leave, loop, done, current)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _thread.call(self._inner.__aexit__(kind, error, traceback))
+
+
+class _Ended(Exception):
+    """The consumer is closed; a StopAsyncIteration cannot cross the threads in a future."""
+
+
+async def _exchange(loop: ExchangeLoop, done: list[ReceivedMessage], count_max: int) -> list[ReceivedMessage]:
+    try:
+        return await loop.exchange(done, count_max)
+    except StopAsyncIteration:
+        raise _Ended from None
+
+
+def _leave(loop: ExchangeLoop, done: list[ReceivedMessage], current: list[ReceivedMessage]) -> None:
+    loop.settle(done)
+    loop.leave(current)
+
+
+async def _as_coroutine(function: Callable[[], R]) -> R:
+    return function()
+
+
+class Admin:
+    """Orders to brokers and name servers. See :class:`flaremq.client.admin.Admin`; use it inside ``with``."""
+
+    def __init__(
+        self, name_servers: str | Sequence[str], *, options: ClientOptions | None = None, timeout: float = 5.0
+    ) -> None:
+        self._inner = _admin.Admin(name_servers, options=options, timeout=timeout)
+
+    @property
+    def name_servers(self) -> list[str]:
+        return self._inner.name_servers
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    start = _blocking(_admin.Admin.start)
+    close = _blocking(_admin.Admin.close)
+    cluster_info = _blocking(_admin.Admin.cluster_info)
+    masters = _blocking(_admin.Admin.masters)
+    list_topics = _blocking(_admin.Admin.list_topics)
+    list_system_topics = _blocking(_admin.Admin.list_system_topics)
+    topic_route = _blocking(_admin.Admin.topic_route)
+    queues = _blocking(_admin.Admin.queues)
+    topic_status = _blocking(_admin.Admin.topic_status)
+    topic_config = _blocking(_admin.Admin.topic_config)
+    topic_configs = _blocking(_admin.Admin.topic_configs)
+    create_topic = _blocking(_admin.Admin.create_topic)
+    set_topic_permission = _blocking(_admin.Admin.set_topic_permission)
+    delete_topic = _blocking(_admin.Admin.delete_topic)
+    topic_groups = _blocking(_admin.Admin.topic_groups)
+    list_groups = _blocking(_admin.Admin.list_groups)
+    group_configs = _blocking(_admin.Admin.group_configs)
+    group_config = _blocking(_admin.Admin.group_config)
+    create_group = _blocking(_admin.Admin.create_group)
+    delete_group = _blocking(_admin.Admin.delete_group)
+    group_progress = _blocking(_admin.Admin.group_progress)
+    group_connections = _blocking(_admin.Admin.group_connections)
+    producer_connections = _blocking(_admin.Admin.producer_connections)
+    all_producers = _blocking(_admin.Admin.all_producers)
+    reset_offset = _blocking(_admin.Admin.reset_offset)
+    clone_offsets = _blocking(_admin.Admin.clone_offsets)
+    commit_offset = _blocking(_admin.Admin.commit_offset)
+    committed = _blocking(_admin.Admin.committed)
+    min_offset = _blocking(_admin.Admin.min_offset)
+    max_offset = _blocking(_admin.Admin.max_offset)
+    offset_by_time = _blocking(_admin.Admin.offset_by_time)
+    consumer_running_info = _blocking(_admin.Admin.consumer_running_info)
+    consumer_positions = _blocking(_admin.Admin.consumer_positions)
+    consume_time_span = _blocking(_admin.Admin.consume_time_span)
+    group_topics = _blocking(_admin.Admin.group_topics)
+    group_subscription = _blocking(_admin.Admin.group_subscription)
+    broker_consume_stats = _blocking(_admin.Admin.broker_consume_stats)
+    set_consume_mode = _blocking(_admin.Admin.set_consume_mode)
+    query_by_key = _blocking(_admin.Admin.query_by_key)
+    query_by_unique_key = _blocking(_admin.Admin.query_by_unique_key)
+    view_message = _blocking(_admin.Admin.view_message)
+    get_message = _blocking(_admin.Admin.get_message)
+    pull = _blocking(_admin.Admin.pull)
+    message_at = _blocking(_admin.Admin.message_at)
+    message_track = _blocking(_admin.Admin.message_track)
+    consume_directly = _blocking(_admin.Admin.consume_directly)
+    query_consume_queue = _blocking(_admin.Admin.query_consume_queue)
+    resume_half_message = _blocking(_admin.Admin.resume_half_message)
+    broker_status = _blocking(_admin.Admin.broker_status)
+    broker_config = _blocking(_admin.Admin.broker_config)
+    set_broker_config = _blocking(_admin.Admin.set_broker_config)
+    broker_stats = _blocking(_admin.Admin.broker_stats)
+    ha_status = _blocking(_admin.Admin.ha_status)
+    clean_expired_queues = _blocking(_admin.Admin.clean_expired_queues)
+    clean_unused_topics = _blocking(_admin.Admin.clean_unused_topics)
+    delete_expired_commit_log = _blocking(_admin.Admin.delete_expired_commit_log)
+    wipe_write_permission = _blocking(_admin.Admin.wipe_write_permission)
+    add_write_permission = _blocking(_admin.Admin.add_write_permission)
+    name_server_config = _blocking(_admin.Admin.name_server_config)
+    set_name_server_config = _blocking(_admin.Admin.set_name_server_config)
+    put_kv_config = _blocking(_admin.Admin.put_kv_config)
+    get_kv_config = _blocking(_admin.Admin.get_kv_config)
+    delete_kv_config = _blocking(_admin.Admin.delete_kv_config)
+    list_kv_config = _blocking(_admin.Admin.list_kv_config)
