@@ -8,8 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flaremq.client.admin import Admin
+    from flaremq.client.consumer import Consumer
+    from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
+    from flaremq.client.producer import Producer
+    from flaremq.client.received import ReceivedMessage
+    from flaremq.client.send_result import SendResult, SendStatus
+    from flaremq.client.subscription import SqlFilter
+    from flaremq.client.transactions import TransactionState
     from flaremq.message.message import Message
     from flaremq.message.message_ext import MessageExt
+    from flaremq.protocol.bodies_queue import MessageQueue
     from flaremq.storage.get_result import GetResult
     from flaremq.storage.message_store import MessageStore
     from flaremq.storage.options import StoreOptions
@@ -19,25 +28,49 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Admin": "flaremq.client.admin",
+    "ClientOptions": "flaremq.client.options",
+    "Consumer": "flaremq.client.consumer",
+    "ConsumerOptions": "flaremq.client.options",
     "GetMessageStatus": "flaremq.storage.status",
     "GetResult": "flaremq.storage.get_result",
     "Message": "flaremq.message.message",
     "MessageExt": "flaremq.message.message_ext",
+    "MessageQueue": "flaremq.protocol.bodies_queue",
     "MessageStore": "flaremq.storage.message_store",
+    "Producer": "flaremq.client.producer",
+    "ProducerOptions": "flaremq.client.options",
     "PutMessageStatus": "flaremq.storage.status",
     "PutResult": "flaremq.storage.put_result",
+    "ReceivedMessage": "flaremq.client.received",
+    "SendResult": "flaremq.client.send_result",
+    "SendStatus": "flaremq.client.send_result",
+    "SqlFilter": "flaremq.client.subscription",
     "StoreOptions": "flaremq.storage.options",
+    "TransactionState": "flaremq.client.transactions",
 }
 
 __all__ = [
+    "Admin",
+    "ClientOptions",
+    "Consumer",
+    "ConsumerOptions",
     "GetMessageStatus",
     "GetResult",
     "Message",
     "MessageExt",
+    "MessageQueue",
     "MessageStore",
+    "Producer",
+    "ProducerOptions",
     "PutMessageStatus",
     "PutResult",
+    "ReceivedMessage",
+    "SendResult",
+    "SendStatus",
+    "SqlFilter",
     "StoreOptions",
+    "TransactionState",
 ]
 
 

@@ -94,7 +94,7 @@ def _blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]) -> 
     """The twin of a coroutine method."""
 
     @functools.wraps(method)
-    def call(self: Any, *arguments: P.args, **named: P.kwargs) -> R:
+    def call(self: Any, /, *arguments: P.args, **named: P.kwargs) -> R:
         return _thread.call(method(self._inner, *arguments, **named))
 
     return call

@@ -9,11 +9,11 @@ offsets back to the end of the data, so that nothing written afterwards is skipp
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from flaremq.broker.config_file import ConfigFile
+from flaremq.broker.config_file import ConfigFile, Rendered, render_integers
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.table_saver import Run, TableSaver, run_inline
 from flaremq.clock import Clock
@@ -38,6 +38,8 @@ class ConsumerOffsets:
         self._clock = clock
         self._saver = TableSaver(file, self._snapshot, run)
         self._table: Table = {}
+        self._pulled: Table = {}
+        self._pulled_count = 0
         self._resets: dict[tuple[str, str, int], int] = {}
         self._count = 0
         self._commits = 0
@@ -48,8 +50,8 @@ class ConsumerOffsets:
         """Read the file, RocketMQ 4.9's or 5's."""
         loaded = self._file.load(_read)
         if loaded is not None:
-            self.data_version, self._table = loaded
-            self._count = sum(len(queues) for topics in self._table.values() for queues in topics.values())
+            self.data_version, self._table, self._pulled = loaded
+            self._count, self._pulled_count = _size(self._table), _size(self._pulled)
 
     # One queue
 
@@ -78,6 +80,26 @@ class ConsumerOffsets:
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         return (group, topic, queue_id) in self._resets
 
+    def note_pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Remember where a client pulls, ahead of what it has consumed: for statistics, and saved with the rest."""
+        try:
+            queues = self._pulled[group][topic]
+            if queue_id in queues:
+                queues[queue_id] = offset
+                return
+        except KeyError:
+            pass
+        if self._pulled_count < self._options.consumer_offsets_max:
+            self._pulled_count += 1
+            self._pulled.setdefault(group, {}).setdefault(topic, {})[queue_id] = offset
+
+    def find_pulled(self, group: str, topic: str, queue_id: int) -> int:
+        """Where a client of the group last pulled, -1 if none did."""
+        try:
+            return self._pulled[group][topic][queue_id]
+        except KeyError:
+            return -1
+
     # Groups and topics
 
     def topics_of(self, group: str) -> set[str]:
@@ -93,11 +115,14 @@ class ConsumerOffsets:
         return dict(self._table.get(group, {}).get(topic, {}))
 
     def remove_group(self, group: str) -> None:
+        self._pulled_count -= sum(map(len, self._pulled.pop(group, {}).values()))
         removed = self._table.pop(group, None)
         if removed is not None:
             self._forget(group, removed)
 
     def remove_topic(self, topic: str) -> None:
+        for topics in self._pulled.values():
+            self._pulled_count -= len(topics.pop(topic, ()))
         for group, topics in list(self._table.items()):
             queues = topics.pop(topic, None)
             if queues is not None:
@@ -180,21 +205,36 @@ class ConsumerOffsets:
         self._saver.changed()
 
     def _snapshot(self) -> Callable[[], dict[str, Any]]:
-        copy = {
-            group: {topic: dict(queues) for topic, queues in topics.items()} for group, topics in self._table.items()
-        }
-        return partial(_document, self.data_version, copy)
+        return partial(_document, self.data_version, _copy(self._table), _copy(self._pulled))
 
 
-def _document(version: DataVersion, table: Table) -> dict[str, Any]:
+def _size(table: Table) -> int:
+    return sum(len(queues) for topics in table.values() for queues in topics.values())
+
+
+def _copy(table: Table) -> Table:
+    return {group: {topic: dict(queues) for topic, queues in topics.items()} for group, topics in table.items()}
+
+
+def _document(version: DataVersion, table: Table, pulled: Table) -> dict[str, Any]:
     return {
         "dataVersion": version.to_value(),
         "groupTopicMap": {group: list(topics) for group, topics in table.items()},  # RocketMQ writes, nobody reads it
-        "offsetTable": _by_key(table),
+        "offsetTable": _rendered(table),
+        "pullOffsetTable": _rendered(pulled),
     }
 
 
-def _by_key(table: Mapping[str, Mapping[str, Mapping[int, int]]]) -> dict[str, dict[int, int]]:
+def _rendered(table: Table) -> dict[str, Rendered]:
+    return {
+        f"{topic}@{group}": render_integers(queues)
+        for group, topics in table.items()
+        for topic, queues in topics.items()
+        if queues
+    }
+
+
+def _by_key(table: Table) -> dict[str, dict[int, int]]:
     return {
         f"{topic}@{group}": dict(queues)
         for group, topics in table.items()
@@ -203,22 +243,29 @@ def _by_key(table: Mapping[str, Mapping[str, Mapping[int, int]]]) -> dict[str, d
     }
 
 
-def _read(document: dict[str, Any]) -> tuple[DataVersion, Table]:
-    offsets = document.get("offsetTable")
-    if offsets is None:
-        offsets = {}
-    if not isinstance(offsets, dict):
-        raise RemoteProtocolError(f"offsetTable must be an object, not {type(offsets).__name__}")
+def _read(document: dict[str, Any]) -> tuple[DataVersion, Table, Table]:
     version = document.get("dataVersion")
+    return (
+        DataVersion() if version is None else DataVersion.from_value(version),
+        _read_table("offsetTable", document.get("offsetTable")),
+        _read_table("pullOffsetTable", document.get("pullOffsetTable")),
+    )
+
+
+def _read_table(name: str, offsets: Any) -> Table:
     table: Table = {}
+    if offsets is None:
+        return table
+    if not isinstance(offsets, dict):
+        raise RemoteProtocolError(f"{name} must be an object, not {type(offsets).__name__}")
     for key, queues in offsets.items():
         topic, at, group = key.partition("@")
         if not at or not topic or not group:
-            _log.warning("an offset of %r is no offset of a topic and group: it is left out", key)
+            _log.warning("%r in %s is no topic and group: it is left out", key, name)
             continue
         try:
             read: dict[int, int] = _read_queues(queues)
         except Misfit as misfit:
-            raise RemoteProtocolError(f"offsetTable.{key} must be {misfit}") from None
+            raise RemoteProtocolError(f"{name}.{key} must be {misfit}") from None
         table.setdefault(group, {})[topic] = {queue_id: offset for queue_id, offset in read.items() if offset >= 0}
-    return DataVersion() if version is None else DataVersion.from_value(version), table
+    return table

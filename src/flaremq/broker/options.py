@@ -95,6 +95,11 @@ class BrokerOptions:
         False, rocketmq="compressedRegister", affects="speed",
         doc="Compress what is registered. Name servers of RocketMQ before 4.3 do not understand it.")
 
+    enable_single_topic_register: bool = option(
+        True, rocketmq="enableSingleTopicRegister", affects="speed",
+        doc="Tell name servers only the topics that changed; all of them follow with the next periodic registration. "
+        "Must be false where a name server has `deleteTopicWithBrokerRegistration`. RocketMQ's default is false.")
+
     # --- topics and groups ----------------------------------------------------------------------------------
     broker_permission: int = option(
         6, rocketmq="brokerPermission", affects="behaviour", maximum=7,
@@ -243,8 +248,9 @@ class BrokerOptions:
         100_000, rocketmq="popPollingMapSize", affects="behaviour", minimum=1,
         doc="Topic, group and queue combinations with held pops at most.")
     enable_pop_buffer_merge: bool = option(
-        False, rocketmq="enablePopBufferMerge", affects="speed",
-        doc="Keep what was popped in memory for a while in the hope of its acknowledgement.")
+        True, rocketmq="enablePopBufferMerge", affects="speed",
+        doc="Note acknowledgements of the first seconds in memory only: a crash delivers such messages again, loses "
+        "none. RocketMQ's default is false.")
     enable_pop_batch_ack: bool = option(
         False, rocketmq="enablePopBatchAck", affects="speed",
         doc="Store acknowledgements of one pop together.")
@@ -386,7 +392,8 @@ CHANGEABLE: Final = frozenset(
     autoCreateSubscriptionGroup autoCreateTopicEnable brokerPermission channelExpiredTimeout
     clearRetryTopicWhenDeleteTopic consumerFallbehindThreshold consumerOffsetsMax defaultMessageRequestMode
     defaultPopShareQueueNum defaultTopicQueueNums disableConsumeIfConsumerReadSlowly enableMixedMessageType
-    enablePopBatchAck enablePopBufferMerge enablePropertyFilter filterExpressionBytesMax filterSupportRetry
+    enablePopBatchAck enablePopBufferMerge enablePropertyFilter enableSingleTopicRegister filterExpressionBytesMax
+    filterSupportRetry
     flushConsumerOffsetInterval flushDelayOffsetInterval groupsMax heldPullsMax initPopOffsetByCheckMsgInMem
     litePullMessageEnable longPollingEnable maxPopPollingSize notifyConsumerIdsChangedEnable popFromRetryProbability
     popPollingSize popReviveMaxAttemptTimes queueLocksMax queuesPerTopicMax recallMessageEnable

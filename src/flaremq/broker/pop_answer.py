@@ -69,7 +69,7 @@ class PopAnswer:
         self.message_info: list[str] = []
         self.order_info: list[str] = []
         self.is_full = False  # something was there, but the broker waits for too many acknowledgements already
-        self.has_more = False  # nothing matched so far, but the end of the queue was not reached
+        self.has_more = False  # if nothing was found so far, it is worth looking again at once
 
     def add(self, topic: str, queue_id: int, start_offset: int, offsets: list[int], records: list[Record]) -> None:
         """Messages of one queue."""

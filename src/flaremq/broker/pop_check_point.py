@@ -31,11 +31,13 @@ class PopCheckPoint:
     __slots__ = (
         "acked",
         "broker_name",
+        "covered_in",
         "failures",
         "group",
         "invisible_time",
         "is_covering",
         "is_reviving",
+        "is_waiting",
         "logged",
         "logging",
         "moving",
@@ -86,6 +88,8 @@ class PopCheckPoint:
         self.storing: Future[None] | None = None  # the record is on its way
         self.logging: Future[None] | None = None  # a record of acknowledgements is on its way
         self.is_covering = True  # False: the group was moved, the queue's messages are to be given again regardless
+        self.is_waiting = False  # its queue's offset has not passed it yet
+        self.covered_in: set[int] | None = None  # offsets of its queue that only the log says were handed out
         self.is_reviving = False
         self.failures = 0  # attempts to give its messages again that did not work
 
@@ -118,6 +122,13 @@ class PopCheckPoint:
     def is_closed(self) -> bool:
         """Done, and a reader of the log would know."""
         return self.is_done and self.logged == self.all_bits
+
+    @property
+    def is_forgettable(self) -> bool:
+        """Closed, and the group's offset answers for its messages: its record need not be read again."""
+        if not self.is_closed or self.is_waiting:
+            return False
+        return self.covered_in is None or self.covered_in.isdisjoint(self.offsets)
 
     def bit_of(self, offset: int) -> int:
         """The bit of the message at this offset; 0 if it is not one of these."""

@@ -59,7 +59,7 @@ class _ReviveQueue:
         self.own: set[int] = set()  # our records at or beyond it
         self.puts = 0  # ours on their way
         self.foreign = True  # there may be records of others
-        self.open: list[tuple[int, PopCheckPoint]] = []  # heap by offset; may hold closed ones
+        self.open: list[tuple[int, PopCheckPoint]] = []  # heap by offset; may hold some that need not be here
         self.compact_at = 1024
 
     def pass_own(self) -> None:
@@ -70,10 +70,10 @@ class _ReviveQueue:
     @property
     def known(self) -> int:
         """The last offset up to which nothing is open."""
-        while self.open and self.open[0][1].is_closed:
+        while self.open and self.open[0][1].is_forgettable:
             heapq.heappop(self.open)
         if len(self.open) > self.compact_at:  # one that stays open for hours must not keep all later ones
-            self.open = [entry for entry in self.open if not entry[1].is_closed]
+            self.open = [entry for entry in self.open if not entry[1].is_forgettable]
             heapq.heapify(self.open)
             self.compact_at = 2 * len(self.open) + 1024
         return (self.open[0][0] if self.open else self.position) - 1
@@ -213,13 +213,20 @@ class ReviveLog:
         """Read what the log knows at start; the number of check points that wait."""
         for queue_id in range(len(self._queues)):
             await self._check_committed(queue_id)
-            covered: dict[QueueKey, set[int]] = {}
-            await self._read(queue_id, covered)
-            for key, offsets in covered.items():
-                self._table.cover(key, offsets)
+            covering: dict[QueueKey, list[PopCheckPoint]] = {}
+            await self._read(queue_id, covering)
+            self._cover(queue_id, covering)
             if self._queues[queue_id].known < self._committed(queue_id):
                 await self._lower_committed(queue_id)
         return len(self._table)
+
+    def _cover(self, queue_id: int, covering: dict[QueueKey, list[PopCheckPoint]]) -> None:
+        for key, points in covering.items():
+            covered = self._table.cover(key, {offset for point in points for offset in point.offsets})
+            for point in points:
+                point.covered_in = covered
+                if point.is_closed and not point.is_forgettable:  # it must be read again until the offset has passed
+                    heapq.heappush(self._queues[queue_id].open, (point.revive_offset, point))
 
     async def _check_committed(self, queue_id: int) -> None:
         """After a crash that took the end of the log the committed offset may lie beyond it: read all there is."""
@@ -256,7 +263,7 @@ class ReviveLog:
             self._next_purge = now + _PURGE_INTERVAL_MS
             self._early_acks = {key: entry for key, entry in self._early_acks.items() if entry[0] >= now}
 
-    async def _read(self, queue_id: int, covered: dict[QueueKey, set[int]] | None) -> None:
+    async def _read(self, queue_id: int, covering: dict[QueueKey, list[PopCheckPoint]] | None) -> None:
         queue, store = self._queues[queue_id], self._gate.store
         while True:
             queue.pass_own()
@@ -265,7 +272,7 @@ class ReviveLog:
             result = await self._gate.run(store.get, self.topic, queue_id, queue.position, _READ_COUNT)
             for message in result.messages:
                 if message.queue_offset >= queue.position and message.queue_offset not in queue.own:
-                    self._take(queue, message, covered)
+                    self._take(queue, message, covering)
                 queue.position = max(queue.position, message.queue_offset + 1)
             if not result.messages and (
                 result.status is GetMessageStatus.OFFSET_OVERFLOW_BADLY or result.next_offset <= queue.position
@@ -275,17 +282,19 @@ class ReviveLog:
                 return
             queue.position = max(queue.position, result.next_offset)
 
-    def _take(self, queue: _ReviveQueue, message: MessageExt, covered: dict[QueueKey, set[int]] | None) -> None:
+    def _take(
+        self, queue: _ReviveQueue, message: MessageExt, covering: dict[QueueKey, list[PopCheckPoint]] | None
+    ) -> None:
         record = read_revive_record(message)
         if isinstance(record, PopCheckPoint):
             self._take_check_point(queue, record)
-            if covered is not None and record.is_covering:
-                covered.setdefault(record.queue_key, set()).update(record.offsets)
+            if covering is not None and record.is_covering:
+                covering.setdefault(record.queue_key, []).append(record)
         elif isinstance(record, Ack):
             self._take_ack(record, message)
         elif isinstance(record, Reset):
-            if covered is not None:
-                covered.pop(record.queue_key, None)
+            if covering is not None:
+                covering.pop(record.queue_key, None)
         else:
             _log.warning("record %d of %s@%d is not understood", message.queue_offset, self.topic, message.queue_id)
 

@@ -92,6 +92,7 @@ class PopTable:
         """A pop handed these out."""
         self._by_key[point.key] = point
         self.queue(point.queue_key).waiting.append(point)
+        point.is_waiting = True
         self._fresh.append((monotonic, point))
         self.schedule(point, point.revive_time)
 
@@ -110,14 +111,16 @@ class PopTable:
         else:
             self._commit(key, next_offset)
 
-    def cover(self, key: QueueKey, offsets: Iterable[int]) -> None:
-        """The log answers for these."""
+    def cover(self, key: QueueKey, offsets: Iterable[int]) -> set[int] | None:
+        """The log answers for these: the queue's covered offsets, if any of these is among them."""
         committed = self._offsets.find(key[1], key[0], key[2])
         ahead = {offset for offset in offsets if offset >= committed}
-        if ahead:
-            queue = self.queue(key)
-            queue.covered |= ahead
-            queue.covered_end = max(queue.covered_end, max(ahead) + 1)
+        if not ahead:
+            return None
+        queue = self.queue(key)
+        queue.covered |= ahead
+        queue.covered_end = max(queue.covered_end, max(ahead) + 1)
+        return queue.covered
 
     # Going out
 
@@ -130,7 +133,9 @@ class PopTable:
             return
         reached = -1
         while queue.waiting and (queue.waiting[0].is_done or queue.waiting[0].is_stored):
-            reached = queue.waiting.popleft().next_offset
+            passed = queue.waiting.popleft()
+            passed.is_waiting = False
+            reached = passed.next_offset
         if reached >= 0:
             self._commit(point.queue_key, reached)
             self.release(point.queue_key)
@@ -140,7 +145,7 @@ class PopTable:
         queue = self._queues.get(key)
         if queue is not None:
             for point in queue.waiting:
-                point.is_covering = False
+                point.is_covering = point.is_waiting = False
             queue.waiting.clear()
             queue.covered.clear()
             self.release(key)
@@ -149,6 +154,9 @@ class PopTable:
         topic, group, queue_id = key
         if offset > self._offsets.find(group, topic, queue_id):
             self._offsets.commit(group, topic, queue_id, offset)
+            queue = self._queues.get(key)
+            if queue is not None and queue.covered and offset >= queue.covered_end:
+                queue.covered.clear()
 
     # By time
 

@@ -134,6 +134,7 @@ class PopTaking:
         is_busy = queue is not None and queue.is_busy
         if not is_busy and self._offsets.has_reset(ask.group, topic, queue_id):
             await self._reset(key)
+            answer.has_more = True
         offset = self._next_offset(key, ask.init_mode)
         high = self._gate.store.max_offset(topic, queue_id)
         if offset == high or (ask.order and self._order_info.is_blocked(key, ask.attempt_id, answer.pop_time)):
@@ -148,6 +149,8 @@ class PopTaking:
             self._table.release(key)
             return
         queue.is_busy = True
+        # While a read is on another thread messages may come into queues looked at before: look again if need be.
+        answer.has_more = answer.has_more or self._puller.is_cold(topic, queue_id, offset)
         try:
             count_max = ask.max_count - answer.count
             found = await self._read(key, offset, count_max, bytes_max - answer.size, ask.wanted)
@@ -184,8 +187,6 @@ class PopTaking:
         topic, _, queue_id = key
         queue = self._table.queue(key)
         offsets, records = split_records(found.views, queue.covered)
-        if queue.covered and found.next_offset >= queue.covered_end:
-            queue.covered.clear()
         answer.rest_count += max(0, found.max_offset - found.next_offset)
         if not offsets:
             if found.next_offset > offset:

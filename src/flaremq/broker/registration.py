@@ -1,21 +1,23 @@
 """Registration: makes a broker known at its name servers, and keeps it known.
 
-Every name server is told everything: at the start, every 30 seconds, as soon as a topic changes, and goodbye at the
-end. They know nothing of each other, so each has a :class:`_NameServer` here that talks to it alone; one that is down
-or slow holds up nobody. Changes that come while a registration is under way are all in the next one.
+Every name server is told everything at the start and every 30 seconds, what changed as soon as it changes, and goodbye
+at the end. They know nothing of each other, so each has a :class:`_NameServer` here that talks to it alone; one that is
+down or slow holds up nobody. Changes that come while a registration is under way are all in the next one.
 
-A registration always carries all topics, so that one that got lost is made good by the next. The intervals are
-measured on the steady clock: a wall clock that is set back must not make a broker fall silent.
+What changed is found by comparing with what a name server took last, so nothing gets lost between two registrations,
+and topics made by the thousand cost no more than themselves. That a topic is gone no name server wants to know:
+routes are removed by whoever deletes the topic. The intervals are measured on the steady clock: a wall clock that is
+set back must not make a broker fall silent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from flaremq.broker.options import BrokerOptions
-from flaremq.broker.registration_body import RegistrationBody
+from flaremq.broker.registration_body import RegistrationBody, Told
 from flaremq.broker.topics import TopicTable
 from flaremq.clock import Clock
 from flaremq.errors import FlareMQError, UnavailableError
@@ -61,7 +63,7 @@ class Registration:
         self._address, self._ha_address = address, ha_address
         self._is_running = True
         self._topics.on_change.append(self.announce)
-        await _all_done([server.ask() for server in self._servers.values()])
+        await _all_done([server.ask(everything=True) for server in self._servers.values()])
 
     async def stop(self) -> None:
         """Say goodbye to those who know us."""
@@ -87,7 +89,7 @@ class Registration:
         now = self._clock.monotonic()
         for server in self._servers.values():
             if self._is_running and server.due <= now:
-                server.ask()
+                server.ask(everything=True)
 
     @property
     def registered_at(self) -> list[str]:
@@ -96,16 +98,19 @@ class Registration:
 
     # One exchange
 
-    async def _register(self, server: _NameServer) -> None:
+    async def _register(self, server: _NameServer, everything: bool) -> None:
         """Register at one name server and note when to do it again."""
-        server.due = self._clock.monotonic() + _RETRY_SECONDS
-        timeout = self._options.register_broker_timeout_mills / 1000
+        due, server.due = server.due, self._clock.monotonic() + _RETRY_SECONDS
         try:
-            reply = None
-            if not self._options.force_register and server.is_registered:
-                reply = await self._ask_for_changes(server.address, timeout)
-            if reply is None:
-                reply = await self._client.request(server.address, self._registration(), timeout)
+            if not everything and server.is_registered and await self._tell_news(server):
+                server.due = due  # everything is told when it would have been
+                return
+            if not self._options.force_register and server.is_registered and await self._has_nothing_new(server):
+                reply = RemotingCommand.response()
+            else:
+                state = self._body.state()
+                reply = await self._tell(server.address, state.topics)
+                server.told = state
         except UnavailableError as error:
             server.note_failure(str(error))
             return
@@ -116,8 +121,25 @@ class Registration:
         server.due = self._clock.monotonic() + self._options.register_name_server_period / 1000
         self._learn(server, reply)
 
-    def _registration(self) -> RemotingCommand:
-        body = self._body.render()
+    async def _tell_news(self, server: _NameServer) -> bool:
+        """Tell a name server what it does not know yet; False if it must be told everything."""
+        if server.told is None or not self._options.enable_single_topic_register:
+            return False
+        state = self._body.state()
+        news = state.news_since(server.told)
+        if news is None:
+            return False
+        if news:
+            reply = await self._tell(server.address, news)
+            if reply.code != ResponseCode.SUCCESS:
+                return False  # perhaps it has forgotten us
+            self._learn(server, reply)
+        server.told = state
+        return True
+
+    async def _tell(self, address: str, topics: Mapping[str, TopicConfig]) -> RemotingCommand:
+        """Register with these topics; they and the data version must be of the same moment."""
+        body = self._body.render(topics)
         header = RegisterBrokerRequestHeader(
             cluster_name=self._options.broker_cluster_name,
             broker_name=self._options.broker_name,
@@ -128,10 +150,15 @@ class Registration:
             compressed=self._options.compressed_register,
             body_crc32=body_crc32(body),
         )
-        return RemotingCommand.request(RequestCode.REGISTER_BROKER, header.encode(), body)
+        request = RemotingCommand.request(RequestCode.REGISTER_BROKER, header.encode(), body)
+        return await self._client.request(address, request, self._timeout)
 
-    async def _ask_for_changes(self, address: str, timeout: float) -> RemotingCommand | None:
-        """The answer of a name server that knows the topics as they are; None if it must be told."""
+    @property
+    def _timeout(self) -> float:
+        return self._options.register_broker_timeout_mills / 1000
+
+    async def _has_nothing_new(self, server: _NameServer) -> bool:
+        """Ask a name server whether it knows the topics as they are."""
         header = QueryDataVersionRequestHeader(
             cluster_name=self._options.broker_cluster_name,
             broker_name=self._options.broker_name,
@@ -140,9 +167,8 @@ class Registration:
         )
         body = self._topics.data_version.to_json()
         request = RemotingCommand.request(RequestCode.QUERY_DATA_VERSION, header.encode(), body)
-        reply = await self._client.request(address, request, timeout)
-        known = reply.code == ResponseCode.SUCCESS and reply.optional_field("changed") == "false"
-        return RemotingCommand.response() if known else None
+        reply = await self._client.request(server.address, request, self._timeout)
+        return reply.code == ResponseCode.SUCCESS and reply.optional_field("changed") == "false"
 
     def _learn(self, server: _NameServer, reply: RemotingCommand) -> None:
         """Take over what the first name server that knows us says; they may differ, and one must decide."""
@@ -182,17 +208,20 @@ class Registration:
 class _NameServer:
     """One name server: what it knows of us, when it is told next, and at most one registration under way."""
 
-    def __init__(self, address: str, register: Callable[[_NameServer], Awaitable[None]]) -> None:
+    def __init__(self, address: str, register: Callable[[_NameServer, bool], Awaitable[None]]) -> None:
         self.address = address
         self.due = 0.0
         self.is_registered = False
+        self.told: Told | None = None  # what it was told last; means nothing while not registered
         self._register = register
+        self._everything = False
         self._asked: asyncio.Future[None] | None = None  # done when a registration that begins later has ended
         self._task: asyncio.Task[None] | None = None
         self._failure = ""
 
-    def ask(self) -> asyncio.Future[None]:
+    def ask(self, *, everything: bool = False) -> asyncio.Future[None]:
         """Register with what is known now, or a little later if a registration is under way."""
+        self._everything |= everything
         if self._asked is None:
             self._asked = asyncio.get_running_loop().create_future()
             if self._task is None or self._task.done():
@@ -207,8 +236,9 @@ class _NameServer:
     async def _work(self) -> None:
         while self._asked is not None:
             asked, self._asked = self._asked, None
+            everything, self._everything = self._everything, False
             try:
-                await self._register(self)
+                await self._register(self, everything)
             except Exception:
                 _log.exception("registration at name server %s failed", self.address)
             finally:

@@ -1,8 +1,9 @@
-"""What a broker sends when it registers: all its topics, rendered once for each state of them."""
+"""What a broker says about its topics when it registers: all of them, or those a name server does not know yet."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -12,7 +13,6 @@ from flaremq.java_json import write_java_json
 from flaremq.protocol.bodies import (
     PERM_READ,
     PERM_WRITE,
-    DataVersion,
     RegisterBrokerBody,
     TopicConfig,
     TopicConfigSerializeWrapper,
@@ -21,45 +21,56 @@ from flaremq.protocol.bodies import (
 _READ_WRITE = PERM_READ | PERM_WRITE
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A state of the topics, as somebody has been told of it. A topic that changed is another object."""
+
+    permission: int
+    topics: Mapping[str, TopicConfig]
+
+    def news_since(self, known: Told) -> dict[str, TopicConfig] | None:
+        """The topics that are new or different since then; None if all of them have to be told."""
+        if self.permission != known.permission:
+            return None
+        return {name: config for name, config in self.topics.items() if known.topics.get(name) is not config}
+
+
 class RegistrationBody:
     """The body of REGISTER_BROKER. With thousands of topics and one more, only that one is rendered."""
 
     def __init__(self, options: BrokerOptions, topics: TopicTable) -> None:
         self._options = options
         self._topics = topics
-        self._state: tuple[DataVersion, int] | None = None
-        self._body = b""
         self._rendered: dict[str, tuple[TopicConfig, orjson.Fragment]] = {}
         self._rendered_permission = -1
 
-    def render(self) -> bytes:
-        """The body for the topics as they are now."""
-        permission = self._options.broker_permission
-        state = (self._topics.data_version, permission)
-        if state != self._state:
-            self._body = self._render_packed() if self._options.compressed_register else self._render_plain()
-            self._state = state
-        return self._body
+    def state(self) -> Told:
+        """The topics as they are now."""
+        return Told(self._options.broker_permission, self._topics.all())
 
-    def _render_plain(self) -> bytes:
+    def render(self, topics: Mapping[str, TopicConfig]) -> bytes:
+        """A body that names these topics."""
+        return self._render_packed(topics) if self._options.compressed_register else self._render_plain(topics)
+
+    def _render_plain(self, topics: Mapping[str, TopicConfig]) -> bytes:
         if self._rendered_permission != self._options.broker_permission:
             self._rendered_permission = self._options.broker_permission
-            self._rendered = {}
-        previous, self._rendered = self._rendered, {}
-        for name, config in self._topics.all().items():
-            known = previous.get(name)
-            if known is None or known[0] is not config:
-                known = (config, orjson.Fragment(self._announced(config).to_json()))
-            self._rendered[name] = known
-        wrapper = {
-            "dataVersion": self._topics.data_version.to_value(),
-            "topicConfigTable": {name: fragment for name, (_, fragment) in self._rendered.items()},
-        }
+            self._rendered.clear()
+        table = {name: self._fragment(name, config) for name, config in topics.items()}
+        if len(self._rendered) > 2 * len(self._topics):
+            self._rendered = {name: self._rendered[name] for name in topics}  # most have been deleted since
+        wrapper = {"dataVersion": self._topics.data_version.to_value(), "topicConfigTable": table}
         return write_java_json({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
 
-    def _render_packed(self) -> bytes:
+    def _fragment(self, name: str, config: TopicConfig) -> orjson.Fragment:
+        known = self._rendered.get(name)
+        if known is None or known[0] is not config:
+            known = self._rendered[name] = (config, orjson.Fragment(self._announced(config).to_json()))
+        return known[1]
+
+    def _render_packed(self, topics: Mapping[str, TopicConfig]) -> bytes:
         """Without attributes: routes do not show them, and a 4.9 name server cannot read topics that have some."""
-        table = {name: replace(self._announced(config), attributes={}) for name, config in self._topics.all().items()}
+        table = {name: replace(self._announced(config), attributes={}) for name, config in topics.items()}
         wrapper = TopicConfigSerializeWrapper(data_version=self._topics.data_version, topic_config_table=table)
         return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper).encode_packed()
 

@@ -213,7 +213,8 @@ class ScheduleService:
         return self._gate.store.max_offset(SCHEDULE_TOPIC, level.queue_id)
 
     def _now(self) -> tuple[int, int]:
-        return self._clock.now_ms(), int(self._clock.monotonic() * 1000)
+        # The bit more is for seconds such as 9.999, which as a float are a little less.
+        return self._clock.now_ms(), int(self._clock.monotonic() * 1000 + 0.001)
 
     # Remembering
 

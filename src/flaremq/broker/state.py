@@ -116,9 +116,12 @@ class BrokerState:
         """Read ``config/`` and bring the services to where they were."""
         self._filesystem.make_directories(self._folder)
         self.topics.load()
+        self.topics.on_delete.append(self.request_modes.remove_topic)
+        self.topics.on_delete.append(self.statistics.forget_topic)
         self.groups.load()
         self.offsets.load()
         self.request_modes.load()
+        self.gate.catch_up()  # or offsets of messages that are only not shown yet would be cut
         for sentence in self.offsets.clamp(self.gate.store.max_offset):
             _log.warning("%s", sentence)
         self.schedule.load()

@@ -8,6 +8,7 @@ one each. Whoever must not answer before his change is durable awaits :meth:`Tab
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ async def run_inline(function: Callable[..., Any], *arguments: Any) -> Any:
 class TableSaver:
     """Saves one table to its file. Event loop only, but for :meth:`save_now`."""
 
-    __slots__ = ("_changes", "_file", "_run", "_saved", "_snapshot", "_writing")
+    __slots__ = ("_changes", "_file", "_lock", "_on_disk", "_run", "_saved", "_snapshot", "_writing")
 
     def __init__(self, file: ConfigFile, snapshot: Callable[[], Document], run: Run = run_inline) -> None:
         self._file = file
@@ -35,6 +36,8 @@ class TableSaver:
         self._run = run
         self._changes = 0
         self._saved = 0
+        self._on_disk = 0  # the state the file holds; guarded by the lock
+        self._lock = threading.Lock()
         self._writing: asyncio.Task[None] | None = None
 
     def changed(self) -> None:
@@ -58,7 +61,7 @@ class TableSaver:
     async def _write(self) -> None:
         number = self._changes
         try:
-            await self._run(self._put, self._snapshot())
+            await self._run(self._put, number, self._snapshot())
         finally:
             self._writing = None
         self._saved = max(self._saved, number)
@@ -67,11 +70,15 @@ class TableSaver:
         """Write on this thread; for the end, when nothing else runs."""
         number = self._changes
         if self._saved < number:
-            self._put(self._snapshot())
+            self._put(number, self._snapshot())
             self._saved = number
 
-    def _put(self, document: Document) -> None:
-        self._file.save(document())
+    def _put(self, number: int, document: Document) -> None:
+        """Write a state, unless a newer one is there: the last write may have waited behind a `save_now`."""
+        with self._lock:
+            if number > self._on_disk:
+                self._file.save(document())
+                self._on_disk = number
 
 
 def _seen(task: asyncio.Task[None]) -> None:

@@ -12,8 +12,9 @@ from flaremq.storage.kernels_compile import (
     kernel,
     several,
 )
-from flaremq.storage.kernels_crc import crc32_at
+from flaremq.storage.kernels_frame import frame_at
 from flaremq.storage.kernels_memory import address_of, load_i32, load_i64
+from flaremq.storage.kernels_table import CHECK_BODY_CRC, CHECK_RECORD_CRC, OK
 
 _FILLER = 2**31 - 1
 
@@ -35,9 +36,9 @@ def select_units(
 
     ``ranges`` gets begin and end in ``log`` of each run of adjoining records; it needs two places for each of
     ``count_max`` records. ``codes`` are the tag hashes wanted; none wants everything. Each record must agree with its
-    unit (place, size, queue, queue offset) and its body with its checksum. It stops, with the unit not examined, at
-    the first unit whose record is not in this log file, does not agree or lies past ``end``, when ``count_max``
-    records are found, or when the next one would make it more than ``bytes_max`` (the first always fits).
+    unit (place, size, queue, queue offset), its parts must add up and its checksums hold. It stops, with the unit not
+    examined, at the first unit whose record is not in this log file, does not agree or lies past ``end``, when
+    ``count_max`` records are found, or when the next one would make it more than ``bytes_max`` (the first always fits).
     """
     source = address_of(log)
     unit = address_of(units)
@@ -67,24 +68,16 @@ def select_units(
                     wanted = True
             if not wanted:
                 continue
-        record = source + at
+        # The whole record is judged, not only its body: a client that meets one it cannot take apart drops the rest.
+        frame = frame_at(source, at, at + size, log.size, base, CHECK_BODY_CRC | CHECK_RECORD_CRC)
         if (
-            load_i32(record) != size
-            or load_i32(record + 12) != queue_id
-            or load_i64(record + 20) != queue_offset + number
-            or load_i64(record + 28) != offset
+            frame.code != OK
+            or frame.size != size
+            or load_i32(source + at + 12) != queue_id
+            or load_i64(source + at + 20) != queue_offset + number
         ):
             return number, found, done, runs
         if found and done + size > bytes_max:
-            return number, found, done, runs
-        families = load_i32(record + 36) >> 4 & 3
-        body_at = 88 + 12 * (families & 1) + 12 * (families >> 1)
-        if body_at > size:
-            return number, found, done, runs
-        length = load_i32(record + body_at - 4)
-        if length < 0 or length > size - body_at:
-            return number, found, done, runs
-        if crc32_at(record + body_at, length) & 0x7FFFFFFF != load_i32(record + 8):
             return number, found, done, runs
         if at == run_end:
             ranges[2 * runs - 1] = at + size

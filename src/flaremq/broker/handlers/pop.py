@@ -126,6 +126,9 @@ class PopHandler:
     async def _pop(
         self, connection: Connection, request: RemotingCommand, ask: PopAsk, deadline: float
     ) -> RemotingCommand | None:
+        if not self._groups.is_settled:
+            # After a crash a group that nobody knows would be taken for deleted, and its messages given to nobody.
+            await self._groups.settle()
         while True:
             answer = await self._service.taking.pop(ask)
             if answer.count or not answer.has_more:

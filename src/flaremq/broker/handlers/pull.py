@@ -96,6 +96,7 @@ class PullHandler:
         reset = self._offsets.take_reset(group, topic, queue_id)
         if reset is not None:
             return self._moved(topic, queue_id, reset)
+        self._offsets.note_pulled(group, topic, queue_id, offset)
         gate = self._gate
         if gate.driver.undispatched > 0 and offset >= gate.store.max_offset(topic, queue_id):
             gate.catch_up()

@@ -68,7 +68,9 @@ class Handlers:
             AssignmentHandler(options, consumers, state.request_modes, state.cluster_queues.find),
             QueryHandler(gate),
             ClientRelayHandler(options, gate, topics, groups, consumers),
-            ConsumeStatsHandler(options, gate, topics, groups, offsets, consumers, statistics, clock, self._address),
+            ConsumeStatsHandler(
+                options, gate, topics, groups, offsets, consumers, statistics, clock, self._address, self._pulled_offset
+            ),
             GroupQueryHandler(gate, offsets, consumers, statistics, self._address),
             AdminHandler(gate, topics, config, self._runtime_info, delay=state.schedule),
             SendBackHandler(options, gate, topics, groups),
@@ -84,6 +86,11 @@ class Handlers:
     def _address(self) -> str:
         options = self._state.options
         return format_address(options.broker_ip1, options.listen_port)
+
+    def _pulled_offset(self, group: str, topic: str, queue_id: int) -> int:
+        """Where a group stands that has taken more than it has acknowledged, by pull or by POP."""
+        pulled = self._state.offsets.find_pulled(group, topic, queue_id)
+        return pulled if pulled >= 0 else self._state.pop.taking.next_offset(group, topic, queue_id)
 
     async def _delete_queues(self, topic: str) -> None:
         await self._state.gate.run(self._state.inspector.delete_topics, [topic])

@@ -12,7 +12,7 @@ from flaremq.broker.names import check_topic
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.topic_attributes import MESSAGE_TYPE, MIXED, changed_attributes, check_attributes
 from flaremq.broker.topics import TopicTable
-from flaremq.message.topics import pop_retry_topic
+from flaremq.message.topics import pop_retry_topic, retry_topic
 from flaremq.protocol.bodies import CreateTopicListRequestBody, TopicConfig, TopicList
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
@@ -95,9 +95,9 @@ class TopicHandler:
         self._check_not_system(topic)
         names = [topic]
         if self._options.clear_retry_topic_when_delete_topic:
-            groups = self._offsets.groups_of(topic)
-            retry_topics = (pop_retry_topic(group, topic) for group in groups)
-            names += [name for name in retry_topics if self._topics.find(name) is not None]
+            for group in sorted(self._offsets.groups_of(topic)):
+                both = (pop_retry_topic(group, topic), f"{retry_topic(group)}+{topic}")
+                names += [name for name in both if self._topics.find(name) is not None]
         for name in names:
             self._topics.delete(name)
             self._offsets.remove_topic(name)
