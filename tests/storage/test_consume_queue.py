@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ RECORD = 100  # every record of these queues has this size
 
 def files_in(folder: Path, file_size: int = FILE_SIZE) -> QueueFiles:
     filesystem = LocalFileSystem()
-    files = QueueFiles(filesystem, HandleCache(filesystem), str(folder), file_size)
+    files = QueueFiles(filesystem, HandleCache(filesystem, limit=256), str(folder), file_size)
     files.load()
     return files
 
@@ -257,3 +258,41 @@ def _target(name: str) -> str:
         return os.readlink(f"/proc/self/fd/{name}")
     except OSError:
         return ""
+
+
+def test_units_that_wait_in_memory_are_read_like_written_ones(tmp_path: Path) -> None:
+    queue = ConsumeQueue("T", 0, files_in(tmp_path / "q"), tail_bytes=100)
+    plain = queue_in(tmp_path / "plain")
+    rng = random.Random(7)
+    for number in range(60):
+        for target in (queue, plain):
+            target.append(number, unit(number), max_physical_offset=number + 1)
+        if rng.random() < 0.1:
+            queue.drain()
+        for _ in range(5):
+            start, count = rng.randrange(62), rng.randrange(1, 12)
+            expected = plain.read_units(start, count)
+            got = queue.read_units(start, count)
+            shorter = min(len(got), len(expected))  # a read ends where memory begins, as it does at a file's end
+            assert got[:shorter] == expected[:shorter]
+            assert bool(got) == bool(expected)
+    queue.replace(59, unit(1000))
+    assert queue.unit(59) == UNIT.unpack(unit(1000))
+    queue.drain()
+    assert queue.unit(59) == UNIT.unpack(unit(1000)) and not queue.has_tail
+
+
+def test_gap_after_units_in_memory_becomes_filler(tmp_path: Path) -> None:
+    queue = ConsumeQueue("T", 0, files_in(tmp_path / "q"), tail_bytes=1000)
+    for number in (0, 1, 2, 5):
+        queue.append(number, unit(number), max_physical_offset=number + 1)
+    queue.drain()
+    assert [queue.unit(number) is None for number in range(6)] == [False, False, False, True, True, False]
+
+
+def test_truncation_takes_units_in_memory_along(tmp_path: Path) -> None:
+    queue = ConsumeQueue("T", 0, files_in(tmp_path / "q"), tail_bytes=1000)
+    for number in range(10):
+        queue.append(number, unit(number), max_physical_offset=number + 1)
+    queue.truncate(4)
+    assert (queue.end, queue.unit(3) is not None, queue.unit(4)) == (4, True, None)

@@ -297,7 +297,7 @@ class CrashFS:
             return []
         return sorted(os.path.basename(name) for name in self._names if name != "/" and os.path.dirname(name) == path)
 
-    def make_directories(self, path: str) -> None:
+    def make_directories(self, path: str, *, sync: bool = True) -> None:
         missing = []
         current = _normal(path)
         while not self.is_directory(current):
@@ -308,7 +308,8 @@ class CrashFS:
             if isinstance(self._names.get(folder), _Inode):
                 raise StoreIOError("mkdir", folder, OSError(errno.EEXIST, "is a file"))
             self._change(f"mkdir {folder}", os.path.dirname(folder), {folder: _DIRECTORY})
-            self.sync_directory(os.path.dirname(folder))
+            if sync:
+                self.sync_directory(os.path.dirname(folder))
 
     def size(self, path: str) -> int:
         return len(self._inode("stat", path).memory)

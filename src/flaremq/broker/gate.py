@@ -20,7 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from flaremq.errors import StoreIOError, UnavailableError
+from flaremq.errors import InvalidArgumentError, StoreIOError, UnavailableError
 from flaremq.message.stored_form import StoredForm
 from flaremq.storage.driver import StoreDriver
 from flaremq.storage.message_store import MessageStore
@@ -30,7 +30,6 @@ from flaremq.storage.status import PutMessageStatus
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _GATHER_SECONDS = 0.01  # without anybody waiting, dispatch gathers what arrives in this time
-_AT_ONCE_BYTES = 4 << 20  # so much is dispatched inline when a reader asks
 _KERNELS_BYTES = 1 << 20  # after so many appended bytes the kernels are worth loading
 _WORKERS = 4
 
@@ -52,6 +51,8 @@ class StoreGate:
         self._sync_timeout = sync_timeout
         self._waiting: deque[tuple[int, float, DurableCallback]] = deque()  # (end of record, since, whom to tell)
         self._dispatch_handle: asyncio.Handle | None = None
+        self._dispatch_held = False  # while the flush type changes
+        self._flush_type_lock = asyncio.Lock()  # one change at a time
         self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="flaremq-store")
         self._closed = False
         self._failure: StoreIOError | None = None
@@ -146,13 +147,25 @@ class StoreGate:
 
     async def change_flush_disk_type(self, name: str) -> None:
         """Go over to SYNC_FLUSH or ASYNC_FLUSH; everything acknowledged before is durable first."""
-        if (name == "SYNC_FLUSH") == self._sync_mode:
-            return
-        await self.run(self.store.flush)
-        self._synced()
-        self.driver.change_flush_disk_type(name)
-        self._sync_mode = self.driver.sync_mode
-        self._work.release()
+        if name not in ("SYNC_FLUSH", "ASYNC_FLUSH"):
+            raise InvalidArgumentError(f"flushDiskType is SYNC_FLUSH or ASYNC_FLUSH, not {name!r}")
+        async with self._flush_type_lock:
+            sync_mode = name == "SYNC_FLUSH"
+            if sync_mode == self._sync_mode:
+                return
+            # From here on appends wait for the disk, or no longer do. Those that wait are served by the flush.
+            self._sync_mode = sync_mode
+            self._dispatch_held = sync_mode  # what is shown must be durable once readers are kept to that
+            try:
+                await self.run(self.driver.change_flush_disk_type, name)
+            except StoreIOError as error:
+                self._failed(error)
+                raise
+            finally:
+                self._sync_mode = self.driver.sync_mode
+                self._dispatch_held = False
+                self._work.release()
+                self._synced()
 
     # Durability
 
@@ -246,14 +259,14 @@ class StoreGate:
         if self.driver.appended >= self._kernels_from and "flaremq.storage.kernels" not in sys.modules:
             self._kernels_from = 1 << 62
             self._executor.submit(_load_kernels)
-        if self.driver.undispatched > 0:
+        if self.driver.undispatched > 0 and not self._dispatch_held:
             # A failed dispatch is tried again, less and less eagerly than the next append would.
             pause = 1.0 if self.driver.has_dispatch_error else 0.0
             self._dispatch_handle = self._loop.call_later(pause, self._dispatch)
 
     def catch_up(self) -> None:
         """Show what is readable and tell those who wait for it."""
-        if self.driver.undispatched <= 0:
+        if self.driver.undispatched <= 0 or self._dispatch_held:
             return
         touched = self.driver.dispatch()
         if touched:

@@ -173,7 +173,7 @@ class PopCheckPoint:
             "t": self.topic,
         }
         if self.suspended:
-            document["suspend"] = True
+            document["sp"] = True
         if not self.is_covering:
             document["moved"] = True
         return write_java_json(document)
@@ -241,7 +241,7 @@ def _read_check_point(document: dict[str, Any], message: MessageExt) -> PopCheck
         invisible_time=int(document["it"]),
         revive_queue_id=message.queue_id,
         broker_name=str(document.get("bn") or ""),
-        suspended=document.get("suspend") is True,
+        suspended=document.get("sp") is True,
         acked=int(document.get("bm", 0)) & (1 << count) - 1,
         revive_offset=message.queue_offset,
     )

@@ -6,8 +6,8 @@ it to a check point of its own, which is stored before the old one lets go of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from flaremq.broker.order_info import ILLEGAL
 from flaremq.broker.pop_check_point import Ack, PopCheckPoint, QueueKey
@@ -48,23 +48,24 @@ class PopSettling:
         self._revive_log = log
         self._wake = wake
 
-    async def ack(self, key: QueueKey, receipt: Receipt, offsets: Sequence[int]) -> bool:
-        """Messages were consumed; False if the receipt is no longer good for all of them."""
+    def ack(self, key: QueueKey, receipt: Receipt, offsets: Sequence[int]) -> Coroutine[Any, Any, None] | None:
+        """Messages were consumed. None: that was all; else what to await before the client is told."""
         topic, group, queue_id = key
         point = self._table.find((topic, group, queue_id, receipt.start_offset, receipt.pop_time))
         self._statistics.note_ack(group, topic, len(offsets))
         if point is None:
-            await self._ack_unknown(key, receipt, offsets)
-            return False
+            return self._ack_unknown(key, receipt, offsets)
         bits = 0
         for offset in offsets:
             bits |= point.bit_of(offset)
         news = bits & ~point.acked
-        if news:
-            point.acked |= news
-            self._table.settle(point)
-            await self._log_acks(point, news)
-        return news.bit_count() == len(offsets)
+        if not news:
+            return None
+        point.acked |= news
+        self._table.settle(point)
+        if not point.is_stored and point.storing is None:
+            return None
+        return self._log_acks(point, news)
 
     async def _ack_unknown(self, key: QueueKey, receipt: Receipt, offsets: Sequence[int]) -> None:
         """The check point was lost in a crash, or waits in a Java broker's timer, or was settled long ago."""

@@ -137,7 +137,6 @@ class TimerIndex:
             _log.warning("%s is not usable (%s): the timer topic is read again", self.folder, error)
             self.clear()
             return None
-        self._remove_unnamed()
         return None if state is None else state["notes"]
 
     def clear(self) -> None:
@@ -280,7 +279,7 @@ class TimerIndex:
         return SortedRun(file, name, count, crc, 0)
 
     def _new_name(self) -> str:
-        """A name no file has: those of an unusable index are still there until the next save."""
+        """A name no file has: what a crash or an unusable index left is there until the next save."""
         while True:
             self._sequence += 1
             name = f"{self._sequence:010d}.run"

@@ -127,9 +127,10 @@ def _sized(item: bytes) -> bytes:
 
 
 def _topic_text(config: TopicConfig) -> str:
-    attributes = write_java_json(config.attributes).decode()
     queues = f"{config.read_queue_nums} {config.write_queue_nums}"
-    return f"{config.topic_name} {queues} {config.perm} {config.topic_filter_type} {attributes}"
+    words = f"{config.topic_name} {queues} {config.perm} {config.topic_filter_type}"
+    # A name server of 4.9 takes five words and no more.
+    return f"{words} {write_java_json(config.attributes).decode()}" if config.attributes else words
 
 
 def _read_topic(data: bytes) -> TopicConfig:

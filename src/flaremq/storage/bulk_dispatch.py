@@ -113,28 +113,39 @@ def _append_units(
     kernels.fill_units(columns, order, delays, units)
     data = memoryview(units.data)
     queue_offsets = columns[kernels.QUEUE_OFFSET][order]
+    ends = columns[kernels.PHYSICAL_OFFSET][order] + columns[kernels.SIZE][order]
     breaks = (np.flatnonzero(np.diff(queue_offsets) != 1) + 1).tolist()
-    cell = columns.item
-    for first, end in pairwise(starts):
-        row = order.item(first)
-        at = cell(kernels.TOPIC_AT, row)
-        topic = log[at : at + cell(kernels.TOPIC_LENGTH, row)].tobytes().decode()
-        try:
-            queue = dispatcher.queues.get_or_create(topic, cell(kernels.QUEUE_ID, row))
-        except InvalidArgumentError as error:
-            _log.error("records of an unusable topic get no queue: %s", error)
-            continue
-        inner = breaks[bisect_right(breaks, first) : bisect_left(breaks, end)] if breaks else []
-        for run_first, run_end in pairwise([first, *inner, end]):
-            last = order.item(run_end - 1)
-            if not dispatcher.is_plausible(queue, queue_offsets.item(run_first)):
+    # With thousands of queues most groups are one record long: their fields are fetched in one go, not one by one.
+    heads = order[starts[:-1]]
+    places = columns[kernels.TOPIC_AT][heads].tolist()
+    lengths = columns[kernels.TOPIC_LENGTH][heads].tolist()
+    queue_ids = columns[kernels.QUEUE_ID][heads].tolist()
+    topics: dict[bytes, str] = {}
+    simple, touched = dispatcher.queues.simple, dispatcher.touched
+    for number, (first, end) in enumerate(pairwise(starts)):
+        name = log[places[number] : places[number] + lengths[number]].tobytes()
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = name.decode()
+        key = (topic, queue_ids[number])
+        queue = simple.get(key)
+        if queue is None:
+            try:
+                queue = dispatcher.queues.get_or_create(*key)
+            except InvalidArgumentError as error:
+                _log.error("records of an unusable topic get no queue: %s", error)
+                continue
+        inner = breaks[bisect_right(breaks, first) : bisect_left(breaks, end)] if end - first > 1 and breaks else ()
+        for run_first, run_end in pairwise([first, *inner, end]) if inner else ((first, end),):
+            queue_offset = queue_offsets.item(run_first)
+            if queue_offset != queue.end and not dispatcher.is_plausible(queue, queue_offset):
                 continue
             queue.append(
-                queue_offsets.item(run_first),
+                queue_offset,
                 data[run_first * UNIT_SIZE : run_end * UNIT_SIZE],
-                max_physical_offset=cell(kernels.PHYSICAL_OFFSET, last) + cell(kernels.SIZE, last),
+                max_physical_offset=ends.item(run_end - 1),
             )
-        dispatcher.touched.add((topic, queue.queue_id))
+        touched.add(key)
 
 
 def _put_keys(

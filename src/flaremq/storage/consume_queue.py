@@ -10,6 +10,10 @@ One unit. Position in the queue = queue_offset * UNIT.size.
 A unit's place is always ``q * 20``. Where the log has no record for a queue offset (a replica that joined late, a
 damaged record) stands a *filler* unit, which is recognised and skipped. Units are never served unchecked: the store
 compares each with its record.
+
+A broker with thousands of queues would write twenty bytes to another file for every message. So the newest units of a
+queue may wait in memory (``tail_bytes``), where readers find them, until there are enough of them or ``drain`` is
+called; a checkpoint drains before it claims anything. A crash takes them along and recovery builds them anew.
 """
 
 from __future__ import annotations
@@ -34,12 +38,15 @@ EXT_ADDRESS_MAX = -(2**31) - 1
 class ConsumeQueue:
     """One queue of one topic. Written by dispatch (or recovery), read by anyone."""
 
-    __slots__ = ("end", "files", "max_physical_offset", "min_offset", "queue_id", "topic")
+    __slots__ = ("_tail", "_tail_bytes", "end", "files", "max_physical_offset", "min_offset", "queue_id", "topic")
 
-    def __init__(self, topic: str, queue_id: int, files: QueueFiles) -> None:
+    def __init__(self, topic: str, queue_id: int, files: QueueFiles, tail_bytes: int = 0) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.files = files
+        self._tail_bytes = tail_bytes
+        # (queue offset of the first unit in memory, the units): replaced as a whole, so readers need no lock.
+        self._tail: tuple[int, bytearray] | None = None
         self.min_offset = 0  # first queue offset whose record is still in the log
         self.end = 0  # next queue offset; readers see units below it
         self.max_physical_offset = 0  # end of the last record with a unit here
@@ -57,8 +64,27 @@ class ConsumeQueue:
         count = min(count, self.end - queue_offset)
         if count <= 0 or queue_offset < 0:
             return b""
+        tail = self._tail
+        if tail is not None and queue_offset + count > tail[0]:
+            start, units = tail
+            if queue_offset >= start:
+                return bytes(units[(queue_offset - start) * UNIT_SIZE : (queue_offset - start + count) * UNIT_SIZE])
+            # Up to the tail only; who wants more asks again, as at the end of a file.
+            count = start - queue_offset
         data = self.files.read(queue_offset * UNIT_SIZE, count * UNIT_SIZE)
         return data[: len(data) // UNIT_SIZE * UNIT_SIZE]
+
+    @property
+    def has_tail(self) -> bool:
+        """Whether units wait in memory."""
+        return self._tail is not None
+
+    def drain(self) -> None:
+        """Write the units that wait in memory to the file; by the thread that appends only."""
+        if self._tail is not None:
+            start, units = self._tail
+            self.files.write(start * UNIT_SIZE, bytes(units))
+            self._tail = None
 
     def unit(self, queue_offset: int) -> tuple[int, int, int] | None:
         """(physical offset, size, tags code), or None for a filler or absent unit."""
@@ -83,9 +109,21 @@ class ConsumeQueue:
             if self.end < queue_offset:
                 self._fill(queue_offset)
             self.min_offset = queue_offset
-        elif queue_offset > self.end:
-            self._fill(queue_offset)
-        self.files.write(queue_offset * UNIT_SIZE, units)
+            self.files.write(queue_offset * UNIT_SIZE, units)
+        elif not self._tail_bytes:
+            if queue_offset > self.end:
+                self._fill(queue_offset)
+            self.files.write(queue_offset * UNIT_SIZE, units)
+        else:
+            if queue_offset > self.end:
+                self.drain()
+                self._fill(queue_offset)
+            if self._tail is None:
+                self._tail = (queue_offset, bytearray(units))
+            else:
+                self._tail[1].extend(units)
+            if len(self._tail[1]) >= self._tail_bytes:
+                self.drain()
         self.max_physical_offset = max(self.max_physical_offset, max_physical_offset)
         self.end = queue_offset + len(units) // UNIT_SIZE
 
@@ -97,10 +135,16 @@ class ConsumeQueue:
 
     def replace(self, queue_offset: int, unit: bytes) -> None:
         """Put a unit right that contradicts its record."""
+        tail = self._tail
+        if tail is not None and queue_offset >= tail[0]:
+            at = (queue_offset - tail[0]) * UNIT_SIZE
+            tail[1][at : at + UNIT_SIZE] = unit
+            return
         self.files.write(queue_offset * UNIT_SIZE, unit)
 
     def truncate(self, end: int) -> None:
         """Forget units from queue offset ``end`` on, durably, and work out the last record again."""
+        self.drain()
         self.files.truncate(end * UNIT_SIZE)
         self.end = max(end, self.first_offset)
         self.min_offset = min(self.min_offset, self.end)
@@ -113,6 +157,7 @@ class ConsumeQueue:
 
     def clear(self) -> None:
         """Forget everything; the queue is built from the log again."""
+        self._tail = None
         self.files.remove_all()
         self.end = self.min_offset = self.max_physical_offset = 0
 

@@ -33,6 +33,7 @@ class ConsumeQueues:
         "_handles",
         "_layout",
         "_read_only",
+        "_tail_bytes",
         "batch",
         "ext",
         "simple",
@@ -47,9 +48,11 @@ class ConsumeQueues:
         ext_file_size: int = 50_331_648,
         batch_file_size: int = BATCH_FILE_SIZE,
         read_only: bool = False,
+        tail_bytes: int = 0,
     ) -> None:
         self._filesystem = filesystem
         self._layout = layout
+        self._tail_bytes = tail_bytes
         self._file_size = -(-file_size // UNIT_SIZE) * UNIT_SIZE  # RocketMQ rounds up to whole units
         self._ext_file_size = ext_file_size
         self._batch_file_size = batch_file_size
@@ -62,7 +65,9 @@ class ConsumeQueues:
     def load(self) -> None:
         """Find every queue folder; folders that are no queue are left alone."""
         for key in self._folders(CONSUME_QUEUE):
-            queue = self.simple[key] = ConsumeQueue(*key, self._files(CONSUME_QUEUE, key, self._file_size))
+            queue = self.simple[key] = ConsumeQueue(
+                *key, self._files(CONSUME_QUEUE, key, self._file_size), self._tail_bytes
+            )
             queue.files.load()
         for key in self._folders(BATCH_CONSUME_QUEUE):
             size = self._first_length(BATCH_CONSUME_QUEUE, key) or self._batch_file_size
@@ -102,9 +107,8 @@ class ConsumeQueues:
         key = (topic, queue_id)
         queue = self.simple.get(key)
         if queue is None:
-            queue = ConsumeQueue(topic, queue_id, self._files(CONSUME_QUEUE, key, self._file_size))
-            # A new dict, not a new entry: readers may be walking the old one.
-            self.simple = {**self.simple, key: queue}
+            queue = ConsumeQueue(topic, queue_id, self._files(CONSUME_QUEUE, key, self._file_size), self._tail_bytes)
+            self.simple[key] = queue  # readers that walk the table walk a copy
         return queue
 
     def get_or_create_batch(self, topic: str, queue_id: int) -> BatchConsumeQueue:
@@ -112,7 +116,7 @@ class ConsumeQueues:
         queue = self.batch.get(key)
         if queue is None:
             queue = BatchConsumeQueue(topic, queue_id, self._files(BATCH_CONSUME_QUEUE, key, self._batch_file_size))
-            self.batch = {**self.batch, key: queue}
+            self.batch[key] = queue
         return queue
 
     def all(self) -> list[ConsumeQueue | BatchConsumeQueue]:
@@ -122,8 +126,19 @@ class ConsumeQueues:
     def max_physical_offset(self) -> int:
         return max((queue.max_physical_offset for queue in self.all()), default=0)
 
+    def drain(self, queues_max: int | None = None) -> int:
+        """Write units that wait in memory to their files, of so many queues at most; under the dispatch lock."""
+        drained = 0
+        for queue in list(self.simple.values()):
+            if queue.has_tail:
+                queue.drain()
+                drained += 1
+                if drained == queues_max:
+                    break
+        return drained
+
     def flush(self) -> None:
-        """Make every unit written so far durable."""
+        """Make every unit written to the files so far durable."""
         synced: set[str] = set()
         for queue in self.all():
             if queue.files.is_dirty:

@@ -91,7 +91,7 @@ class FileSystem(Protocol):
     def list_directory(self, path: str) -> list[str]:
         """Names, sorted; empty if the directory does not exist."""
 
-    def make_directories(self, path: str) -> None:
+    def make_directories(self, path: str, *, sync: bool = True) -> None:
         """Create the directory and its parents and make their names durable."""
 
     def size(self, path: str) -> int: ...
@@ -166,7 +166,7 @@ class LocalFileSystem:
         except OSError as error:
             raise StoreIOError("list", path, error) from error
 
-    def make_directories(self, path: str) -> None:
+    def make_directories(self, path: str, *, sync: bool = True) -> None:
         missing = []
         current = os.path.abspath(path)
         while not os.path.isdir(current):
@@ -175,7 +175,8 @@ class LocalFileSystem:
         for directory in reversed(missing):
             with _translated("mkdir", directory), contextlib.suppress(FileExistsError):
                 os.mkdir(directory, 0o750)
-            self.sync_directory(os.path.dirname(directory))
+            if sync:
+                self.sync_directory(os.path.dirname(directory))
 
     def size(self, path: str) -> int:
         with _translated("stat", path):

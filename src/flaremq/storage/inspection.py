@@ -6,6 +6,7 @@ when something was stored, and deletion on demand. Reading may touch the disk; c
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -108,7 +109,7 @@ class StoreInspector:
                 setattr(queues, kind, {key: queue for key, queue in table.items() if key not in gone})
                 for queue in gone.values():
                     queue.files.remove_all()
-                    self._remove_folder(queue.files.folder)
+                    self._remove_folders(queue.files.folder)
                 deleted += len(gone) if kind != "ext" else 0
         with store._commit_log.lock:
             for topic in topics:
@@ -118,8 +119,10 @@ class StoreInspector:
             store._checkpoint_quietly()
         return deleted
 
-    def _remove_folder(self, folder: str) -> None:
-        try:
-            self._store._filesystem.remove_directory(folder)
-        except FlareMQError:
-            pass  # something else lies in it; an empty folder is no queue either
+    def _remove_folders(self, folder: str) -> None:
+        """The folder of a queue, and that of its topic after its last queue."""
+        for path in (folder, os.path.dirname(folder)):
+            try:
+                self._store._filesystem.remove_directory(path)
+            except FlareMQError:
+                return  # something else lies in it; a folder without files is no queue either

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _END_OF_TIME = 2**63 - 1
 _FIRST_CLEANING_SECONDS = 60.0  # a store that was just opened is looked at before anything is deleted
+_QUEUE_TAIL_BYTES = 1_000  # units of a queue that a broker keeps in memory before it writes them: 50
+_DRAIN_QUEUES = 64  # queues drained at a time: dispatch waits meanwhile
 _GATHER_SECONDS = 0.02  # a busy log is dispatched in slices of this length unless somebody waits for a message
 
 
@@ -73,7 +75,7 @@ class MessageStore:
         driven: bool,
     ) -> None:
         self.path = path
-        self.options = options
+        self.options = replace(options)  # our own: some values may be changed while the store is open
         self._filesystem = filesystem
         self._clock = clock
         self._threads = threads
@@ -175,6 +177,7 @@ class MessageStore:
             file_size=options.mapped_file_size_consume_queue,
             ext_file_size=options.mapped_file_size_consume_queue_ext,
             batch_file_size=options.mapper_file_size_batch_consume_queue,
+            tail_bytes=_QUEUE_TAIL_BYTES if self._driven else 0,
         )
         self._queues.load()
         self._index: IndexService | None = None
@@ -341,7 +344,7 @@ class MessageStore:
         if name not in ("SYNC_FLUSH", "ASYNC_FLUSH"):
             raise InvalidArgumentError(f"flushDiskType is SYNC_FLUSH or ASYNC_FLUSH, not {name!r}")
         self.flush()
-        self.options = replace(self.options, flush_disk_type=name)
+        object.__setattr__(self.options, "flush_disk_type", name)  # frozen for everybody else, and shared by all parts
         self._sync_mode = self._writer.sync_mode = name == "SYNC_FLUSH"
         self._commit_log.only_durable_readable = self._sync_mode and not self.options.read_un_committed
 
@@ -669,6 +672,8 @@ class MessageStore:
 
     def _maintenance_step(self) -> float:
         now = self._clock.monotonic()
+        if self._driven:
+            self._drain_queues()
         behind = self._dispatcher.position - self._offsets.offsets.dispatched
         if behind >= self.options.offset_checkpoint_bytes or (behind > 0 and now >= self._next_checkpoint):
             self._next_checkpoint = now + self.options.flush_consume_queue_thorough_interval / 1000
@@ -677,6 +682,17 @@ class MessageStore:
             self._next_cleaning = now + self.options.clean_resource_interval / 1000
             self._retention.run_round()
         return min(self.options.flush_interval_consume_queue / 1000, 1.0)
+
+    def _drain_queues(self) -> None:
+        """Let those who read the files see what dispatch keeps in memory."""
+        drained = _DRAIN_QUEUES
+        while drained == _DRAIN_QUEUES:
+            with self._dispatch_lock:
+                try:
+                    drained = self._queues.drain(_DRAIN_QUEUES)
+                except StoreIOError as error:
+                    self.health_state.set(RunningFlag.LOGIC_QUEUE_ERROR, f"queues cannot be written: {error}")
+                    return
 
     def tick(self) -> None:
         """All periodic work once, now (with ``threads=False``, where nothing runs on its own)."""
@@ -696,6 +712,7 @@ class MessageStore:
         """Make queues and index durable as far as they are now, then say so."""
         with self._checkpoint_lock:
             with self._dispatch_lock:
+                self._queues.drain()
                 dispatched = self._dispatcher.position
                 state = self._index_state()
                 queues = [[queue.topic, queue.queue_id, queue.end] for queue in self._queues.simple.values()]

@@ -67,6 +67,12 @@ class Puller:
         unit = None if queue is None else queue.unit(offset)
         return unit is not None and unit[0] < log.end_offset - self.memory_bytes
 
+    def bytes_behind(self, topic: str, queue_id: int, offset: int) -> int:
+        """Log bytes between the record at a queue offset and the end of the log."""
+        queue = self._queues.simple.get((topic, queue_id))
+        unit = None if queue is None else queue.unit(offset)
+        return 0 if unit is None else max(0, self._log.end_offset - unit[0])
+
     def pull(
         self,
         topic: str,

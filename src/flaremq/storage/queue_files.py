@@ -8,6 +8,7 @@ it open. Writes go to the page cache; ``flush`` makes them durable, names includ
 from __future__ import annotations
 
 import os
+import resource
 import threading
 from collections import OrderedDict
 from itertools import pairwise
@@ -16,18 +17,19 @@ from flaremq.errors import CorruptionError, NotFoundError
 from flaremq.storage.filesystem import File, FileSystem
 from flaremq.storage.layout import file_name, is_file_name
 
-_HANDLES_MAX = 256
+_HANDLES_MIN, _HANDLES_MAX = 256, 16_384
 _CHUNK = 1 << 16
 
 
 class HandleCache:
     """Open files by folder and start offset, least recently used forgotten first; shared by all queues of a store."""
 
-    __slots__ = ("_files", "_filesystem", "_lock", "_newest", "_read_only")
+    __slots__ = ("_files", "_filesystem", "_limit", "_lock", "_newest", "_read_only")
 
-    def __init__(self, filesystem: FileSystem, *, read_only: bool = False) -> None:
+    def __init__(self, filesystem: FileSystem, *, read_only: bool = False, limit: int | None = None) -> None:
         self._filesystem = filesystem
         self._read_only = read_only
+        self._limit = limit or _handles_allowed()
         self._files: OrderedDict[tuple[str, int], File] = OrderedDict()
         self._newest: tuple[str, int] | None = None
         self._lock = threading.Lock()  # guards the table, never held during I/O on an open file
@@ -45,7 +47,7 @@ class HandleCache:
         with self._lock:
             self._files[key] = file
             self._newest = key
-            if len(self._files) > _HANDLES_MAX:
+            if len(self._files) > self._limit:
                 self._files.popitem(last=False)
         return file
 
@@ -56,6 +58,14 @@ class HandleCache:
     def clear(self) -> None:
         with self._lock:
             self._files.clear()
+
+
+def _handles_allowed() -> int:
+    """Half of the descriptors the process may have: a write to a queue that is not open costs three system calls more.
+
+    A limit of 1,024, as most shells have, is raised by servers at their start (remoting/event_loop.py).
+    """
+    return max(_HANDLES_MIN, min(_HANDLES_MAX, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
 
 
 class QueueFiles:
@@ -185,7 +195,8 @@ class QueueFiles:
         if start in self.starts:
             return self._handles.get(self.folder, start)
         if not self.starts:
-            self._filesystem.make_directories(self.folder)
+            # Not synced here: ``sync_names`` does it for all queues at once, before anything claims that they exist.
+            self._filesystem.make_directories(self.folder, sync=False)
         elif start < self.starts[0]:
             raise CorruptionError(
                 "a queue write lies before the queue's first file", path=self.path(start), offset=start

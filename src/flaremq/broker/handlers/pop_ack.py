@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from flaremq.broker.pop import PopService
 from flaremq.broker.pop_check_point import MESSAGES_MAX, QueueKey
@@ -53,7 +54,8 @@ class PopAckHandler:
             if not self._service.settling.ack_in_order(key, receipt, header.offset):
                 raise _not_in_batch(header.offset)
             return RemotingCommand.response()
-        return self._ack([(key, receipt, [header.offset])])
+        pending = self._service.settling.ack(key, receipt, [header.offset])
+        return RemotingCommand.response() if pending is None else _when_settled([pending])
 
     def batch_ack(self, connection: Connection, request: RemotingCommand) -> Outcome:
         """BATCH_ACK_MESSAGE."""
@@ -65,7 +67,7 @@ class PopAckHandler:
             raise RequestError(
                 ResponseCode.NO_MESSAGE, f"{len(body.acks)} acknowledgements, 1 to {_ACKS_MAX} are taken"
             )
-        settled = []
+        pending = []
         for entry in body.acks:
             topic = real_topic(entry.topic, entry.consumer_group, entry.retry)
             key = (topic, entry.consumer_group, entry.queue_id)
@@ -78,8 +80,8 @@ class PopAckHandler:
                 low, high = self._service.taking.range_of(topic, entry.queue_id)
                 offsets = [offset for offset in self._offsets_of(entry, key) if low <= offset <= high]
                 if offsets:
-                    settled.append((key, receipt, offsets))
-        return self._ack(settled)
+                    pending.append(self._service.settling.ack(key, receipt, offsets))
+        return _when_settled([work for work in pending if work is not None])
 
     def _offsets_of(self, entry: BatchAck, key: QueueKey) -> list[int]:
         point = self._service.table.find((*key, entry.start_offset, entry.pop_time))
@@ -87,10 +89,6 @@ class PopAckHandler:
             return [offset for offset in point.offsets if _has_bit(entry, offset)]
         positions = entry.positions()
         return [entry.start_offset + position for _, position in zip(range(MESSAGES_MAX), positions, strict=False)]
-
-    async def _ack(self, settled: list[tuple[QueueKey, Receipt, list[int]]]) -> RemotingCommand:
-        await asyncio.gather(*(self._service.settling.ack(*entry) for entry in settled))
-        return RemotingCommand.response()
 
     def change_invisible_time(self, connection: Connection, request: RemotingCommand) -> Outcome:
         """CHANGE_MESSAGE_INVISIBLETIME."""
@@ -125,6 +123,12 @@ class PopAckHandler:
                 f"queueId[{queue_id}] is illegal, topic:[{topic}] topicConfig.readQueueNums:[{config.read_queue_nums}] "
                 f"consumer:[{connection.peer}]",
             )
+
+
+async def _when_settled(pending: list[Coroutine[Any, Any, None]]) -> RemotingCommand:
+    """The reply, once the log says what the client was told to rely on."""
+    await asyncio.gather(*pending)
+    return RemotingCommand.response()
 
 
 def _receipt_of(entry: BatchAck, broker_name: str) -> Receipt:

@@ -128,6 +128,8 @@ class PullHandler:
             wanted.matches,
         )
         self._answer(connection, request, header, wanted, max_count, max_bytes, result)
+        behind = self._puller.bytes_behind(header.topic, header.queue_id, result.next_offset)
+        self._statistics.fall_behind.note_size(header.consumer_group, header.topic, header.queue_id, behind)
         return None
 
     def _answer(

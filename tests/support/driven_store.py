@@ -1,0 +1,55 @@
+"""A store that its owner drives, and a switch between its two ways of working: plain code and kernels."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from flaremq.message.batch import encode_batch_item
+from flaremq.storage.driver import StoreDriver
+from flaremq.storage.message_store import MessageStore
+from tests.support.store_lab import StoreLab
+
+BORN_HOST = bytes([10, 0, 0, 7]) + (40001).to_bytes(4, "big")
+BORN_HOST_V6 = bytes(15) + b"\x01" + (40001).to_bytes(4, "big")
+_KERNELS = "flaremq.storage.kernels"
+
+
+@contextmanager
+def kernels(used: bool) -> Iterator[None]:
+    """Inside, batches and pulls go through the kernels, or as in a young process through plain code."""
+    import flaremq.storage.bulk_dispatch
+    import flaremq.storage.bulk_pull
+    import flaremq.storage.bulk_put  # noqa: F401
+
+    loaded = sys.modules[_KERNELS]
+    if not used:
+        del sys.modules[_KERNELS]
+    try:
+        yield
+    finally:
+        sys.modules[_KERNELS] = loaded
+
+
+def open_driven(lab: StoreLab, **changes: Any) -> StoreDriver:
+    """The store of a bench, opened for an owner with an event loop; nothing runs on its own."""
+    from dataclasses import replace
+
+    lab.options = replace(lab.options, **changes)
+    lab._store = MessageStore.open(
+        lab.root, lab.options, filesystem=lab.filesystem, clock=lab.clock, threads=False, driven=True
+    )
+    return StoreDriver(lab._store)
+
+
+def show(driver: StoreDriver) -> set[tuple[str, int]]:
+    """Make everything durable and readable; the queues that grew."""
+    driver.sync()
+    return driver.dispatch()
+
+
+def batch_body(*messages: tuple[int, bytes, bytes]) -> bytes:
+    """A batch body of (flag, body, properties)."""
+    return b"".join(encode_batch_item(flag, body, properties) for flag, body, properties in messages)
