@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # More than four workers gain little: each one loads the compiled kernels anew.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses=4
-KERNELS := $(wildcard src/flaremq/storage/kernels*.py)
+KERNELS := $(wildcard src/flaremq/*/kernels*.py)
 PIP_TOOLS := pip-tools==7.6.2
 
 .PHONY: help setup demo test check format bench interop soak coverage docs lock clean
@@ -28,7 +28,8 @@ $(VENV)/.installed: requirements/dev.txt pyproject.toml
 
 # Compiled once here, cached beside the source, so that no test and no first command pays for it.
 $(VENV)/.kernels: $(VENV)/.installed $(KERNELS)
-	if [ -f src/flaremq/storage/kernels.py ]; then $(BIN)/python -m flaremq.storage.kernels; fi
+	$(BIN)/python -m flaremq.storage.kernels
+	$(BIN)/python -c "import flaremq.broker.kernels_ingest"
 	touch $@
 
 demo: setup ## the whole product in one go

@@ -48,7 +48,13 @@ FRONT_DOOR_USERS = {"cli", "dashboard"}
 HEAVY = {"numpy", "numba", "pyarrow", "pyspark"}
 # The modules that are heavy on purpose: compiled code and the bulk paths around it. Everybody else imports them, and
 # what they import, inside functions, when a call is large enough to pay for it.
-HEAVY_MODULES = ("storage/kernels*.py", "storage/bulk_*.py", "storage/scan*.py")
+HEAVY_MODULES = (
+    "storage/kernels*.py",
+    "storage/bulk_*.py",
+    "storage/scan*.py",
+    "broker/kernels*.py",
+    "broker/bulk_*.py",
+)
 
 
 def _modules() -> list[Path]:

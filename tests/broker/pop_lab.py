@@ -1,7 +1,7 @@
 """POP on a bench: a real store and real tables, a clock that stands still, and clients without a network.
 
 ``PopLab`` is one broker's POP. ``crash`` forgets what a killed process forgets: everything but the log and the last
-saved offsets. Receipts are put together from a reply as RocketMQ's clients do it, so a field they could not parse fails.
+saved offsets. Receipts are put together from a reply as the Java client does it, so what it could not parse fails.
 """
 
 from __future__ import annotations
@@ -180,21 +180,21 @@ class PopLab:
         self.handler = PopHandler(options, self.gate, clock, self.topics, self.groups, self.service)
         self.acks = PopAckHandler(self.topics, self.service)
         await self.service.start()
+        await self.topics.settle()
         return self
 
     async def close(self) -> None:
         """An orderly end."""
         await self.handler.stop()
         await self.service.stop()
-        self.offsets.save_now()
+        for table in (self.topics, self.groups, self.offsets):
+            table.save_now()
         await self._shut()
 
     async def crash(self, *, saved_offsets: bool = False) -> None:
         """The process is killed and started again; offsets are as of the last save."""
         if saved_offsets:
             self.offsets.save_now()
-        self.topics.save_now()
-        self.groups.save_now()
         await self._shut()
         await self.open()
 
@@ -255,6 +255,14 @@ class PopLab:
                 return replies.pop(request.opaque)
             await asyncio.sleep(0.001)
         raise AssertionError(f"no reply to {request}; {len(self.handler.pops)} are held")
+
+    async def eventually(self, condition: Callable[[], bool]) -> None:
+        """Wait until something on the loop has happened."""
+        for _ in range(2000):
+            if condition():
+                return
+            await asyncio.sleep(0.001)
+        raise AssertionError("it never happened")
 
     def pop_request(self, topic: str = TOPIC, **changes: Any) -> RemotingCommand:
         ext: dict[str, Any] = {
@@ -335,7 +343,13 @@ class PopLab:
 
     def messages_of(self, topic: str, queue_id: int = 0) -> list[MessageExt]:
         self.gate.catch_up()
-        return list(self.store.get(topic, queue_id, self.store.min_offset(topic, queue_id), 1000).messages)
+        found: list[MessageExt] = []
+        offset = self.store.min_offset(topic, queue_id)
+        while offset < self.store.max_offset(topic, queue_id):
+            result = self.store.get(topic, queue_id, offset, 1000)
+            found += result.messages
+            offset = result.next_offset
+        return found
 
     def revive_records(self) -> list[MessageExt]:
         """Everything in the revive log."""
@@ -343,6 +357,7 @@ class PopLab:
 
     def set_group(self, **fields: Any) -> None:
         self.groups.update(SubscriptionGroupConfig(group_name=GROUP, **fields))
+        self.groups.save_now()
 
 
 def run(root: Path, scenario: Callable[[PopLab], Awaitable[None]], **options: Any) -> None:

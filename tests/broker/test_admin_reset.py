@@ -17,8 +17,8 @@ from tests.support.admin_lab import AdminLab
 BY_CLIENTS = BrokerOptions(use_server_side_reset_offset=False)
 
 
-async def reset(lab: AdminLab, timestamp: int = -1, *, force: bool = True, **ext: object) -> RemotingCommand:
-    fields = {"topic": "T", "group": "G", "timestamp": timestamp, "isForce": force} | ext
+async def reset(lab: AdminLab, timestamp: int = -1, **ext: object) -> RemotingCommand:
+    fields = {"topic": "T", "group": "G", "timestamp": timestamp, "isForce": True} | ext
     return await lab.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **fields)
 
 
@@ -119,8 +119,8 @@ def test_without_force_no_offset_moves_forwards(tmp_path: Path) -> None:
             for queue_id in (0, 1):
                 lab.offsets.commit("G", "T", queue_id, 2 if queue_id == 0 else 0)
             lab.online("G", topics={"T": "*"})
-            assert offsets_in(await reset(lab, -1, force=False)) == {0: 2, 1: 0}
-            assert offsets_in(await reset(lab, -1, force=True)) == {0: 4, 1: 0}
+            assert offsets_in(await reset(lab, -1, isForce=False)) == {0: 2, 1: 0}
+            assert offsets_in(await reset(lab, -1, isForce=True)) == {0: 4, 1: 0}
 
     asyncio.run(run())
 

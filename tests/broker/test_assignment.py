@@ -191,9 +191,7 @@ def test_average_is_what_java_clients_compute(queues: int, clients: int, index: 
 def test_limited_pop_reads_every_queue(queues: int, clients: int, share: int) -> None:
     everything = [MessageQueue("T", "broker-a", number) for number in range(queues)]
     ids = [f"c{number:02}" for number in range(clients)]
-    read = {
-        queue for one in ids for queue in allocate_for_pop(average, everything, ids, one, share)
-    }
+    read = {queue for one in ids for queue in allocate_for_pop(average, everything, ids, one, share)}
     assert read == (set(everything) if share < clients - 1 else {MessageQueue("T", "broker-a", -1)})
 
 

@@ -20,6 +20,10 @@ from flaremq.protocol.bodies import (
 )
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
+from flaremq.remoting.client import RemotingClient
+from flaremq.remoting.connection import Connection
+from flaremq.remoting.handlers import HandlerTable
+from flaremq.remoting.server import RemotingServer
 from tests.support.fake_connection import FakeConnection, ask
 from tests.support.metadata_lab import MetadataLab
 
@@ -362,7 +366,9 @@ def test_unknown_fingerprint_asks_for_the_subscriptions(lab: MetadataLab) -> Non
 # Hostile heartbeats
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"clientID":[]}', b'{"clientID":"c","consumerDataSet":5}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b'{"clientID":[]}', b'{"clientID":"c","consumerDataSet":5}']
+)
 def test_garbage_registers_nobody(lab: MetadataLab, body: bytes) -> None:
     reply = lab.ask(RequestCode.HEART_BEAT, body=body)
     assert reply.code == ResponseCode.SYSTEM_ERROR and "\n" not in str(reply.remark)
@@ -457,3 +463,36 @@ def test_subscription_is_checked_before_it_is_used(
 
 def test_check_without_a_body_has_nothing_to_object(lab: MetadataLab) -> None:
     assert lab.ask(RequestCode.CHECK_CLIENT_CONFIG).code == 0
+
+
+def test_over_the_wire_a_lost_client_is_noticed_at_once_and_the_survivor_told(lab: MetadataLab) -> None:
+    async def scenario() -> None:
+        told = asyncio.Event()
+
+        def changed(_: Connection, command: RemotingCommand) -> None:
+            assert command.field("consumerGroup") == "G"
+            if lab.consumers.client_ids("G") == ["c1"]:
+                told.set()
+
+        table = HandlerTable()
+        table.register(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, changed)
+        server = RemotingServer(lab.table)
+        await server.start("127.0.0.1", 0)
+        survivor, victim = RemotingClient(table=table), RemotingClient()
+        try:
+            address = f"127.0.0.1:{server.port}"
+            for name, client in (("c1", survivor), ("c2", victim)):
+                body = json.dumps({"clientID": name, "consumerDataSet": [consumer("G")]}).encode()
+                reply = await client.request(address, RemotingCommand.request(RequestCode.HEART_BEAT, body=body))
+                assert reply.code == 0
+            assert sorted(lab.consumers.client_ids("G")) == ["c1", "c2"]
+            told.clear()
+            await victim.close()
+            async with asyncio.timeout(10):
+                await told.wait()
+        finally:
+            await survivor.close()
+            await victim.close()
+            await server.stop()
+
+    asyncio.run(scenario())

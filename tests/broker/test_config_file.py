@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flaremq.broker.config_file import ConfigFile, render, render_entry
+from flaremq.broker.config_file import ConfigFile, render, render_entry, render_integers
 from flaremq.errors import CorruptionError, RemoteProtocolError, StoreIOError
 from flaremq.java_json import parse_java_json
 from flaremq.storage.filesystem import LocalFileSystem
@@ -186,3 +186,8 @@ def test_document_is_printed_as_rocketmq_5_prints_it() -> None:
 def test_rendered_entry_stands_as_if_it_were_rendered_with_the_rest() -> None:
     entry = {"a": [1], "b": {"c": 2}}
     assert render({"table": {"x": render_entry(entry)}}) == render({"table": {"x": entry}})
+
+
+@pytest.mark.parametrize("numbers", [{}, {0: 5}, {3: -1, 1: 2**62}])
+def test_rendered_numbers_stand_as_if_they_were_rendered_with_the_rest(numbers: dict[int, int]) -> None:
+    assert render({"table": {"x": render_integers(numbers)}}) == render({"table": {"x": numbers}})

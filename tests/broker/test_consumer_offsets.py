@@ -164,8 +164,36 @@ def test_written_file_has_the_form_of_rocketmq_5(lab: MetadataLab) -> None:
     assert (lab.folder / "config" / "consumerOffset.json").read_text() == (
         '{\n\t"dataVersion":{\n\t\t"counter":0,\n\t\t"stateVersion":0,\n\t\t"timestamp":1700000000000\n\t},\n'
         '\t"groupTopicMap":{\n\t\t"G":[\n\t\t\t"T"\n\t\t]\n\t},\n'
-        '\t"offsetTable":{\n\t\t"T@G":{\n\t\t\t1:5,\n\t\t\t0:6\n\t\t}\n\t}\n}'
+        '\t"offsetTable":{\n\t\t"T@G":{\n\t\t\t1:5,\n\t\t\t0:6\n\t\t}\n\t},\n\t"pullOffsetTable":{}\n}'
     )
+
+
+def test_place_of_pulls_is_saved_with_the_offsets(lab: MetadataLab) -> None:
+    assert lab.offsets.find_pulled("G", "T", 0) == -1
+    lab.offsets.note_pulled("G", "T", 0, 8)
+    lab.offsets.note_pulled("G", "T", 0, 9)
+    lab.offsets.note_pulled("G", "U", 1, 3)
+    assert lab.offsets.find_pulled("G", "T", 0) == 9 and lab.offsets.find("G", "T", 0) == -1
+    assert not asyncio.run(lab.offsets.persist_if_changed())  # not worth a write of its own
+    lab.offsets.commit("G", "T", 0, 5)
+    lab.offsets.save_now()
+    again = lab.reopened().offsets
+    assert (again.find_pulled("G", "T", 0), again.find_pulled("G", "U", 1)) == (9, 3)
+    again.remove_topic("T")
+    assert again.find_pulled("G", "T", 0) == -1 and again.find_pulled("G", "U", 1) == 3
+    again.remove_group("G")
+    assert again.find_pulled("G", "U", 1) == -1
+
+
+def test_number_of_places_of_pulls_is_limited(tmp_path: Path) -> None:
+    lab = MetadataLab(tmp_path, BrokerOptions(consumer_offsets_max=1))
+    lab.offsets.note_pulled("G", "T", 0, 1)
+    lab.offsets.note_pulled("G", "T", 1, 1)
+    lab.offsets.note_pulled("G", "T", 0, 2)
+    assert lab.offsets.find_pulled("G", "T", 1) == -1 and lab.offsets.find_pulled("G", "T", 0) == 2
+    lab.offsets.remove_topic("T")
+    lab.offsets.note_pulled("G", "T", 1, 1)
+    assert lab.offsets.find_pulled("G", "T", 1) == 1
 
 
 def test_version_goes_up_every_so_many_commits(tmp_path: Path) -> None:

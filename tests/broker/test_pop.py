@@ -262,7 +262,9 @@ def test_sql_filter_decides_by_properties(tmp_path: Path) -> None:
             await lab.send(f"m{number}", a=str(number))
         reply = await lab.pop(expType="SQL92", exp="a > 2 AND a <> 4")
         assert reply.bodies == ["m3", "m5"]
-        assert (await lab.call(RequestCode.POP_MESSAGE, dict(lab.pop_request(expType="SQL92", exp="a >").ext or {}))).code == 23
+        assert (
+            await lab.call(RequestCode.POP_MESSAGE, dict(lab.pop_request(expType="SQL92", exp="a >").ext or {}))
+        ).code == 23
 
     run(tmp_path, scenario)
 

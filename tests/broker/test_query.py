@@ -41,8 +41,8 @@ def test_query_by_key_returns_the_records_and_the_end_of_the_index(tmp_path: Pat
             assert reply.code == ResponseCode.SUCCESS
             assert [message.body for message in records(reply)] == [b"body 0", b"body 1", b"body 2"]
             ext = reply.ext or {}
-            assert int(ext["indexLastUpdatePhyoffset"]) > last.physical_offset
-            assert int(ext["indexLastUpdateTimestamp"]) == lab.clock.now_ms()
+            assert int(str(ext["indexLastUpdatePhyoffset"])) > last.physical_offset
+            assert int(str(ext["indexLastUpdateTimestamp"])) == lab.clock.now_ms()
             assert [message.body for message in records(await query(lab, "k1"))] == [b"body 1"]
             assert len(records(await query(lab, "k", max_num=2))) == 2
             assert len(records(await query(lab, "k", max_num=0))) == 1

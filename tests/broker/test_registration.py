@@ -17,7 +17,13 @@ from flaremq.clock import ManualClock
 from flaremq.errors import InvalidArgumentError
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.namesrv.service import NamesrvService
-from flaremq.protocol.bodies import RegisterBrokerBody, TopicConfig, body_crc32
+from flaremq.protocol.bodies import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    body_crc32,
+)
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
@@ -65,9 +71,16 @@ class Recorder:
     def codes(self) -> list[int]:
         return [request.code for request in self.requests]
 
-    def topics(self, number: int = -1) -> dict[str, TopicConfig]:
-        body = RegisterBrokerBody.decode(self.requests[number].body_bytes)
-        return body.topic_config_serialize_wrapper.topic_config_table
+    def topics(self) -> dict[str, TopicConfig]:
+        """Those of the last registration."""
+        return self._last.topic_config_table
+
+    def version(self) -> DataVersion:
+        return self._last.data_version
+
+    @property
+    def _last(self) -> TopicConfigSerializeWrapper:
+        return RegisterBrokerBody.decode(self.requests[-1].body_bytes).topic_config_serialize_wrapper
 
 
 class Lab:
@@ -134,8 +147,7 @@ def test_every_name_server_is_told_everything_at_the_start(tmp_path: Path) -> No
                 "bodyCrc32": str(body_crc32(request.body_bytes)),
             }
             assert server.topics() == lab.topics.all()
-            wrapper = RegisterBrokerBody.from_json(request.body_bytes).topic_config_serialize_wrapper
-            assert wrapper.data_version == lab.topics.data_version
+            assert server.version() == lab.topics.data_version
 
     run(tmp_path, scenario)
 
@@ -164,19 +176,81 @@ def test_new_topic_is_announced_before_it_is_settled(tmp_path: Path) -> None:
         await lab.topics.settle()
         for server in (lab.first, lab.second):
             assert len(server.requests) == 2
-            assert "new" in server.topics()
-            assert server.topics() == lab.topics.all()
+            assert server.topics() == {"new": TopicConfig(topic_name="new")}
+            assert server.version() == lab.topics.data_version
 
     run(tmp_path, scenario)
 
 
-def test_deleted_topic_is_announced(tmp_path: Path) -> None:
+def test_only_what_changed_is_announced_and_everything_follows_in_time(tmp_path: Path) -> None:
+    async def scenario(lab: Lab) -> None:
+        await lab.broker(lab.first.address)
+        for number in range(3):
+            lab.clock.advance(9_000)
+            lab.topics.update(TopicConfig(topic_name=f"T{number}"))
+            await lab.topics.settle()
+            assert set(lab.first.topics()) == {f"T{number}"}
+        lab.clock.advance(3_000)  # 30 s since the start: single topics have put nothing off
+        lab.run_due()
+        await until(lambda: len(lab.first.requests) == 5)
+        assert lab.first.topics() == lab.topics.all()
+
+    run(tmp_path, scenario)
+
+
+def test_everything_is_announced_by_option(tmp_path: Path) -> None:
+    async def scenario(lab: Lab) -> None:
+        await lab.broker(lab.first.address, enableSingleTopicRegister="false")
+        lab.topics.update(TopicConfig(topic_name="new"))
+        await lab.topics.settle()
+        assert lab.first.topics() == lab.topics.all()
+
+    run(tmp_path, scenario)
+
+
+def test_name_server_that_refuses_a_single_topic_is_told_everything(tmp_path: Path) -> None:
+    def forgetful(request: RemotingCommand) -> RemotingCommand:
+        body = RegisterBrokerBody.decode(request.body_bytes).topic_config_serialize_wrapper
+        known = len(body.topic_config_table) > 1
+        return RemotingCommand.response(ResponseCode.SUCCESS if known else ResponseCode.SYSTEM_ERROR)
+
+    async def scenario(lab: Lab) -> None:
+        await lab.broker(lab.first.address)
+        lab.first.answer = forgetful
+        lab.topics.update(TopicConfig(topic_name="new"))
+        await lab.topics.settle()
+        assert len(lab.first.requests) == 3
+        assert lab.first.topics() == lab.topics.all()
+
+    run(tmp_path, scenario)
+
+
+def test_change_of_the_permission_concerns_every_topic(tmp_path: Path) -> None:
+    async def scenario(lab: Lab) -> None:
+        registration = await lab.broker(lab.first.address)
+        lab.options.change({"brokerPermission": "4"})
+        announced = registration.announce()
+        assert announced is not None
+        await announced
+        assert lab.first.topics().keys() == lab.topics.all().keys()
+        assert all(config.perm & 2 == 0 for config in lab.first.topics().values())
+
+    run(tmp_path, scenario)
+
+
+def test_deleted_topic_is_left_out_of_the_next_full_registration(tmp_path: Path) -> None:
     async def scenario(lab: Lab) -> None:
         await lab.broker(lab.first.address)
         lab.topics.update(TopicConfig(topic_name="new"))
+        await lab.topics.settle()
         lab.topics.delete("new")
         await lab.topics.settle()
+        assert len(lab.first.requests) == 2
+        lab.clock.advance(30_000)
+        lab.run_due()
+        await until(lambda: len(lab.first.requests) == 3)
         assert "new" not in lab.first.topics()
+        assert lab.first.version() == lab.topics.data_version
 
     run(tmp_path, scenario)
 
@@ -192,7 +266,7 @@ def test_changes_during_a_registration_share_the_next_one(tmp_path: Path) -> Non
         lab.first.gate.set()
         await lab.topics.settle()
         assert len(lab.first.requests) == 3
-        assert {f"T{number}" for number in range(20)} <= set(lab.first.topics())
+        assert set(lab.first.topics()) == {f"T{number}" for number in range(1, 20)}
 
     run(tmp_path, scenario)
 

@@ -14,7 +14,7 @@ from flaremq.protocol.command import RequestError
 def test_no_expression_means_everything(expression: str | None) -> None:
     data = build_subscription("T", expression, sub_version=3)
     assert data == SubscriptionData(topic="T", sub_string="*", expression_type="TAG", sub_version=3)
-    assert data.tags_set == data.code_set == frozenset()
+    assert not data.tags_set and not data.code_set
 
 
 @pytest.mark.parametrize(

@@ -393,11 +393,11 @@ def test_list_of_topics_is_taken_whole_or_not_at_all(lab: MetadataLab) -> None:
 
 
 def test_deleted_topic_takes_offsets_queues_and_pop_retry_topics_along(lab: MetadataLab) -> None:
-    lab.topics.update_all([topic("T"), topic("%RETRY%G_T", 1), topic("%RETRY%G", 1), topic("U")])
+    lab.topics.update_all([topic(name) for name in ("T", "%RETRY%G_T", "%RETRY%G+T", "%RETRY%G", "U")])
     lab.offsets.commit("G", "T", 0, 5)
     lab.offsets.commit("G", "U", 0, 6)
     assert lab.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"}).code == 0
-    assert sorted(lab.deleted) == ["%RETRY%G_T", "T"]
+    assert sorted(lab.deleted) == ["%RETRY%G+T", "%RETRY%G_T", "T"]
     again = lab.reopened()
     assert again.topics.find("T") is None and again.topics.find("%RETRY%G_T") is None
     assert again.topics.find("%RETRY%G") is not None

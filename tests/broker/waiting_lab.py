@@ -7,12 +7,20 @@ their steps. ``crash`` gives the world after a power cut, ``restart`` the one af
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from flaremq.broker.config_file import ConfigFile
+from flaremq.broker.consumer_offsets import ConsumerOffsets
+from flaremq.broker.gate import StoreGate
+from flaremq.broker.groups import GroupTable
 from flaremq.broker.message_rules import TimerRules, prepare
+from flaremq.broker.options import BrokerOptions
 from flaremq.broker.store_access import StoreAccess
+from flaremq.broker.timer import TimerService
+from flaremq.broker.topics import TopicTable
 from flaremq.clock import ManualClock
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import encode_properties
@@ -112,6 +120,26 @@ class WaitingLab:
     def declare(self, topic: str) -> None:
         self.declared.append(topic)
 
+    # The broker's tables, on the same disk
+
+    def topics(self, options: BrokerOptions) -> TopicTable:
+        table = TopicTable(options, self._config("topics"), self.clock)
+        table.load()
+        return table
+
+    def groups(self, options: BrokerOptions) -> GroupTable:
+        table = GroupTable(options, self._config("subscriptionGroup"), self.clock)
+        table.load()
+        return table
+
+    def offsets(self, options: BrokerOptions) -> ConsumerOffsets:
+        table = ConsumerOffsets(options, self._config("consumerOffset"), self.clock)
+        table.load()
+        return table
+
+    def _config(self, name: str) -> ConfigFile:
+        return ConfigFile(self.disk, f"{ROOT}/config/{name}.json")
+
     # Lives
 
     def restart(self) -> WaitingLab:
@@ -163,6 +191,27 @@ class WaitingLab:
             yield
         finally:
             del self.gate.refuse[topic]
+
+
+@asynccontextmanager
+async def running_gate(path: Path, clock: ManualClock) -> AsyncIterator[StoreGate]:
+    """A real gate over a real store, with its threads."""
+    store = MessageStore.open(path, StoreOptions(mapped_file_size_commit_log=1 << 20), clock=clock, driven=True)
+    try:
+        gate = StoreGate(store)
+        try:
+            yield gate
+        finally:
+            await gate.close()
+    finally:
+        store.close()
+
+
+def timer(lab: WaitingLab, **settings: int) -> TimerService:
+    """The timer of a lab, loaded."""
+    service = TimerService(lab.access, lab.clock, TimerRules(), lab.disk, lab.declare, **settings)
+    service.load()
+    return service
 
 
 def run(awaitable: Awaitable[_T]) -> _T:

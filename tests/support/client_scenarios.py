@@ -93,6 +93,8 @@ async def every_kind_of_send_arrives_as_it_was_sent(name_server: str) -> None:
         assert len({result.message_id for result in results}) == len(results)
         assert len({(result.queue, result.queue_offset) for result in results}) == len(results)
         await producer.send_oneway(Message(topic, b"oneway"))
+        async with Admin(name_server) as admin:
+            await _until_routed(admin, topic)  # the first send has made it
         async with Consumer(name_server, group=fresh("c"), subscribe=topic, start_from="first") as consumer:
             received = await take(consumer, len(results) + 1)
     by_id = {message.message_id: message for message in received}
@@ -139,7 +141,7 @@ async def ordered_sends_of_a_key_keep_their_order(name_server: str) -> None:
 
 @scenario
 async def orderly_consumer_gets_a_failed_message_again_before_the_next(name_server: str) -> None:
-    topic = fresh("orderly")
+    topic = await _created(name_server, fresh("orderly"))
     async with Producer(name_server, group=fresh("p")) as producer:
         for number in range(5):
             await producer.send_ordered(Message(topic, str(number).encode()), "key")
@@ -160,7 +162,7 @@ async def orderly_consumer_gets_a_failed_message_again_before_the_next(name_serv
 
 @scenario
 async def tags_choose_messages(name_server: str) -> None:
-    topic = fresh("tags")
+    topic = await _created(name_server, fresh("tags"))
     async with Producer(name_server, group=fresh("p")) as producer:
         for number in range(30):
             await producer.send(Message(topic, str(number).encode(), tags=("paid", "open", "shipped")[number % 3]))
@@ -173,7 +175,7 @@ async def tags_choose_messages(name_server: str) -> None:
 
 @scenario
 async def sql_chooses_messages(name_server: str) -> None:
-    topic = fresh("sql")
+    topic = await _created(name_server, fresh("sql"))
     async with Producer(name_server, group=fresh("p")) as producer:
         for number in range(20):
             properties = {"amount": str(number), "region": "eu" if number % 2 else "us"}
@@ -186,7 +188,7 @@ async def sql_chooses_messages(name_server: str) -> None:
 
 @scenario
 async def failed_message_comes_again_and_ends_among_the_dead_letters(name_server: str) -> None:
-    topic, group = fresh("retry"), fresh("c")
+    topic, group = await _created(name_server, fresh("retry")), fresh("c")
     async with Producer(name_server, group=fresh("p")) as producer:
         sent = await producer.send(Message(topic, b"poison", keys="k"))
         await producer.send(Message(topic, b"fine"))
@@ -274,7 +276,7 @@ async def two_consumers_share_queues_and_a_leaver_hands_them_over(name_server: s
 
 @scenario
 async def progress_survives_a_restart_of_the_consumer(name_server: str) -> None:
-    topic, group = fresh("progress"), fresh("c")
+    topic, group = await _created(name_server, fresh("progress")), fresh("c")
     async with Producer(name_server, group=fresh("p")) as producer, Admin(name_server) as admin:
         for number in range(20):
             await producer.send(Message(topic, str(number).encode()))
@@ -296,7 +298,7 @@ async def progress_survives_a_restart_of_the_consumer(name_server: str) -> None:
 
 @scenario
 async def raising_in_the_loop_sends_the_message_back(name_server: str) -> None:
-    topic, group = fresh("raise"), fresh("c")
+    topic, group = await _created(name_server, fresh("raise")), fresh("c")
     async with Producer(name_server, group=fresh("p")) as producer:
         await producer.send(Message(topic, b"x"))
         options = quick()
@@ -321,7 +323,7 @@ async def raising_in_the_loop_sends_the_message_back(name_server: str) -> None:
 
 @scenario
 async def delayed_message_comes_after_its_delay(name_server: str) -> None:
-    topic = fresh("delayed")
+    topic = await _created(name_server, fresh("delayed"))
     async with Producer(name_server, group=fresh("p")) as producer:
         await producer.send_delayed(Message(topic, b"late"), level=1)
         await producer.send(Message(topic, b"now"))
@@ -351,17 +353,20 @@ class Ledger:
 async def transactions_commit_roll_back_and_are_asked_back(name_server: str) -> None:
     topic = fresh("transactions")
     ledger = Ledger()
-    async with Producer(name_server, group=fresh("p"), listener=ledger) as producer:
-        async with Consumer(name_server, group=fresh("c"), subscribe=await _created(name_server, topic)) as consumer:
-            committed = await producer.transaction(Message(topic, b"committed"), TransactionState.COMMIT)
-            rolled_back = await producer.transaction(Message(topic, b"rolled back"), TransactionState.ROLLBACK)
-            unknown = await producer.transaction(Message(topic, b"unknown"), TransactionState.UNKNOWN)
-            assert [committed.state, rolled_back.state, unknown.state] == [
-                TransactionState.COMMIT,
-                TransactionState.ROLLBACK,
-                TransactionState.UNKNOWN,
-            ]
-            received = await take(consumer, 2)
+    await _created(name_server, topic)
+    async with (
+        Producer(name_server, group=fresh("p"), listener=ledger) as producer,
+        Consumer(name_server, group=fresh("c"), subscribe=topic) as consumer,
+    ):
+        committed = await producer.transaction(Message(topic, b"committed"), TransactionState.COMMIT)
+        rolled_back = await producer.transaction(Message(topic, b"rolled back"), TransactionState.ROLLBACK)
+        unknown = await producer.transaction(Message(topic, b"unknown"), TransactionState.UNKNOWN)
+        assert [committed.state, rolled_back.state, unknown.state] == [
+            TransactionState.COMMIT,
+            TransactionState.ROLLBACK,
+            TransactionState.UNKNOWN,
+        ]
+        received = await take(consumer, 2)
     assert [message.body for message in received] == [b"committed", b"unknown"]
     assert [m.message_id for m in received] == [committed.send.message_id, unknown.send.message_id]
     assert set(ledger.checked) == {"unknown"}
@@ -391,7 +396,7 @@ async def request_gets_the_reply_of_its_consumer(name_server: str) -> None:
 
 @scenario
 async def messages_are_found_by_key_id_unique_key_and_place(name_server: str) -> None:
-    topic, group = fresh("found"), fresh("c")
+    topic, group = await _created(name_server, fresh("found")), fresh("c")
     async with Producer(name_server, group=fresh("p")) as producer, Admin(name_server) as admin:
         results = [await producer.send(Message(topic, str(n).encode(), keys=[f"key-{n}", "all"])) for n in range(3)]
 
@@ -493,7 +498,7 @@ async def broadcasting_consumers_get_everything_each(name_server: str) -> None:
 
 @scenario
 async def offsets_are_reset_under_a_running_consumer_and_without_one(name_server: str) -> None:
-    topic, group = fresh("reset"), fresh("c")
+    topic, group = await _created(name_server, fresh("reset")), fresh("c")
     async with Producer(name_server, group=fresh("p")) as producer, Admin(name_server) as admin:
         for number in range(10):
             await producer.send(Message(topic, str(number).encode()))
@@ -580,7 +585,7 @@ async def _until_routed(admin: Admin, topic: str) -> None:
 
 @scenario
 async def large_and_odd_messages_survive_the_way(name_server: str) -> None:
-    topic = fresh("odd")
+    topic = await _created(name_server, fresh("odd"))
     bodies = [b"\x00", b"\xff" * 4095, b"z" * 4096, bytes(1_000_000)]
     async with Producer(name_server, group=fresh("p"), options=ProducerOptions(compress_type="ZLIB")) as producer:
         await asyncio.gather(*(producer.send(Message(topic, body)) for body in bodies))

@@ -45,6 +45,7 @@ class StoreGate:
         self.driver = StoreDriver(store)
         self.append = self.driver.append
         self.on_arrival: list[ArrivalCallback] = []
+        self.on_kernels: list[Callable[[], None]] = []  # called once the kernels are loaded
         self.eager = 0  # how many wait for arrivals: above zero dispatch follows durability at once
         self._loop = asyncio.get_running_loop()
         self._sync_mode = self.driver.sync_mode
@@ -258,7 +259,7 @@ class StoreGate:
         self.catch_up()
         if self.driver.appended >= self._kernels_from and "flaremq.storage.kernels" not in sys.modules:
             self._kernels_from = 1 << 62
-            self._executor.submit(_load_kernels)
+            self._executor.submit(self._load_kernels)
         if self.driver.undispatched > 0 and not self._dispatch_held:
             # A failed dispatch is tried again, less and less eagerly than the next append would.
             pause = 1.0 if self.driver.has_dispatch_error else 0.0
@@ -275,6 +276,22 @@ class StoreGate:
                     callback(touched)
                 except Exception:
                     _log.exception("while waking those who wait for messages")
+
+    def _load_kernels(self) -> None:
+        """On a worker thread: half a second of importing, and the compiled ways are open."""
+        try:
+            import flaremq.broker.bulk_ingest
+            import flaremq.storage.bulk_dispatch
+            import flaremq.storage.bulk_pull
+            import flaremq.storage.bulk_put  # noqa: F401
+        except Exception:
+            _log.exception("the kernels cannot be loaded; everything goes the plain way")
+            return
+        self._tell(self._loop, self._kernels_loaded)
+
+    def _kernels_loaded(self) -> None:
+        for callback in self.on_kernels:
+            callback()
 
     # Work that may block
 
@@ -298,9 +315,3 @@ class StoreGate:
         for _, _, callback in self._waiting:
             callback(PutMessageStatus.SERVICE_NOT_AVAILABLE)
         self._waiting.clear()
-
-
-def _load_kernels() -> None:
-    import flaremq.storage.bulk_dispatch
-    import flaremq.storage.bulk_pull
-    import flaremq.storage.bulk_put  # noqa: F401

@@ -2,7 +2,7 @@
 
 A held pull costs one small object. It is looked at when its queue grows, told by dispatch, and when its time is over,
 told by one timer for the earliest of all; nothing is polled. Arrivals that its filter does not want move it forward
-without an answer, so a rare tag does not make its consumer busy.
+without an answer, so a rare tag does not make its consumer busy. It ends with its connection.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING
 
+from flaremq.remoting.handlers import error_response
+
 if TYPE_CHECKING:
     from flaremq.broker.gate import StoreGate
     from flaremq.broker.pull_request import HeldPull
+    from flaremq.remoting.connection import Connection
 
 Attempt = Callable[["HeldPull", bool], bool]  # (pull, answer whatever is there) -> answered
 
@@ -27,6 +30,7 @@ class PullRequestHoldService:
         self._gate = gate
         self._attempt = attempt
         self._held: dict[tuple[str, int], dict[HeldPull, None]] = {}
+        self._of_connection: dict[Connection, dict[HeldPull, None]] = {}  # until it closes
         self._deadlines: list[tuple[float, int, HeldPull]] = []
         self._order = count()
         self._loop = asyncio.get_running_loop()
@@ -36,7 +40,13 @@ class PullRequestHoldService:
         gate.on_arrival.append(self.arrived)
 
     def hold(self, pull: HeldPull, seconds: float) -> None:
-        """Keep a pull until its queue grows or its time is over."""
+        """Keep a pull until its queue grows, its time is over or its connection is."""
+        connection = pull.connection
+        own = self._of_connection.get(connection)
+        if own is None:
+            own = self._of_connection[connection] = {}
+            connection.on_close.append(self._gone)
+        own[pull] = None
         self._held.setdefault((pull.topic, pull.queue_id), {})[pull] = None
         self.size += 1
         self._gate.eager += 1
@@ -56,8 +66,21 @@ class PullRequestHoldService:
             waiting = held.get(place)
             if waiting is not None:
                 for pull in list(waiting):
-                    if not pull.connection.is_open or self._attempt(pull, False):
+                    if not pull.connection.is_open or self._try(pull, False):
                         self._remove(pull)
+
+    def _try(self, pull: HeldPull, whatever: bool) -> bool:
+        """Attempt it; one that cannot be served must not keep the others waiting."""
+        try:
+            return self._attempt(pull, whatever)
+        except Exception as error:
+            pull.connection.reply(pull.request, error_response(error, pull.request))
+            return True
+
+    def _gone(self, connection: Connection) -> None:
+        for pull in list(self._of_connection.get(connection, ())):
+            self._remove(pull)
+        self._of_connection.pop(connection, None)
 
     def _remove(self, pull: HeldPull) -> None:
         place = (pull.topic, pull.queue_id)
@@ -67,6 +90,9 @@ class PullRequestHoldService:
         del waiting[pull]
         if not waiting:
             del self._held[place]
+        own = self._of_connection.get(pull.connection)
+        if own is not None:
+            own.pop(pull, None)
         pull.is_over = True
         self.size -= 1
         self._gate.eager -= 1
@@ -88,7 +114,7 @@ class PullRequestHoldService:
             if not pull.is_over:
                 self._remove(pull)
                 if pull.connection.is_open:
-                    self._attempt(pull, True)
+                    self._try(pull, True)
         if self._deadlines:
             self._set_timer(self._deadlines[0][0])
 
@@ -98,6 +124,6 @@ class PullRequestHoldService:
             for pull in list(waiting):
                 self._remove(pull)
                 if pull.connection.is_open:
-                    self._attempt(pull, True)
+                    self._try(pull, True)
         if self._timer is not None:
             self._timer.cancel()

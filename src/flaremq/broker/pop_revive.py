@@ -116,7 +116,9 @@ class PopRevive:
             await self._give_again(point)
             await self._revive_log.log_acks(point, point.all_bits)
             point.failures = 0
-        except FlareMQError as error:
+        except Exception as error:  # whatever it is: the messages must not be forgotten
+            if not isinstance(error, FlareMQError):
+                _log.exception("%r cannot be given again", point)
             wait = _BACK_OFF_SECONDS[min(point.failures, len(_BACK_OFF_SECONDS) - 1)]
             point.failures += 1
             _log.warning("%r cannot be given again, next try in %d s: %s", point, wait, error)
@@ -136,7 +138,7 @@ class PopRevive:
         topic = point.topic
         if not is_retry_topic(topic):
             topic = retry_topics(self._options, point.group, topic)[0]
-        puts = []
+        forms: list[tuple[int, StoredForm]] = []
         for bit, message in messages:
             if point.acked & bit:
                 continue  # acknowledged meanwhile, if late
@@ -144,12 +146,13 @@ class PopRevive:
                 point.acked |= bit
             elif message.reconsume_times >= group.retry_max_times and not point.suspended:
                 await self._make_topic(dlq_topic(point.group), None)
-                puts.append(self._put(point, bit, dead_letter_form(message, point)))
+                forms.append((bit, dead_letter_form(message, point)))
                 self._statistics.note_dead_letter(point.group, config.topic_name)
             else:
                 await self._make_topic(topic, point.group)
-                puts.append(self._put(point, bit, retried_form(message, point, topic=topic)))
+                forms.append((bit, retried_form(message, point, topic=topic)))
         # In order, and all are tried before the first failure counts.
+        puts = [self._put(point, bit, form) for bit, form in forms]
         for outcome in await asyncio.gather(*puts, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome

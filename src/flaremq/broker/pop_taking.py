@@ -169,10 +169,26 @@ class PopTaking:
 
     async def _read(self, key: QueueKey, offset: int, count_max: int, bytes_max: int, wanted: Wanted) -> PullResult:
         topic, _, queue_id = key
-        pull, codes, matches = self._puller.pull, wanted.codes, wanted.matches
         if self._puller.is_cold(topic, queue_id, offset):
-            return await self._gate.run(pull, topic, queue_id, offset, count_max, bytes_max, codes, matches)
-        return pull(topic, queue_id, offset, count_max, bytes_max, codes, matches)
+            return await self._gate.run(self._pull, topic, queue_id, offset, count_max, bytes_max, wanted)
+        return self._pull(topic, queue_id, offset, count_max, bytes_max, wanted)
+
+    def _pull(
+        self, topic: str, queue_id: int, offset: int, count_max: int, bytes_max: int, wanted: Wanted
+    ) -> PullResult:
+        """Any thread. One pull ends where a file or the written part of the queue does."""
+        pull, codes, matches = self._puller.pull, wanted.codes, wanted.matches
+        found = pull(topic, queue_id, offset, count_max, bytes_max, codes, matches)
+        while 0 < found.count < count_max and found.size < bytes_max and found.next_offset < found.max_offset:
+            count_left, bytes_left = count_max - found.count, bytes_max - found.size
+            more = pull(topic, queue_id, found.next_offset, count_left, bytes_left, codes, matches)
+            if not more.count:
+                break
+            found.views += more.views
+            found.count += more.count
+            found.size += more.size
+            found.next_offset = more.next_offset
+        return found
 
     def _take(
         self,

@@ -5,8 +5,8 @@ The topic holds them in the order they were sent. The service reads it once and 
 clock decides, since senders name points in time; a message is never put before it.
 
 * Taking back: a record with TIMER_DEL_UNIQKEY sorts before all messages of its time slot and cancels the one it names.
-* Rolling: a message that waits longer than ``roll_after_ms`` is appended to the topic again, so that its record is not
-  deleted with the expired part of the log. The newer record replaces the older.
+* Rolling: a message that waits longer than half the time the log is kept (at most two days) is appended to the topic
+  again, so that its record is not deleted with the expired part of the log. The newer record replaces the older.
 * At least once: where the reading stands and what waits is saved together, when all that it counts is durable. After a
   crash, deliveries since the last save are repeated.
 
@@ -43,7 +43,8 @@ from flaremq.storage.store_files import read_small_file
 
 _log = logging.getLogger(__name__)
 
-DAY_MS: Final = 86_400_000
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
 _BATCH: Final = 512
 _BATCH_BYTES: Final = 1 << 20
 _BATCHES_PER_RUN: Final = 64
@@ -64,13 +65,14 @@ class TimerService:
         filesystem: FileSystem,
         declare_topic: Callable[[str], object],
         *,
-        roll_after_ms: int = 2 * DAY_MS,
+        roll_after_ms: int | None = None,
     ) -> None:
         self._gate = gate
         self._clock = clock
         self._rules = rules
         self._filesystem = filesystem
-        self._roll_after_ms = roll_after_ms
+        kept_ms = gate.store.options.file_reserved_time * HOUR_MS
+        self._roll_after_ms = min(2 * DAY_MS, kept_ms // 2) if roll_after_ms is None else roll_after_ms
         self._index = TimerIndex(filesystem, gate.store.path)
         self._delivery = Delivery(gate, TIMER_TOPIC, declare_topic)
         self._cursor = 0  # queue offset up to which the topic was read
@@ -256,11 +258,14 @@ class TimerService:
             async with self._running:
                 if not await self._save():
                     return False
-            while runs := self._index.merge_candidates():
-                positions = [run.position for run in runs]
-                merged = await run_to_end(self._gate, self._index.merge, runs, positions)
+            while (merge := self._index.begin_merge()) is not None:
+                merged = None
+                try:
+                    merged = await run_to_end(self._gate, self._index.merge, merge)
+                finally:
+                    async with self._running:
+                        self._index.end_merge(merge, merged)
                 async with self._running:
-                    self._index.adopt(merged, runs, positions)
                     self._is_changed = True
                     if not await self._save():
                         return False

@@ -26,7 +26,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import orjson
@@ -107,6 +107,14 @@ class SortedRun:
         self._file.close()
 
 
+class Merge(NamedTuple):
+    """Runs that are being merged: from which positions on, into which file."""
+
+    runs: list[SortedRun]
+    positions: list[int]
+    name: str
+
+
 class TimerIndex:
     """The entries of one store. One thread at a time; methods that touch the disk say so."""
 
@@ -117,6 +125,7 @@ class TimerIndex:
         self._runs: list[SortedRun] = []
         self._heads: list[tuple[int, int, int]] = []  # heap of (due, queue offset, place in _runs)
         self._sequence = 0
+        self._merge: Merge | None = None
 
     # Starting
 
@@ -213,11 +222,12 @@ class TimerIndex:
     def save(self, notes: dict[str, Any]) -> None:
         """Make all entries durable, with the caller's notes on where he stands. Disk."""
         if self._memory:
-            run = self._write_run(sorted(self._memory))
+            run = self._write_run(self._new_name(), sorted(self._memory))
             self._runs.append(run)
             self._memory = []
-        used_up = [run for run in self._runs if not run.remaining]
-        self._runs = [run for run in self._runs if run.remaining]
+        merging = self._merge.runs if self._merge is not None else []
+        used_up = [run for run in self._runs if not run.remaining and run not in merging]
+        self._runs = [run for run in self._runs if run not in used_up]
         self._rebuild_heads()
         state = {
             "version": _VERSION,
@@ -231,29 +241,34 @@ class TimerIndex:
             run.close()
         self._remove_unnamed()
 
-    def merge_candidates(self) -> list[SortedRun]:
-        """Runs of about one size, if there are too many of them."""
+    def begin_merge(self) -> Merge | None:
+        """Choose runs to be merged, if there are too many of one size; ``end_merge`` must follow."""
         by_size: dict[int, list[SortedRun]] = {}
         for run in self._runs:
             alike = by_size.setdefault(run.remaining.bit_length() // _SIZE_STEP_BITS, [])
             alike.append(run)
             if len(alike) >= _RUNS_OF_A_SIZE_MAX:
-                return alike
-        return []
+                self._merge = Merge(alike, [run.position for run in alike], self._new_name())
+                return self._merge
+        return None
 
-    def merge(self, runs: list[SortedRun], positions: list[int]) -> SortedRun:
-        """One new run of what these held from the positions on. Disk; entries may be taken meanwhile."""
-        parts = [run.entries(position) for run, position in zip(runs, positions, strict=True)]
-        return self._write_run(heapq.merge(*parts))
+    def merge(self, merge: Merge) -> SortedRun:
+        """The merged run. Disk; on another thread the index may be used and saved meanwhile."""
+        parts = [run.entries(position) for run, position in zip(merge.runs, merge.positions, strict=True)]
+        return self._write_run(merge.name, heapq.merge(*parts))
 
-    def adopt(self, merged: SortedRun, runs: list[SortedRun], positions: list[int]) -> None:
-        """Use the merged run in place of its parts; the next save makes it so on disk.
+    def end_merge(self, merge: Merge, merged: SortedRun | None) -> None:
+        """Use the merged run in place of its parts, if there is one; the next save makes it so on disk.
 
         What was taken from the parts since the merge began is exactly the beginning of the merged run.
         """
-        merged.position = sum(run.position - position for run, position in zip(runs, positions, strict=True))
-        self._runs = [run for run in self._runs if run not in runs] + [merged]
-        for run in runs:
+        self._merge = None
+        if merged is None:
+            return
+        pairs = zip(merge.runs, merge.positions, strict=True)
+        merged.position = sum(run.position - position for run, position in pairs)
+        self._runs = [run for run in self._runs if run not in merge.runs] + [merged]
+        for run in merge.runs:
             run.close()
         self._rebuild_heads()
 
@@ -261,8 +276,7 @@ class TimerIndex:
         for run in self._runs:
             run.close()
 
-    def _write_run(self, entries: Iterable[Entry]) -> SortedRun:
-        name = self._new_name()
+    def _write_run(self, name: str, entries: Iterable[Entry]) -> SortedRun:
         crc = count = 0
         file = self._filesystem.open(self._path(name), create=True)
         try:
@@ -293,6 +307,8 @@ class TimerIndex:
     def _remove_unnamed(self) -> None:
         """Delete runs nobody needs; a name that stays is tried again next time."""
         named = {run.name for run in self._runs} | {_STATE}
+        if self._merge is not None:
+            named.add(self._merge.name)
         for name in self._filesystem.list_directory(self.folder):
             if name not in named:
                 try:

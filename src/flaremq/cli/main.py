@@ -21,6 +21,12 @@ from flaremq.cli.parameters import debug_option
 # command -> (where it lives, one line for the overview)
 COMMANDS = {
     "broker": ("flaremq.cli.broker:broker", "Start a broker, or several of one cluster."),
+    "topic": ("flaremq.cli.topic:topic", "Topics: list, create, delete, status, route."),
+    "group": ("flaremq.cli.group:group", "Consumer groups: list, create, delete, progress, connections, reset."),
+    "message": ("flaremq.cli.message:message", "Messages: send, tail, print, query, get."),
+    "cluster": ("flaremq.cli.cluster:cluster", "The brokers of a cluster: list, status."),
+    "config": ("flaremq.cli.config:config", "Options of running servers: get, set."),
+    "mqadmin": ("flaremq.cli.mqadmin:mqadmin", "The same in RocketMQ's own spelling: topicList, updateTopic, ..."),
     "namesrv": ("flaremq.cli.namesrv:namesrv", "Start a name server."),
     "up": ("flaremq.cli.up:up", "Start name server and broker in one process."),
     "bench": ("flaremq.cli.bench:bench", "Measure this machine: put, get, query, recover."),

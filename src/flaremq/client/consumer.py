@@ -172,9 +172,10 @@ class Consumer:
 
     async def close(self) -> None:
         """Stop receiving, report how far the group has come, take leave."""
-        consumption = self._consumption
-        if consumption is not None and self._instance.is_running:
+        consumption, rebalancer = self._consumption, self._rebalancer
+        if consumption is not None and rebalancer is not None and self._instance.is_running:
             consumption.delivery.close()
+            await rebalancer.stop()
             await consumption.finish()
         await self._instance.stop()
 

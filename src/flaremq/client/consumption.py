@@ -162,8 +162,8 @@ class Consumption:
         process_queue.broker_id = reply.broker_id
         if reply.status is PullStatus.OFFSET_ILLEGAL:
             queue = process_queue.queue
-            _log.warning(
-                "%s: offset %d does not exist, going on at %d", queue, process_queue.next_offset, reply.next_offset
+            _log.info(
+                "%s: the broker moves on from offset %d to %d", queue, process_queue.next_offset, reply.next_offset
             )
             if not self._is_broadcasting:
                 await self._offsets.save_offset(queue, reply.next_offset)
@@ -263,6 +263,7 @@ class Consumption:
 
     async def finish(self) -> None:
         """Wait until failed messages are back, then let go of everything."""
+        await asyncio.sleep(0)  # a loop that was just left tells so in this turn
         if self._sending_back:
             await asyncio.wait(list(self._sending_back))
         for queue in list(self.queues):

@@ -32,7 +32,6 @@ class Delivery:
         self._ready: deque[ProcessQueue] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._direct: deque[ReceivedMessage] = deque()  # sent here by an operator, outside of any queue
-        self._outcomes: dict[ReceivedMessage, asyncio.Future[bool]] = {}
         self._turn = 0
         self.is_closed = False
         self.iterators: weakref.WeakSet[Loop] = weakref.WeakSet()
@@ -103,7 +102,7 @@ class Delivery:
         message.is_settled = True
         queue = message.process_queue
         if queue is None:
-            self._settle_direct(message)
+            message.settle_alone(is_done=message.retry_level is None)
         elif message.retry_level is not None:
             self._failed(message)
         else:
@@ -111,15 +110,10 @@ class Delivery:
             if self._is_orderly:
                 self.offer(queue)
 
-    def _settle_direct(self, message: ReceivedMessage) -> None:
-        outcome = self._outcomes.pop(message, None)
-        if outcome is not None and not outcome.done():
-            outcome.set_result(message.retry_level is None)
-
     def hand_over(self, message: ReceivedMessage) -> asyncio.Future[bool]:
         """Deliver one message that is of no queue; the future says whether it went well."""
         outcome: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._outcomes[message] = outcome
+        message.outcome = outcome
         self._direct.append(message)
         self._wake_one()
         return outcome
@@ -171,7 +165,11 @@ class Loop:
         delivery.iterators.add(self)
 
     def __del__(self) -> None:
-        if self.in_hand and not self._delivery.is_closed and not self._event_loop.is_closed():
+        if not self.in_hand or self._delivery.is_closed or self._event_loop.is_closed():
+            return
+        if asyncio._get_running_loop() is self._event_loop:
+            self._delivery.abandon(self.in_hand)
+        else:
             self._event_loop.call_soon_threadsafe(self._delivery.abandon, self.in_hand)
 
 

@@ -11,14 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from flaremq.client.client_id import local_address, make_client_id, unique_key_factory
+from flaremq.client.client_id import UniqueKeys, local_address, make_client_id
 from flaremq.client.heartbeats import Heartbeats
 from flaremq.client.options import ClientOptions
 from flaremq.client.routes import RouteTable
 from flaremq.client.transport import Transport
 from flaremq.clock import Clock, SystemClock
 from flaremq.errors import FlareMQError, InvalidArgumentError
-from flaremq.message.message_id import UniqueKeyFactory
 from flaremq.remoting.handlers import HandlerTable
 
 _log = logging.getLogger(__name__)
@@ -37,7 +36,7 @@ class ClientInstance:
         self.routes = RouteTable(self.transport)
         self.heartbeats = Heartbeats(self.transport, self.routes)
         self.client_id = ""
-        self._unique_keys: UniqueKeyFactory | None = None
+        self._unique_keys: UniqueKeys | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_running = False
 
@@ -49,11 +48,13 @@ class ClientInstance:
         if not self._is_running:
             raise InvalidArgumentError("this client is not started, or closed: use it inside `async with`")
 
-    @property
-    def unique_keys(self) -> UniqueKeyFactory:
-        self.check_running()
-        assert self._unique_keys is not None
-        return self._unique_keys
+    def make_unique_key(self) -> str:
+        """The id of a new message."""
+        keys = self._unique_keys
+        if keys is None:
+            self.check_running()
+            raise AssertionError("a running client makes keys")
+        return keys.make(self.clock.now_ms())
 
     async def start(self) -> None:
         """Begin background work. Nothing is asked of any server yet."""
@@ -62,7 +63,7 @@ class ClientInstance:
         # A name server may be given by a name, and names are resolved by blocking calls.
         address = await asyncio.to_thread(local_address, self.transport.name_servers[0])
         self.client_id = self.heartbeats.client_id = make_client_id(address, self.options.instance_name)
-        self._unique_keys = unique_key_factory(address)
+        self._unique_keys = UniqueKeys(address)
         self._is_running = True
         self.every(self.options.poll_name_server_interval, self.routes.refresh_all)
         self.every(self.options.heartbeat_broker_interval, self.heartbeats.send_all)
@@ -72,6 +73,7 @@ class ClientInstance:
         if not self._is_running:
             return
         self._is_running = False
+        self._unique_keys = None
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -85,25 +85,31 @@ class LocalOffsets:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offsets: dict[MessageQueue, int] | None = None
+        self._turn = asyncio.Lock()  # one use of the file at a time: the last to write must be the last to know
 
     async def load(self, queue: MessageQueue) -> int:
-        if self._offsets is None:
-            self._offsets = await asyncio.to_thread(_read_file, self._path)
-        return self._offsets.get(queue, NO_OFFSET)
+        async with self._turn:
+            if self._offsets is None:
+                self._offsets = await asyncio.to_thread(_read_file, self._path)
+            return self._offsets.get(queue, NO_OFFSET)
 
     async def save(self, queues: Iterable[ProcessQueue]) -> None:
-        changed = {entry.queue: entry.commit_offset for entry in queues if entry.commit_offset != entry.reported_offset}
-        if not changed:
-            return
-        offsets = {**(self._offsets or {}), **changed}
-        await asyncio.to_thread(_write_file, self._path, offsets)
-        self._offsets = offsets
-        for entry in queues:
-            if entry.queue in changed:
-                entry.reported_offset = changed[entry.queue]
+        entries = list(queues)
+        async with self._turn:
+            changed = {
+                entry.queue: entry.commit_offset for entry in entries if entry.commit_offset != entry.reported_offset
+            }
+            if changed:
+                await self._write(changed)
+            for entry in entries:
+                entry.reported_offset = changed.get(entry.queue, entry.reported_offset)
 
     async def save_offset(self, queue: MessageQueue, offset: int) -> None:
-        offsets = {**(self._offsets or {}), queue: offset}
+        async with self._turn:
+            await self._write({queue: offset})
+
+    async def _write(self, changed: dict[MessageQueue, int]) -> None:
+        offsets = {**(self._offsets or {}), **changed}
         await asyncio.to_thread(_write_file, self._path, offsets)
         self._offsets = offsets
 

@@ -36,6 +36,14 @@ class ClientOptions:
     mq_client_api_timeout: int = option(
         3_000, rocketmq="mqClientApiTimeout", affects="behaviour", minimum=1,
         doc="Milliseconds a request may take that has no timeout of its own.")
+    use_tls: bool = option(
+        False, rocketmq="useTLS", affects="behaviour", doc="Whether all connections are encrypted.")
+    tls_trust_path: str = option(
+        "", flaremq="tlsTrustPath", affects="behaviour",
+        doc="Certificates, PEM, one of which must have signed a server's; empty means those the system trusts.")
+    tls_check_server: bool = option(
+        True, flaremq="tlsCheckServer", affects="behaviour",
+        doc="Whether a server must prove who it is; false encrypts against listeners but not against impostors.")
     # fmt: on
 
     def __post_init__(self) -> None:

@@ -212,8 +212,7 @@ class Producer:
             await lane.finish()
 
     def _prepare(self, message: Message, extra: Mapping[str, str] | None = None) -> Outgoing:
-        instance = self._instance
-        return prepare(message, instance.unique_keys.make(instance.clock.now_ms()), self.options, extra)
+        return prepare(message, self._instance.make_unique_key(), self.options, extra)
 
     def _lane(self, key: str | MessageQueue) -> Lane:
         lane = self._lanes.get(key)

@@ -57,6 +57,7 @@ class Rebalancer:
         self._is_broadcasting = is_broadcasting
         self._wanted = asyncio.Event()
         self._turn = asyncio.Lock()  # one rebalance at a time
+        self._is_stopped = False
 
     def soon(self) -> None:
         """Look again at once."""
@@ -65,9 +66,10 @@ class Rebalancer:
     async def run(self) -> None:
         """Rebalance from time to time and when asked to."""
         pause = self._interval
-        while True:
+        while not self._is_stopped:
             try:
-                await asyncio.wait_for(self._wanted.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._wanted.wait()
             except TimeoutError:
                 pass
             self._wanted.clear()
@@ -78,11 +80,19 @@ class Rebalancer:
                 is_settled = False
             pause = self._interval if is_settled else _AGAIN_SOON
 
+    async def stop(self) -> None:
+        """Leave the queues as they are from now on."""
+        self._is_stopped = True
+        async with self._turn:
+            pass
+
     async def rebalance(self) -> bool:
         """Bring the queues of every topic up to date; False if something has to be tried again soon."""
         async with self._turn:
             is_settled = True
             for topic, subscription in list(self._subscriptions.items()):
+                if self._is_stopped:
+                    return True
                 try:
                     if not await self._rebalance_topic(topic, subscription):
                         is_settled = False

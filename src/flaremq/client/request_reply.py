@@ -46,7 +46,7 @@ class RequestReply:
             REPLY_TO_CLIENT: instance.client_id,
             TTL: str(max(1, int(timeout * 1000))),
         }
-        outgoing = prepare(message, instance.unique_keys.make(instance.clock.now_ms()), self._options, marks)
+        outgoing = prepare(message, instance.make_unique_key(), self._options, marks)
         waiting: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[correlation_id] = waiting
         try:
@@ -69,7 +69,7 @@ class RequestReply:
         marks = {name: request[name] for name in (CORRELATION_ID, REPLY_TO_CLIENT, TTL) if name in request}
         marks[MESSAGE_TYPE] = "reply"
         instance = self._instance
-        key = instance.unique_keys.make(instance.clock.now_ms())
+        key = instance.make_unique_key()
         outgoing = prepare(Message(reply_topic(request[CLUSTER]), body), key, self._options, marks)
         return (await self._sender.transmit([outgoing], code=RequestCode.SEND_REPLY_MESSAGE_V2))[0]
 

@@ -95,7 +95,7 @@ class Transactions:
             raise InvalidArgumentError("a transaction needs a listener: Producer(..., listener=...)")
         if message.delay_level:
             raise InvalidArgumentError("a transactional message cannot be delayed")
-        key = self._instance.unique_keys.make(self._instance.clock.now_ms())
+        key = self._instance.make_unique_key()
         marks = {TRANSACTION_PREPARED: "true", PRODUCER_GROUP: self._group}
         half = prepare(message, key, self._options, marks)
         half.sys_flag = int(TransactionType.PREPARED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from flaremq.client.errors import reply_error
@@ -30,7 +31,7 @@ class Transport:
         self._current = 0  # the name server that answered last
         self._timeout = options.timeout
         self._options = options if options.access_key else None
-        self._remoting = RemotingClient(table=table, on_close=self._lost)
+        self._remoting = RemotingClient(table=table, tls=_tls_context(options), on_close=self._lost)
         self.on_close: list[Callable[[str], None]] = []  # called with the address of a lost connection
 
     def command(self, code: int, ext: Ext | None = None, body: bytes = b"", *, oneway: bool = False) -> RemotingCommand:
@@ -105,6 +106,19 @@ class Transport:
 
     async def close(self) -> None:
         await self._remoting.close()
+
+
+def _tls_context(options: ClientOptions) -> ssl.SSLContext | None:
+    if not options.use_tls:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=options.tls_trust_path or None)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidArgumentError(f"the certificates in {options.tls_trust_path} cannot be used: {error}") from None
+    context.check_hostname = False  # brokers are known by address, and certificates seldom name those
+    if not options.tls_check_server:
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _checked(name_servers: str | Sequence[str]) -> list[str]:

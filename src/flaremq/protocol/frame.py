@@ -89,6 +89,11 @@ class FrameDecoder:
                 self._wanted = 8
         return commands
 
+    def discard(self) -> None:
+        """Forget a frame that is not complete; nothing more can follow it."""
+        self.failure = self.failure or RemoteProtocolError("the frame was given up before it was complete")
+        self._buffer = bytearray()
+
     def feed(self, data: bytes) -> None:
         """Take bytes; ``next_command`` hands out what they complete."""
         self._ready.extend(self.receive(data))

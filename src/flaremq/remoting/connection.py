@@ -2,7 +2,8 @@
 
 Everything runs on the event loop. Whatever arrived in one read is parsed and handled in one go, and whatever is
 answered meanwhile is written in one go; nothing is written per reply. A peer that does not read its replies is not
-read from either (back-pressure), so that it can fill nobody's memory but its own.
+read from either (back-pressure), so that it can fill nobody's memory but its own: its requests wait in its own
+*backlog*, and so do those of a peer that sent more in one go than its share of the loop's time.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from flaremq.errors import LocalProtocolError, RemoteProtocolError, UnavailableError
@@ -17,6 +19,7 @@ from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Body, RemotingCommand
 from flaremq.protocol.frame import FrameDecoder, encode_head, encode_parts
 from flaremq.remoting.address import describe_peer
+from flaremq.remoting.budget import ByteBudget
 from flaremq.remoting.handlers import HandlerTable, error_response
 
 if TYPE_CHECKING:
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _BYTES_PER_SECOND_MIN = 65536  # a frame that comes slower than this does not come at all
+_SLICE_SECONDS = 0.01  # so long one connection is served before the others get their turn
+_LOOK_EVERY = 7  # a mask: every eighth request asks whether to go on
+_UNSENT_MAX = 1 << 20  # reply bytes of one slice before the transport gets them
 
 
 class RequestTimeoutError(UnavailableError):
@@ -40,11 +46,14 @@ class Connection(asyncio.Protocol):
         *,
         opened: Callable[[Connection], bool] | None = None,
         closed: Callable[[Connection], None] | None = None,
+        budget: ByteBudget | None = None,
     ) -> None:
+        self._table = table
         self._entries = table.entries
         self._options = options
         self._opened = opened
         self._closed = closed
+        self._budget = budget or ByteBudget(options.in_flight_bytes_max)
         self._loop = asyncio.get_running_loop()
         self._decoder = FrameDecoder()
         self._transport: asyncio.Transport | None = None
@@ -52,6 +61,10 @@ class Connection(asyncio.Protocol):
         self._corked = False  # inside data_received or with a flush on its way
         self._calls: dict[int, tuple[asyncio.Future[RemotingCommand], float]] = {}
         self._in_flight = 0
+        self._in_flight_bytes = 0
+        self._backlog: list[RemotingCommand] = []  # read, not handled yet
+        self._continuing = False  # the loop will come back to the backlog
+        self._half_received = 0  # as the budget knows it
         self._choked = False  # reading is paused: too much in flight
         self._stalled_since: float | None = None  # the peer does not read
         self._drained: asyncio.Future[None] | None = None
@@ -62,7 +75,6 @@ class Connection(asyncio.Protocol):
         self.is_open = False
         self.opened_at = self.last_activity = self._loop.time()
         self._frame_since: float | None = self.opened_at  # a frame is awaited or under way since then
-        self._had_frame = False
 
     # The transport's side
 
@@ -79,43 +91,94 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.last_activity = now = self._loop.time()
         decoder = self._decoder
-        commands = decoder.receive(data)
-        if commands:
-            self._had_frame = True
+        take = self._table.take
+        if take is not None and not self._backlog and not decoder.buffered and decoder.failure is None:
             uncork = not self._corked
             self._corked = True
-            entries = self._entries
-            for command in commands:
-                if command.flag & RESPONSE_FLAG:
-                    self._take_reply(command)
-                    continue
-                entry = entries.get(command.code)
-                if entry is None:
-                    remark = f" request type {command.code} not supported"
-                    self.reply(command, RemotingCommand.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
-                    continue
-                handler, lane = entry
-                try:
-                    outcome = handler(self, command)
-                except Exception as error:
-                    outcome = error_response(error, command)
-                if outcome is None:
-                    continue
-                if type(outcome) is RemotingCommand:
-                    self.reply(command, outcome)
-                else:
-                    lane.enter(self, command, outcome)  # type: ignore[arg-type]  # a command was handled above
-            if uncork:
-                self._corked = False
-                if self._out:
-                    self._flush()
+            taken = take(self, data)
+            self._corked = not uncork
+            if self._out and uncork:
+                self._flush()
+            if taken:
+                self._frame_since = None
+                data = data[taken:]
+                if not data:
+                    return
+        commands = decoder.receive(data)
+        if commands:
+            if self._backlog:
+                self._backlog += commands
+            else:
+                self._handle(commands)
         if decoder.failure is not None:
-            self._refuse(decoder.failure)
+            if not self._backlog:
+                self._refuse(decoder.failure)
         elif decoder.buffered:
             if commands or self._frame_since is None:
                 self._frame_since = now
         else:
             self._frame_since = None
+        if decoder.buffered != self._half_received:
+            self._note_half_received(decoder.buffered)
+
+    def _handle(self, commands: list[RemotingCommand]) -> None:
+        """Serve requests in order, until they are done or must wait."""
+        uncork = not self._corked
+        self._corked = True
+        entries = self._entries
+        until = monotonic() + _SLICE_SECONDS
+        weighed = unsent = 0
+        for number, command in enumerate(commands):
+            if number and not number & _LOOK_EVERY and self._opened is not None:
+                unsent += sum(map(len, self._out[weighed:]))
+                weighed = len(self._out)
+                if unsent > _UNSENT_MAX:
+                    self._flush()
+                    weighed = unsent = 0
+                if self._is_blocked or not self.is_open or monotonic() > until:
+                    self._backlog = commands[number:]
+                    break
+            if command.flag & RESPONSE_FLAG:
+                self._take_reply(command)
+                continue
+            entry = entries.get(command.code)
+            if entry is None:
+                remark = f" request type {command.code} not supported"
+                self.reply(command, RemotingCommand.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
+                continue
+            handler, lane = entry
+            try:
+                outcome = handler(self, command)
+            except Exception as error:
+                outcome = error_response(error, command)
+            if outcome is None:
+                continue
+            if type(outcome) is RemotingCommand:
+                self.reply(command, outcome)
+            else:
+                lane.enter(self, command, outcome)  # type: ignore[arg-type]  # a command was handled above
+        if uncork:
+            self._corked = False
+            if self._out:
+                self._flush()
+        if self._backlog:
+            self._update_reading()
+
+    def _continue(self) -> None:
+        """The loop has served the others: go on with what was left."""
+        self._continuing = False
+        backlog, self._backlog = self._backlog, []
+        if not self.is_open:
+            return
+        self._handle(backlog)
+        if not self._backlog:
+            if self._decoder.failure is not None:
+                self._refuse(self._decoder.failure)
+            self._update_reading()
+
+    def _note_half_received(self, size: int) -> None:
+        difference, self._half_received = size - self._half_received, size
+        self._budget.half_received(difference)
 
     def _refuse(self, failure: RemoteProtocolError) -> None:
         if self.is_open:
@@ -128,7 +191,10 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
         self._out.clear()
+        self._backlog.clear()
         self._wake_drained()
+        self._note_half_received(0)
+        self._budget.forget(self)
         calls, self._calls = self._calls, {}
         for future, _ in calls.values():
             if not future.done():
@@ -165,30 +231,75 @@ class Connection(asyncio.Protocol):
             self._drained = self._loop.create_future()
         await asyncio.shield(self._drained)
 
+    @property
+    def _is_blocked(self) -> bool:
+        """Whether handling more requests of the peer would only fill memory."""
+        # A client goes on reading while its requests pile up: the server may be waiting for just that.
+        return (
+            (self._stalled_since is not None and self._opened is not None)
+            or self._in_flight >= self._options.in_flight_max
+            or self._in_flight_bytes >= IN_FLIGHT_BYTES_MAX
+            or self._budget.is_spent
+        )
+
     def _update_reading(self) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        # A client goes on reading while its requests pile up: the server may be waiting for just that.
-        stalled = self._stalled_since is not None and self._opened is not None
-        choke = stalled or self._in_flight >= self._options.in_flight_max
+        blocked = self._is_blocked
+        if self._backlog and not blocked and not self._continuing:
+            self._continuing = True
+            self._loop.call_soon(self._continue)
+        choke = blocked or bool(self._backlog)
         if choke and not self._choked:
             self._choked = True
             transport.pause_reading()
+            self._budget.choked.add(self)
         elif self._choked and not choke:
             self._choked = False
             transport.resume_reading()
+            self._budget.choked.discard(self)
+
+    def look_again(self) -> None:
+        """Something that kept the connection from being read may be over."""
+        self._update_reading()
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the peer does not read what it is sent."""
+        return self._stalled_since is not None
 
     # Requests of the peer that are under way
 
     def begin(self, request: RemotingCommand) -> None:
-        """A request waits for its reply; too many of them and nothing more is read."""
+        """A request waits for its reply; too many of them, or too large, and nothing more is read."""
+        size = len(request.body)
         self._in_flight += 1
-        if self._in_flight >= self._options.in_flight_max:
+        self._in_flight_bytes += size
+        if (
+            self._budget.take(size)
+            or self._in_flight >= self._options.in_flight_max
+            or self._in_flight_bytes >= IN_FLIGHT_BYTES_MAX
+        ):
             self._update_reading()
 
     def finish(self, request: RemotingCommand) -> None:
+        """The request is answered, or never will be."""
+        size = len(request.body)
         self._in_flight -= 1
+        self._in_flight_bytes -= size
+        self._budget.give_back(size)
+        if self._choked:
+            self._update_reading()
+
+    def begin_many(self, count: int) -> None:
+        """``begin`` for several requests at once."""
+        self._in_flight += count
+        if self._in_flight >= self._options.in_flight_max:
+            self._update_reading()
+
+    def finish_many(self, count: int) -> None:
+        self._in_flight -= count
         if self._choked:
             self._update_reading()
 
@@ -296,6 +407,12 @@ class Connection(asyncio.Protocol):
         """Bytes of a half-received frame."""
         return self._decoder.buffered
 
+    def drop_half_received(self) -> None:
+        """Give up the frame that is coming in, and the connection with it."""
+        self._decoder.discard()
+        self._note_half_received(0)
+        self.abort()
+
     def _drop(self, reason: str) -> None:
         _log.info("closing the connection from %s: %s", self.peer, reason)
         if self._transport is not None:
@@ -315,3 +432,4 @@ class Connection(asyncio.Protocol):
 
 
 _JOIN_MAX = 16384  # below this one copy costs less than a gathered write
+IN_FLIGHT_BYTES_MAX = 16 << 20  # request bytes of one connection that wait for replies before it is read from again

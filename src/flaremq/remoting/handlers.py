@@ -52,16 +52,17 @@ class Lane:
 
     def enter(self, connection: Connection, request: RemotingCommand, work: Awaitable[RemotingCommand | None]) -> None:
         """Run ``work`` now or when its turn comes, and send what it answers."""
+        if self.running >= self.concurrency and len(self._queue) >= self.queue_max:
+            self._refuse(connection, request, work, "[OVERLOAD]system busy, start flow control for a while")
+            return
+        connection.begin(request)
         if self.running < self.concurrency:
             self._start(connection, request, work)
-        elif len(self._queue) < self.queue_max:
-            self._queue.append((asyncio.get_running_loop().time(), connection, request, work))
         else:
-            self._refuse(connection, request, work, "[OVERLOAD]system busy, start flow control for a while")
+            self._queue.append((asyncio.get_running_loop().time(), connection, request, work))
 
     def _start(self, connection: Connection, request: RemotingCommand, work: Awaitable[RemotingCommand | None]) -> None:
         self.running += 1
-        connection.begin(request)
         task = asyncio.ensure_future(_answer(connection, request, work))
         task.add_done_callback(self._done)
 
@@ -70,15 +71,22 @@ class Lane:
         now = asyncio.get_running_loop().time()
         while self._queue and self.running < self.concurrency:
             since, connection, request, work = self._queue.popleft()
-            if now - since > self.wait_seconds:
+            if not connection.is_open:
+                connection.finish(request)
+                _discard(work)
+            elif connection.is_stalled:
+                connection.finish(request)
+                self._refuse(
+                    connection, request, work, "[OVERLOAD]replies are not read, start flow control for a while"
+                )
+            elif now - since > self.wait_seconds:
+                connection.finish(request)
                 waited = int((now - since) * 1000)
                 remark = (
                     "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
                     f"period in queue: {waited}ms, size of queue: {len(self._queue)}"
                 )
                 self._refuse(connection, request, work, remark)
-            elif not connection.is_open:
-                _discard(work)
             else:
                 self._start(connection, request, work)
 
@@ -151,6 +159,8 @@ class HandlerTable:
             for name, (concurrency, queue_max, wait) in _LANES.items()
         }
         self.entries: dict[int, tuple[Handler, Lane]] = {}
+        # A short cut for reads: handles whole frames at the start of one and returns their bytes; 0 leaves it all.
+        self.take: Callable[[Connection, bytes], int] | None = None
 
     def register(self, code: int, handler: Handler, lane: str = "admin") -> None:
         """Let ``handler`` answer requests of this code."""

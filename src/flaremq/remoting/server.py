@@ -9,6 +9,7 @@ import ssl
 from collections import Counter
 
 from flaremq.errors import InvalidArgumentError, UnavailableError
+from flaremq.remoting.budget import ByteBudget
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
@@ -34,6 +35,7 @@ class RemotingServer:
         self._sweeper: asyncio.TimerHandle | None = None
         self._tls = _tls_context(self._options)
         self._greeting: set[asyncio.Task[None]] = set()
+        self._budget = ByteBudget(self._options.in_flight_bytes_max, self._cut_off_largest)
         self.port = 0
         self.refused = 0
 
@@ -85,7 +87,7 @@ class RemotingServer:
             await asyncio.sleep(0)
 
     def _connection(self) -> Connection:
-        return Connection(self._table, self._options, opened=self._opened, closed=self._closed)
+        return Connection(self._table, self._options, opened=self._opened, closed=self._closed, budget=self._budget)
 
     def _opened(self, connection: Connection) -> bool:
         host = connection.peer.rpartition(":")[0]
@@ -112,17 +114,17 @@ class RemotingServer:
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._sweeper = loop.call_later(_SWEEP_SECONDS, self._sweep)
-        buffered = 0
         for connection in list(self.connections):
             connection.sweep_server_side(now)
-            buffered += connection.buffered
-        if buffered > self._options.in_flight_bytes_max:
-            for connection in sorted(self.connections, key=_buffered, reverse=True):
-                if buffered <= self._options.in_flight_bytes_max:
-                    break
-                buffered -= connection.buffered
-                _log.warning("closing the connection from %s: too many bytes in flight", connection.peer)
-                connection.abort()
+
+    def _cut_off_largest(self) -> None:
+        """Frames that are not complete take too much memory: those that hold most of it lose their connections."""
+        held = sorted(self.connections, key=_buffered, reverse=True)
+        for connection in held:
+            if self._budget.half <= self._budget.bytes_max:
+                break
+            _log.warning("closing the connection from %s: too many bytes in flight", connection.peer)
+            connection.drop_half_received()
 
     # TLS on the same port: the first byte tells
 

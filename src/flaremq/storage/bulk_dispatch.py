@@ -25,6 +25,7 @@ from flaremq.storage.kernels import Bytes, Integers
 from flaremq.storage.mapped_file import MappedFile
 
 if TYPE_CHECKING:
+    from flaremq.storage.deleted_topics import DeletedTopics
     from flaremq.storage.dispatch import Dispatcher, WalkResult
 
 _log = logging.getLogger(__name__)
@@ -95,9 +96,30 @@ def _dispatch_rows(
             dispatcher.position = file.start + at + size
         return
     order, starts = kernels.group_queues(log, columns, rows)
-    _append_units(dispatcher, log, columns, order, starts.tolist(), delays)
+    bounds = starts.tolist()
+    if dispatcher.position < dispatcher.deleted.reach:
+        order, bounds = _without_deleted(dispatcher.deleted, log, columns, order, bounds)
+    _append_units(dispatcher, log, columns, order, bounds, delays)
     if dispatcher.index is not None:
         _put_keys(dispatcher, dispatcher.index, file, log, columns, rows)
+
+
+def _without_deleted(
+    deleted: DeletedTopics, log: Bytes, columns: Integers, order: Integers, starts: list[int]
+) -> tuple[Integers, list[int]]:
+    """The groups less the rows of topics that were deleted after them."""
+    kept: list[Integers] = []
+    bounds = [0]
+    for first, end in pairwise(starts):
+        head = order.item(first)
+        at = columns.item(kernels.TOPIC_AT, head)
+        topic = log[at : at + columns.item(kernels.TOPIC_LENGTH, head)].tobytes().decode()
+        members = order[first:end]
+        members = members[columns[kernels.PHYSICAL_OFFSET][members] >= deleted.end_of(topic)]
+        if len(members):
+            kept.append(members)
+            bounds.append(bounds[-1] + len(members))
+    return (np.concatenate(kept) if kept else order[:0]), bounds
 
 
 def _append_units(

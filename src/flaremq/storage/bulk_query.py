@@ -22,9 +22,13 @@ def query_many(
     topic: str,
     keys: Sequence[str],
     max_count: int,
+    deleted_before: int,
     query_one: Callable[[str], list[MessageExt]],
 ) -> list[list[MessageExt]]:
-    """Messages of ``topic`` for each key, oldest first; the same as asking one by one."""
+    """Messages of ``topic`` for each key, oldest first; the same as asking one by one.
+
+    Records before ``deleted_before`` are from the topic's earlier life.
+    """
     texts = [key.encode("utf-8", "surrogatepass") for key in keys]
     blob = kernels.as_array(b"".join(texts))
     bounds = np.zeros(len(texts) + 1, np.int64)
@@ -35,6 +39,9 @@ def query_many(
     found: list[list[MessageExt]] = [[] for _ in texts]
     numbers, offsets = _candidates(index, hashes, max_count)
     crowded = np.bincount(numbers, minlength=len(texts)) >= _CROWD * max_count
+    if deleted_before:
+        alive = offsets >= deleted_before
+        numbers, offsets = numbers[alive], offsets[alive]
     end = log.readable_offset
     while len(offsets):
         file = log.files.find(int(offsets[0]))

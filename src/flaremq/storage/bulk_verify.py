@@ -76,6 +76,11 @@ class BulkChecker:
             self._suspect_records(batch)
             return
         for place, members in queue_groups(batch):
+            if batch.base < self._reader.deleted.reach:
+                places = batch.columns[kernels.PHYSICAL_OFFSET][members]
+                members = members[places >= self._reader.deleted.end_of(place[0])]
+                if not len(members):
+                    continue
             run = self._runs.get(place)
             if place not in self._suspects and (run is None or not self._is_right(run, batch.columns, members)):
                 self._suspect(place, batch.base)
@@ -134,8 +139,10 @@ class BulkChecker:
         return max(run.end - start, 0)
 
     def _suspect_records(self, batch: RecordBatch) -> None:
-        for _, record in batch.records():
+        for offset, record in batch.records():
             for unit in expected_units(MessageExt(record), self._delay_levels):
+                if self._reader.deleted.hides(unit.topic, offset):
+                    continue
                 self._suspect((unit.topic, unit.queue_id), batch.base)
         if self._index_from is None:
             self._index_from = batch.base

@@ -69,9 +69,12 @@ class ConsumeQueue:
             start, units = tail
             if queue_offset >= start:
                 return bytes(units[(queue_offset - start) * UNIT_SIZE : (queue_offset - start + count) * UNIT_SIZE])
-            # Up to the tail only; who wants more asks again, as at the end of a file.
-            count = start - queue_offset
-        data = self.files.read(queue_offset * UNIT_SIZE, count * UNIT_SIZE)
+            ahead = (start - queue_offset) * UNIT_SIZE
+            data = self.files.read(queue_offset * UNIT_SIZE, ahead)
+            if len(data) == ahead:  # else a file ends before: who wants more asks again
+                return data + bytes(units[: count * UNIT_SIZE - ahead])
+        else:
+            data = self.files.read(queue_offset * UNIT_SIZE, count * UNIT_SIZE)
         return data[: len(data) // UNIT_SIZE * UNIT_SIZE]
 
     @property

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Collection, Mapping
 
-from flaremq.errors import InvalidArgumentError
+from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.storage.batch_consume_queue import BatchConsumeQueue
 from flaremq.storage.consume_queue import UNIT_SIZE, ConsumeQueue
 from flaremq.storage.consume_queue_ext import ConsumeQueueExt
@@ -123,6 +125,11 @@ class ConsumeQueues:
         return [*self.simple.values(), *self.batch.values()]
 
     @property
+    def places(self) -> set[QueueKey]:
+        """Every topic and queue id with a queue of some kind."""
+        return {*self.simple, *self.batch, *self.ext}
+
+    @property
     def max_physical_offset(self) -> int:
         return max((queue.max_physical_offset for queue in self.all()), default=0)
 
@@ -144,6 +151,37 @@ class ConsumeQueues:
             if queue.files.is_dirty:
                 queue.files.flush()
                 queue.files.sync_names(synced)
+
+    def remove(self, keys: Collection[QueueKey]) -> None:
+        """Forget these queues, files and folders included, durably; under the dispatch lock."""
+        tables: tuple[Mapping[QueueKey, ConsumeQueue | BatchConsumeQueue | ConsumeQueueExt], ...]
+        tables = (self.simple, self.batch, self.ext)
+        gone = [table[key] for table in tables for key in sorted(keys) if key in table]
+        # New tables, not fewer entries: readers may be walking the old ones.
+        self.simple = {key: queue for key, queue in self.simple.items() if key not in keys}
+        self.batch = {key: queue for key, queue in self.batch.items() if key not in keys}
+        self.ext = {key: queue for key, queue in self.ext.items() if key not in keys}
+        for queue in gone:
+            if isinstance(queue, ConsumeQueue):
+                queue.clear()
+            else:
+                queue.files.remove_all()
+        self._remove_folders(self._remove_folders({queue.files.folder for queue in gone}))
+
+    def _remove_folders(self, folders: set[str]) -> set[str]:
+        """Remove folders as far as they are empty, durably; the folders they were in.
+
+        A folder in ``batchconsumequeue`` makes its queue one for batches: none may come back after a power cut.
+        """
+        above = {os.path.dirname(folder) for folder in folders}
+        for folder in sorted(folders):
+            if not self._filesystem.list_directory(folder):
+                with contextlib.suppress(NotFoundError):
+                    self._filesystem.remove_directory(folder)
+        for folder in sorted(above):
+            with contextlib.suppress(NotFoundError):
+                self._filesystem.sync_directory(folder)
+        return above
 
     def close(self) -> None:
         self._handles.clear()

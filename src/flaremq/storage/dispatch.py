@@ -1,8 +1,8 @@
 """Dispatch: the one function from log to views. Live dispatch, recovery and rebuild all go through it.
 
-A record of transaction type none or commit gets one queue unit at place ``queue_offset``; a record with a UNIQ_KEY or
-KEYS gets index entries. Nothing else is written, and nothing depends on when it runs: the same log always gives the
-same queue and index bytes.
+A record of transaction type none or commit gets one queue unit at place ``queue_offset``, unless its topic was deleted
+after it (deleted_topics.py); a record with a UNIQ_KEY or KEYS gets index entries. Nothing else is written, and nothing
+depends on when it runs: the same log with the same deletions always gives the same queue and index bytes.
 
 Small ranges are walked in Python; from ``BULK_BYTES`` on, compiled kernels parse and write in bulk (kernels.py, loaded
 on first need). Both give the same bytes; tests run them side by side.
@@ -27,6 +27,7 @@ from flaremq.storage.batch_consume_queue import BatchUnit
 from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.consume_queue import UNIT, ConsumeQueue
 from flaremq.storage.consume_queues import ConsumeQueues
+from flaremq.storage.deleted_topics import DeletedTopics
 from flaremq.storage.index_service import IndexService
 from flaremq.storage.mapped_file import MappedFile
 
@@ -65,6 +66,7 @@ class Dispatcher:
         "bulk_bytes",
         "damaged_bytes",
         "delay_levels",
+        "deleted",
         "index",
         "index_from",
         "last_timestamp",
@@ -80,11 +82,13 @@ class Dispatcher:
         queues: ConsumeQueues,
         index: IndexService | None,
         delay_levels: DelayLevels,
+        deleted: DeletedTopics,
     ) -> None:
         self.log = log
         self.queues = queues
         self.index = index
         self.delay_levels = delay_levels
+        self.deleted = deleted
         self.touched: set[tuple[str, int]] = set()  # queues that grew; whoever wakes readers empties it
         self.position = 0
         self.last_timestamp = 0  # store time of the last record dispatched
@@ -186,6 +190,8 @@ class Dispatcher:
     def _put_unit(self, message: MessageExt, sys_flag: int, properties: dict[str, str]) -> None:
         topic, queue_id, queue_offset = message.topic, message.queue_id, message.queue_offset
         physical_offset, size = message.physical_offset, message.size
+        if physical_offset < self.deleted.reach and self.deleted.hides(topic, physical_offset):
+            return
         code = self.tags_code_of(topic, properties, message.store_timestamp)
         count = 1
         if sys_flag & INNER_BATCH or (topic, queue_id) in self.queues.batch:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -169,6 +170,55 @@ class StoreDriver:
         if not result.ok:
             return result
         return result.queue_offset, result.physical_offset, result.physical_offset + result.size
+
+    def append_rows(
+        self,
+        topic: str,
+        queue_ids: list[int],
+        content_bytes: int,
+        born_host: bytes,
+        write: Callable[[memoryview, int, int, bytes, bytes, list[int]], int],
+    ) -> int | None:
+        """Append a record for each queue id, laid out by ``write``; the end of the last, None if plain code must look.
+
+        ``write(buffer, at, base, prefix, topic, queue offsets)`` fills the mapping from file offset ``at`` on with
+        records of ``content_bytes`` of bodies and properties and returns where they end. All or none.
+        """
+        writer = self._writer
+        entry = writer.topics.get(topic)
+        if entry is None or self._plain_size_max < 0:
+            return None
+        total = (90 + len(entry.prefix)) * len(queue_ids) + content_bytes
+        if total > self._plain_size_max:
+            return None
+        log = self._log
+        with log.lock:
+            if self._health.refusal is not None:
+                return None
+            now = self._time_ns() // 1_000_000
+            if now < log.last_timestamp:
+                now = log.timestamp_after(now)
+            try:
+                file = log.current
+                if file is None or file.wrote + total + 8 > log.limit:
+                    file = log.make_room(total)
+            except StoreIOError:
+                return None
+            at = file.wrote
+            queue_offsets = entry.queue_offsets
+            offsets = []
+            for queue_id in queue_ids:
+                offset = queue_offsets.get(queue_id, 0)
+                offsets.append(offset)
+                queue_offsets[queue_id] = offset + 1
+            prefix = _PREFIX.pack(0, entry.magic_bytes, 0, 0, 0, 0, 0, 0, 0, born_host, now, self._store_host, 0, 0)
+            end = write(log.buffer, at, file.start, prefix, entry.prefix, offsets)
+            assert end == at + total, f"{end - at} bytes were written where {total} were reckoned"
+            file.wrote = end
+            log.last_timestamp = now
+            log.end_offset = end_offset = file.start + end
+        self._statistics.put_count += len(queue_ids)
+        return end_offset
 
     def append_form(self, form: StoredForm) -> PutResult:
         """Append a record in its stored form; PUT_OK says it is in the log, not that it is durable."""

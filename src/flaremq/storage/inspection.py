@@ -6,15 +6,19 @@ when something was stored, and deletion on demand. Reading may touch the disk; c
 
 from __future__ import annotations
 
-import os
+import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from flaremq.errors import FlareMQError
+from flaremq.errors import FlareMQError, StoreIOError, UnavailableError
 from flaremq.storage.consume_queue import FILLER_SIZE, UNIT
+from flaremq.storage.layout import is_topic
 
 if TYPE_CHECKING:
     from flaremq.storage.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+_TOPICS_AT_ONCE = 16  # nothing is appended, then dispatched, while so many are deleted
 
 
 class QueueUnit(NamedTuple):
@@ -93,36 +97,53 @@ class StoreInspector:
     def delete_topics(self, topics: Collection[str]) -> int:
         """Forget the queues of these topics, durably; the number of queues. Their records expire with the log.
 
-        A topic of the same name starts at queue offset 0 again. The checkpoint afterwards keeps recovery from building
-        the old queues anew.
+        A topic of the same name starts at queue offset 0 again. May be called while others put and read: for each of
+        them a message is either of the earlier life, and gone, or of the new one.
         """
         store = self._store
-        store._check_open()
-        store._dispatch_now()
+        names = sorted({topic for topic in topics if is_topic(topic)})
         deleted = 0
-        with store._dispatch_lock:
-            queues = store._queues
-            for kind in ("simple", "batch", "ext"):
-                table = getattr(queues, kind)
-                gone = {key: queue for key, queue in table.items() if key[0] in topics}
-                # A new dict, not fewer entries: readers may be walking the old one.
-                setattr(queues, kind, {key: queue for key, queue in table.items() if key not in gone})
-                for queue in gone.values():
-                    queue.files.remove_all()
-                    self._remove_folders(queue.files.folder)
-                deleted += len(gone) if kind != "ext" else 0
-        with store._commit_log.lock:
-            for topic in topics:
-                store._writer.topics.pop(topic, None)
-                store._writer.queue_offsets.pop(topic, None)
-        if deleted:
-            store._checkpoint_quietly()
+        with store._close_lock:
+            store._check_open()
+            if not store._driven:  # whoever drives a store wants to hear of what is dispatched
+                store._dispatch_now()
+            for at in range(0, len(names), _TOPICS_AT_ONCE):
+                deleted += self._delete(names[at : at + _TOPICS_AT_ONCE])
+            if deleted:
+                store._checkpoint_quietly()
         return deleted
 
-    def _remove_folders(self, folder: str) -> None:
-        """The folder of a queue, and that of its topic after its last queue."""
-        for path in (folder, os.path.dirname(folder)):
+    def _delete(self, topics: list[str]) -> int:
+        store = self._store
+        log, writer, queues = store._commit_log, store._writer, store._queues
+        # A checkpoint under way would sync files that are removed here; dispatch would write to them.
+        with store._checkpoint_lock, store._dispatch_lock:
+            # Held until the deletion is durable: behind its offset no record may have a number of the earlier life.
+            with log.lock:
+                if store.health_state.poison is not None:
+                    raise UnavailableError(f"no topic is deleted: {store.health_state.refusal}")
+                try:
+                    store._deleted.add(topics, log.end_offset)
+                except StoreIOError as error:
+                    if not store._deleted.is_as_stored():  # perhaps deleted, perhaps not: the next start decides
+                        self._stop(error)
+                    raise
+                for topic in topics:
+                    writer.topics.pop(topic, None)
+                    # Emptied, not replaced: a put that waits for the lock holds this very table.
+                    writer.queue_offsets.get(topic, {}).clear()
+            keys = {key for key in queues.places if key[0] in topics}
+            counted = sum(key in queues.simple or key in queues.batch for key in keys)
             try:
-                self._store._filesystem.remove_directory(path)
-            except FlareMQError:
-                return  # something else lies in it; a folder without files is no queue either
+                queues.remove(keys)
+            except FlareMQError as error:
+                self._stop(error)  # units of both lives in one file: the next start builds these queues anew
+                raise
+        return counted
+
+    def _stop(self, error: FlareMQError) -> None:
+        store = self._store
+        store.health_state.fail_stop(error)
+        _log.critical("a topic could be deleted only in part, writing stops: %s", error)
+        with store._arrival:
+            store._arrival.notify_all()

@@ -104,7 +104,7 @@ def instruction(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], 
 
 def _family_digest() -> str | None:
     digest = hashlib.blake2b(digest_size=16)
-    sources = sorted(Path(__file__).parent.glob("kernels*.py"))
+    sources = sorted(Path(__file__).parents[1].rglob("kernels*.py"))
     for source in sources:
         digest.update(source.read_bytes())
     return digest.hexdigest() if sources else None

@@ -24,6 +24,7 @@ LOCK = "lock"
 OFFSETS = "flaremq.offsets"  # our durable offsets: see checkpoint.py
 SAVED_TAIL = "flaremq.saved"  # folder for log bytes set aside before a truncation
 QUEUE_HINTS = "flaremq.queues"  # queue ends at the last checkpoint
+DELETED_TOPICS = "flaremq.deleted"  # up to where topics were deleted: see deleted_topics.py
 
 _FILE_NAME = re.compile(r"\d{20}\Z")
 _INDEX_NAME = re.compile(r"\d{17}\Z")
@@ -87,14 +88,22 @@ class StoreLayout:
     def queue_hints(self) -> str:
         return self.path(QUEUE_HINTS)
 
+    @property
+    def deleted_topics(self) -> str:
+        return self.path(DELETED_TOPICS)
+
     def queue_folder(self, topic: str, queue_id: int, *, kind: str = CONSUME_QUEUE) -> str:
         """The folder of one queue; the only place where a name becomes a path."""
         return self.path(kind, checked_topic(topic), str(checked_queue_id(queue_id)))
 
 
+def is_topic(topic: str) -> bool:
+    return _TOPIC_NAME.match(topic) is not None
+
+
 def checked_topic(topic: str) -> str:
     """Refuse a topic that is no plain folder name, whatever it came from."""
-    if not _TOPIC_NAME.match(topic):
+    if not is_topic(topic):
         raise InvalidArgumentError(
             f"topic {topic[:300]!r} is not allowed: 1 to 255 of ASCII letters, digits, '%', '-', '_', '|'"
         )

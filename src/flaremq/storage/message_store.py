@@ -4,9 +4,10 @@ Put appends to the log in the caller's thread and, in SYNC_FLUSH, waits for a sy
 then turns the durable part of the log into queue units and index entries, which is what readers see. A maintenance
 thread makes those durable now and then, moves the point recovery starts from, and deletes what is expired.
 
-Locks, never taken in another order: ``log.lock`` (append) alone; ``_checkpoint_lock`` > ``_dispatch_lock`` >
-``log.flush_lock``. With ``threads=False`` nothing runs on its own: puts sync and dispatch inline and ``tick`` does the
-periodic work, which makes every run repeatable.
+Locks, never taken in another order: ``_close_lock`` > ``_checkpoint_lock`` > ``_dispatch_lock`` > ``log.flush_lock`` >
+``log.lock`` (append, which takes it alone; deleting topics takes it inside the dispatch lock). With ``threads=False``
+nothing runs on its own: puts sync and dispatch inline and ``tick`` does the periodic work, which makes every run
+repeatable.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from flaremq.storage.allocation import AllocateMappedFileService, TransientStore
 from flaremq.storage.checkpoint import DurableOffsets, OffsetsFile, StoreCheckpoint, pack_hints
 from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.consume_queues import ConsumeQueues
+from flaremq.storage.deleted_topics import DeletedTopics
 from flaremq.storage.dispatch import Dispatcher
 from flaremq.storage.filesystem import FileSystem, LocalFileSystem, write_atomically
 from flaremq.storage.flush import FlushTimer, GroupCommit
@@ -92,7 +94,7 @@ class MessageStore:
         self._waiters = 0
         self._views_failure: StoreIOError | None = None
         self._closed = False
-        self._close_lock = threading.Lock()  # one close at a time
+        self._close_lock = threading.Lock()  # one close at a time, and not while topics are deleted
         self._services: list[ServiceThread] = []
         self._dispatch_service: ServiceThread | None = None
         self._open()
@@ -191,7 +193,8 @@ class MessageStore:
                 reserve_step=options.reserve_step_index,
             )
             self._index.load()
-        self._dispatcher = Dispatcher(self._commit_log, self._queues, self._index, self._delay_levels)
+        self._deleted = DeletedTopics.load(filesystem, layout.deleted_topics)
+        self._dispatcher = Dispatcher(self._commit_log, self._queues, self._index, self._delay_levels, self._deleted)
         self._offsets = OffsetsFile.open(filesystem, layout.offsets, self.path)
         self._checkpoint = StoreCheckpoint.load(filesystem, layout.checkpoint)
 
@@ -205,6 +208,7 @@ class MessageStore:
             self._dispatcher,
             self._offsets,
             self._checkpoint,
+            self._deleted,
         )
         self.recovery: RecoveryReport = recovery.run(closed_cleanly=self._closed_cleanly)
         self._group_commit = GroupCommit(self._sync_log, self._commit_log.flushed_offset)
@@ -233,6 +237,7 @@ class MessageStore:
             self._layout.path("."),
             self._may_delete_before,
             self._dispatch_lock,
+            self._deleted,
             pause=time.sleep if self._threads else _no_pause,
         )
 
@@ -441,7 +446,13 @@ class MessageStore:
 
         max_count = min(max_count, self.options.max_msgs_num_batch)
         return query_many(
-            self._commit_log, self._index, topic, keys, max_count, lambda key: self.query(topic, key, max_count)
+            self._commit_log,
+            self._index,
+            topic,
+            keys,
+            max_count,
+            self._deleted.end_of(topic),
+            lambda key: self.query(topic, key, max_count),
         )
 
     def read(self, physical_offset: int) -> MessageExt | None:
@@ -623,6 +634,8 @@ class MessageStore:
 
     def _dispatch_slice(self, target: int) -> None:
         dispatcher, log = self._dispatcher, self._commit_log
+        if self.health_state.poison is not None:
+            return  # since the lock was asked for: what queues hold may be undone by the next start
         if dispatcher.position < log.min_offset:
             dispatcher.position = log.min_offset
         walk = dispatcher.run(target, one_slice=True)

@@ -149,5 +149,5 @@ class Puller:
     def _has_code(properties: Mapping[str, str], wanted: set[int]) -> bool:
         from flaremq.message.java_hash import tags_code
 
-        tags = properties.get("TAGS")
-        return bool(tags) and tags_code(tags) & 0xFFFFFFFF in wanted
+        # As in its unit: no tags have the hash 0. The consumer compares the text.
+        return tags_code(properties.get("TAGS") or "") & 0xFFFFFFFF in wanted

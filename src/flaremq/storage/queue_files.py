@@ -7,6 +7,7 @@ it open. Writes go to the page cache; ``flush`` makes them durable, names includ
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import threading
@@ -256,8 +257,13 @@ class QueueFiles:
         self._filesystem.sync_directory(self.folder)
 
     def remove_all(self) -> None:
+        """Delete every file, those behind a missing one included, durably."""
+        for start in reversed(self._orphans):
+            self._remove(start)
+        self._orphans = ()
         while self.starts:
-            self._remove(self.starts[-1])
+            with contextlib.suppress(NotFoundError):  # somebody was faster
+                self._remove(self.starts[-1])
             self.starts = self.starts[:-1]
         if self._filesystem.is_directory(self.folder):
             self._filesystem.sync_directory(self.folder)

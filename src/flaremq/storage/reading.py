@@ -235,7 +235,7 @@ class MessageReader:
     def _repair(self, queue: ConsumeQueue, queue_offset: int) -> MessageExt | None:
         """Find the record of a unit that does not fit by walking the log between its neighbours, and put it right."""
         log = self._log
-        position = log.min_offset
+        position = max(log.min_offset, self._dispatcher.deleted.end_of(queue.topic))
         for before in range(queue_offset - 1, max(queue.first_offset, queue_offset - 64) - 1, -1):
             unit = queue.unit(before)
             if unit is not None and unit[0] >= log.min_offset and self._agrees(queue, before, unit):
@@ -351,10 +351,13 @@ class MessageReader:
         # Collisions must not push out real hits: ask for more until enough real ones are found or none are left.
         asked = max_count
         topic_bytes = topic.encode("utf-8", "replace")
+        deleted_before = self._dispatcher.deleted.end_of(topic)
         while True:
             offsets = index.lookup(topic, key, begin_ms, end_ms, asked)
             found = []
             for physical_offset in dict.fromkeys(offsets):
+                if physical_offset < deleted_before:
+                    continue
                 message = self._matching(physical_offset, topic_bytes, topic, key, begin_ms, end_ms)
                 if message is not None:
                     found.append(message)

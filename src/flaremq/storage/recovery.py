@@ -12,7 +12,8 @@ The log decides. Three questions, in order:
      records follow, the tail is copied aside before it is cut.
    The cut is made durable: zeros on disk, later files removed, newest first.
 3. *Do the views agree?* Queues are cut back to units of records before the start, the index to its state there; both
-   are then completed by the same dispatch that runs in normal service.
+   are then completed by the same dispatch that runs in normal service. Queues of a topic that was deleted at or behind
+   the start are built anew: what stands in them may be of the topic's earlier life.
 
 Running it again on its own result changes nothing, and a crash anywhere inside it is just another crash.
 """
@@ -28,7 +29,8 @@ from flaremq.message.record_check import CheckReason, check_record
 from flaremq.storage.checkpoint import OffsetsFile, StoreCheckpoint, parse_hints
 from flaremq.storage.commit_log import CommitLog, save_tail
 from flaremq.storage.consume_queue import FILLER_SIZE, UNIT, UNIT_SIZE, ConsumeQueue
-from flaremq.storage.consume_queues import ConsumeQueues
+from flaremq.storage.consume_queues import ConsumeQueues, QueueKey
+from flaremq.storage.deleted_topics import DeletedTopics
 from flaremq.storage.dispatch import DamagedRange, Dispatcher
 from flaremq.storage.filesystem import FileSystem
 from flaremq.storage.index_service import IndexService
@@ -68,6 +70,7 @@ class Recovery:
         dispatcher: Dispatcher,
         offsets: OffsetsFile,
         checkpoint: StoreCheckpoint,
+        deleted: DeletedTopics,
     ) -> None:
         self._filesystem = filesystem
         self._layout = layout
@@ -78,12 +81,14 @@ class Recovery:
         self._offsets = offsets.offsets
         self._offsets_known = offsets.is_known
         self._checkpoint = checkpoint
+        self._deleted = deleted
 
     def run(self, *, closed_cleanly: bool) -> RecoveryReport:
         report = RecoveryReport(closed_cleanly=closed_cleanly)
         files = self._log.files.files
         if not files:
             self._refuse_orphans()
+            self._deleted.settle(log_min=0, log_end=0)
             self._log.begin(0, 0)
             return report
         self._offsets_known = self._offsets_known and (
@@ -100,8 +105,9 @@ class Recovery:
         if end < start:  # the log is shorter than what was dispatched: units point into nothing
             for queue in self._queues.simple.values():
                 self._drop_unproven_units(queue, end)
+        self._finish_deletions(end)
         for any_queue in self._queues.all():
-            any_queue.correct_min_offset(self._log.min_offset)
+            any_queue.correct_min_offset(max(self._log.min_offset, self._deleted.end_of(any_queue.topic)))
         report.log_end = end
         self._dispatcher.position = end
         self._dispatcher.index_from = 0
@@ -202,6 +208,9 @@ class Recovery:
         else:
             start = self._start_by_time()
         hints = self._queue_hints()
+        # The start is a checkpoint. One from before the deletion, and only such a one, is not behind its offset: then
+        # everything since the deletion is dispatched again, and no unit found here is needed.
+        self._queues.remove({key for key in self._queues.places if self._deleted.was_deleted_since(key[0], start)})
         for key, queue in self._queues.simple.items():
             durable = None if hints is None else hints.get(key, 0)
             queue.files.settle_gap(None if durable is None else durable * UNIT_SIZE)
@@ -417,6 +426,14 @@ class Recovery:
             queue.clear()  # units, but none that the log knows: the files before these are lost with their names
         else:
             queue.truncate(queue.first_offset)
+
+    def _finish_deletions(self, end: int) -> None:
+        """Remove queues that hold nothing, or nothing but units of a deleted topic's earlier life."""
+        self._deleted.settle(log_min=self._log.min_offset, log_end=end)
+        reached: dict[QueueKey, int] = dict.fromkeys(self._queues.places, 0)
+        for queue in self._queues.all():
+            reached[queue.topic, queue.queue_id] = queue.max_physical_offset
+        self._queues.remove({key for key, at in reached.items() if self._deleted.was_deleted_since(key[0], at)})
 
     def _restore_index(self, start: int) -> int:
         """Put the index back to its recorded state; where to start then: the log's first byte if that is gone."""

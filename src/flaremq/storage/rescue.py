@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flaremq.errors import CorruptionError, InvalidArgumentError
+from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import CheckReason, check_record
 from flaremq.storage.filesystem import write_atomically
 from flaremq.storage.finding import Summary
@@ -50,6 +51,7 @@ class RescueReport:
     damaged: list[DamagedRange] = field(default_factory=list)
     tail: LogTail | None = None
     dropped_op_records: int = 0  # op records all of whose half messages are lost
+    deleted_records: int = 0  # of topics that were deleted after them
     relocation: Relocation = field(default_factory=Relocation)
     lost: dict[QueueId, list[tuple[int, int]]] = field(default_factory=dict)  # old queue offsets [start, end)
     doubtful: list[int] = field(default_factory=list)  # old offsets of records kept with odd properties
@@ -82,6 +84,7 @@ class RescueReport:
             if tail is None or not tail.leftover_bytes
             else {"start": tail.physical_offset, "bytes": tail.leftover_bytes, "reason": tail.reason},
             "droppedOpRecords": self.dropped_op_records,
+            "deletedRecords": self.deleted_records,
             "doubtfulRecords": self.doubtful,
             "queues": [
                 {
@@ -130,7 +133,8 @@ def _rescue(reader: StoreReader, target: str, on_progress: Callable[[int], None]
     _find_losses(reader, report)
     report.complaints = copy_config(reader.filesystem, reader.layout.config, layout.config, report.relocation)
     for queue in reader.queues:
-        if queue.is_batch:  # tells dispatch which kind of queue to build
+        gone = reader.deleted.end_of(queue.topic) and not report.relocation.queue_map(queue.topic, queue.queue_id).runs
+        if queue.is_batch and not gone:  # tells dispatch which kind of queue to build
             reader.filesystem.make_directories(
                 layout.queue_folder(queue.topic, queue.queue_id, kind="batchconsumequeue")
             )
@@ -184,6 +188,9 @@ def _save_record(reader: StoreReader, record: bytes, offset: int, writer: LogWri
         return
     if verdict is CheckReason.PROPERTIES:
         report.doubtful.append(offset)  # can be damage, can be what was sent
+    if offset < reader.deleted.reach and reader.deleted.hides(MessageExt(record).topic, offset):
+        report.deleted_records += 1  # so the new store needs no memory of the deletion
+        return
     moved = report.relocation.move(record, writer.place_for(len(record)))
     if moved is None:
         report.dropped_op_records += 1

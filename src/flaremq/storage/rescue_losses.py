@@ -26,6 +26,7 @@ class LossFinder:
 
     def __init__(self, reader: StoreReader, damaged: list[DamagedRange], tail: LogTail) -> None:
         self._log_min = reader.log_min
+        self._deleted = reader.deleted
         self._damaged = damaged
         self._log_end = tail.physical_offset
         self._believable_end = reader.log.run.end + _MISSING_FILES_MAX * reader.log.run.file_size
@@ -34,7 +35,8 @@ class LossFinder:
 
     def find(self, queue: StoredQueue, kept: OffsetMap) -> list[Span]:
         """Lost queue offsets [start, end) of one queue, ascending."""
-        units = queue.units()
+        deleted = self._deleted.end_of(queue.topic)
+        units = (unit for unit in queue.units() if unit.physical_offset >= deleted)
         if not kept.runs:
             lost = (unit for unit in units if unit.is_real and self._is_lost(unit))
             return _spans(self._follow(lost, None, 1))

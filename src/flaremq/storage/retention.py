@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable
 
 from flaremq.clock import Clock
-from flaremq.errors import FlareMQError
+from flaremq.errors import FlareMQError, StoreIOError
 from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.consume_queue import ConsumeQueue
 from flaremq.storage.consume_queues import ConsumeQueues
+from flaremq.storage.deleted_topics import DeletedTopics
 from flaremq.storage.filesystem import FileSystem
 from flaremq.storage.health import Health, RunningFlag
 from flaremq.storage.index_service import IndexService
@@ -42,6 +43,7 @@ class Retention:
         queue_root: str,
         may_delete_before: Callable[[int], bool],
         dispatch_lock: threading.Lock,
+        deleted: DeletedTopics,
         *,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -55,6 +57,7 @@ class Retention:
         self._queue_root = queue_root
         self._may_delete_before = may_delete_before  # asked with the new log start
         self._dispatch_lock = dispatch_lock  # held while a queue or the index loses files
+        self._deleted = deleted
         self._pause = pause
         self._lock = threading.RLock()  # one deletion at a time: the maintenance thread and a caller may meet
         self._manual_rounds = 0
@@ -143,7 +146,7 @@ class Retention:
         return newest + self._options.file_reserved_time * 3_600_000 <= self._clock.now_ms()
 
     def follow_log(self) -> None:
-        """Queues and index drop what points before the log's start."""
+        """Queues, index and deletions of topics drop what points before the log's start."""
         log_min = self._log.min_offset
         if log_min <= self._cleaned_to:
             return
@@ -153,7 +156,11 @@ class Retention:
                 queue.correct_min_offset(log_min)
             if dropped:
                 self._pause(self._options.delete_consume_queue_files_interval / 1000)
-        if self._index is not None:
-            with self._dispatch_lock:
+        with self._dispatch_lock:
+            if self._index is not None:
                 self._index.drop_before(log_min)
+            try:
+                self._deleted.forget_before(log_min)
+            except StoreIOError as error:
+                _log.warning("deletions of topics that hide nothing any more could not be dropped: %s", error)
         self._cleaned_to = log_min

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.message_ext import MessageExt
 from flaremq.storage.checkpoint import StoreCheckpoint
+from flaremq.storage.deleted_topics import DeletedTopics
 from flaremq.storage.record_views import expected_units
 from flaremq.storage.store_queues import QueueId, QueueRange
 from flaremq.storage.store_reader import StoreReader
@@ -51,8 +52,11 @@ def outlook_of(reader: StoreReader, on_progress: Callable[[int], None] | None = 
     queues: dict[QueueId, QueueRange] = {}
     undispatched = surplus = 0
     for queue in reader.queues:
-        known = queue.range(log_min=reader.log_min, log_end=tail.physical_offset)
+        log_min = max(reader.log_min, reader.deleted.end_of(queue.topic))
+        known = queue.range(log_min=log_min, log_end=tail.physical_offset)
         found = from_log.get((queue.topic, queue.queue_id))
+        if found is None and log_min > reader.log_min and known.min_offset == known.max_offset:
+            continue  # left from a topic that was deleted: opening the store removes it
         queues[queue.topic, queue.queue_id] = known if found is None else found
         undispatched += 0 if found is None else max(found.max_offset - known.max_offset, 0)
         surplus += queue.count_behind(tail.physical_offset)
@@ -97,7 +101,7 @@ def _walk_queues(
     bounds: dict[QueueId, tuple[int, int]] = {}
     for item in reader.walk():
         if isinstance(item, RecordBatch):
-            for place, low, high in _spans(item):
+            for place, low, high in _spans(item, reader.deleted):
                 known = bounds.get(place, (low, high))
                 bounds[place] = (min(known[0], low), max(known[1], high))
             if on_progress is not None:
@@ -109,14 +113,16 @@ def _walk_queues(
     return tail, tuple(damaged), {place: QueueRange(*pair) for place, pair in bounds.items()}
 
 
-def _spans(batch: RecordBatch) -> Iterator[tuple[QueueId, int, int]]:
-    """Queue, first and behind the last queue offset, of each record or of many at once."""
-    if batch.columns is not None:
+def _spans(batch: RecordBatch, deleted: DeletedTopics) -> Iterator[tuple[QueueId, int, int]]:
+    """Queue, first and behind the last queue offset, of each record or of many at once; not of deleted topics."""
+    if batch.columns is not None and batch.base >= deleted.reach:
         from flaremq.storage.bulk_walk import is_plain, queue_spans
 
         if not is_plain(batch):
             yield from queue_spans(batch)
             return
-    for _, record in batch.records():
+    for offset, record in batch.records():
         for unit in expected_units(MessageExt(record), _ANY_LEVELS):
+            if deleted.hides(unit.topic, offset):
+                continue
             yield (unit.topic, unit.queue_id), unit.queue_offset, unit.queue_offset + unit.message_count

@@ -24,6 +24,7 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import check_record
 from flaremq.storage import layout
 from flaremq.storage.checkpoint import CHECKPOINT, DurableOffsets, OffsetsFile
+from flaremq.storage.deleted_topics import DeletedTopics
 from flaremq.storage.filesystem import FileSystem, LocalFileSystem
 from flaremq.storage.layout import StoreLayout
 from flaremq.storage.store_files import OpenFiles, RunReader, find_run, read_small_file
@@ -154,6 +155,11 @@ class StoreReader:
             return None
         return offsets
 
+    @cached_property
+    def deleted(self) -> DeletedTopics:
+        """Which records belong to deleted topics; none if the file that says so cannot be read."""
+        return DeletedTopics.peek(self.filesystem, self.layout.deleted_topics)
+
     def walk(
         self,
         start: int | None = None,
@@ -246,6 +252,7 @@ class StoreReader:
                 and message.topic == topic
                 and (key == message.uniq_key or key in message.keys)
                 and begin_ms <= message.store_timestamp <= end_ms
+                and not self.deleted.hides(topic, message.physical_offset)
             ):
                 found[message.physical_offset] = message
 

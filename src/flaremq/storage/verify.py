@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flaremq.errors import StoreIOError
@@ -129,12 +130,22 @@ class StoreVerifier:
             reader.log.run, "log", must_exist=bool(reader.queues), folder=reader.layout.commit_log_paths[0]
         )
         for queue in reader.queues:
-            yield from _check_run(queue.run, "queue", must_exist=False, folder=queue.folder)
+            findings = [*_check_run(queue.run, "queue", must_exist=False, folder=queue.folder)]
             if queue.ext_run is not None:
-                yield from _check_run(queue.ext_run, "ext", must_exist=False, folder=queue.folder)
+                findings += _check_run(queue.ext_run, "ext", must_exist=False, folder=queue.folder)
+            if findings and self._is_built_anew(queue.topic):
+                findings = [replace(finding, severity=Severity.NOTE) for finding in findings]
+            yield from findings
         for path in reader.foreign:
             detail = "does not belong here: RocketMQ 4.9 refuses to start with it; move it away"
             yield Finding(path, None, "foreign-file", detail, Severity.WARNING)
+
+    def _is_built_anew(self, topic: str) -> bool:
+        """Whether opening the store throws the topic's queues away: a deletion of it may not be finished."""
+        reader = self._reader
+        if reader.closed_cleanly or not reader.deleted.end_of(topic):
+            return False
+        return reader.deleted.was_deleted_since(topic, redispatch_start(reader, reader.log_end))
 
     # Log
 
@@ -215,6 +226,10 @@ class StoreVerifier:
         if not reader.closed_cleanly:
             detail = "the store was not closed cleanly: opening it walks the log and completes queues and index"
             yield Finding(reader.layout.abort, None, "not-closed", detail, Severity.NOTE)
+        if (copies := reader.deleted.whole_copies) < 2:
+            detail = "one of its two copies is damaged" if copies else "the list of deleted topics is damaged"
+            severity = Severity.WARNING if copies else Severity.DAMAGE
+            yield Finding(reader.layout.deleted_topics, None, "deletions-damaged", detail, severity)
         path = reader.layout.checkpoint
         checkpoint = reader.checkpoint
         if checkpoint is None:

@@ -150,6 +150,8 @@ class QueueChecker:
         self.units = 0
 
     def check(self, unit: ExpectedUnit, *, physical_offset: int, size: int, store_timestamp: int) -> None:
+        if self._reader.deleted.hides(unit.topic, physical_offset):
+            return
         place = (unit.topic, unit.queue_id)
         if self._only is not None:
             suspect = self._only.get(place)
@@ -296,6 +298,9 @@ class QueueChecker:
             state.remark("unit-behind-log", severity, number, 1, f"{place}, the log ends at {log_end}")
         elif start < self._reader.log_min:
             return  # expired: the record was deleted with its log file
+        elif self._reader.deleted.hides(state.place[0], start):
+            detail = f"{place}, of before the topic was deleted"
+            state.remark("unit-of-deleted-topic", Severity.NOTE, number, 1, detail)
         elif self._is_lost(unit):
             state.remark("unit-of-lost-record", Severity.NOTE, number, 1, f"{place}, which is damaged")
         elif state.restarts:

@@ -54,8 +54,10 @@ class Handlers:
             clock,
             more=lambda: {**state.schedule.runtime_info(), **state.timer.runtime_info()},
         )
+        send = SendHandler(options, clock, gate, topics, groups, statistics, state.store_host)
+        config.on_change.append(send.options_changed)
         families = (
-            SendHandler(options, clock, gate, topics, groups, statistics, state.store_host),
+            send,
             self._pull,
             self._pop,
             ClientManageHandler(

@@ -30,7 +30,7 @@ from flaremq.clock import Clock
 from flaremq.message import properties as names
 from flaremq.message.message_id import UniqueKeyFactory
 from flaremq.message.properties import edit_properties, find_property, parse_properties
-from flaremq.message.stored_form import StoredForm
+from flaremq.message.stored_form import StoredForm, delay_level_of
 from flaremq.message.topics import DLQ_PREFIX, RETRY_PREFIX, dlq_topic
 from flaremq.protocol.bodies import PERM_WRITE, TopicConfig
 from flaremq.protocol.codes import VERSION, RequestCode, ResponseCode
@@ -94,6 +94,9 @@ class SendHandler:
         self._topics = topics
         self._groups = groups
         self._statistics = statistics
+        self._table: HandlerTable | None = None
+        gate.on_kernels.append(self._use_kernels)
+        self._store_host = store_host
         self._host_text = store_host.hex().upper()
         self._unique_keys = UniqueKeyFactory(
             address=store_host[:-4], process_id=os.getpid(), instance_hash=secrets.randbits(32)
@@ -102,6 +105,12 @@ class SendHandler:
         # What a client may change at run time decides about every send: forget what was derived from it.
         topics.on_change.append(self._forget)
         topics.on_delete.append(lambda _: self._queues_of.clear())
+        self._ingesting = False
+        self._derive()
+
+    def _derive(self) -> None:
+        """What every message gets, as the options are now."""
+        options = self._options
         self._stamp = (
             f"MSG_REGION\x01{options.region_id}\x02CLUSTER\x01{options.broker_cluster_name}\x02"
             f"TRACE_ON\x01{'true' if options.trace_on else 'false'}\x02"
@@ -116,13 +125,40 @@ class SendHandler:
         )
         self._traits_text = orjson.dumps(self._traits).decode()[1:-1]
 
+    def options_changed(self, _: Mapping[str, str]) -> None:
+        """Options may change while the broker runs: what was derived from them is derived again."""
+        self._queues_of.clear()
+        self._derive()
+        if self._ingesting:
+            self._use_kernels()
+
     def _forget(self, _: TopicConfig | None) -> None:
         self._queues_of.clear()
 
     def register(self, table: HandlerTable) -> None:
+        self._table = table
         table.register(RequestCode.SEND_MESSAGE_V2, self.send_v2, "send")
         table.register(RequestCode.SEND_MESSAGE, self.send, "send")
         table.register(RequestCode.SEND_BATCH_MESSAGE, self.send_batch, "send")
+
+    def _use_kernels(self) -> None:
+        """Let compiled code take the plain sends of a read before the decoder sees them."""
+        from flaremq.broker.bulk_ingest import Ingest
+
+        self._ingesting = True
+        ingest = Ingest(
+            self._gate,
+            self._statistics,
+            self._queues_of,
+            self._stamp,
+            self._store_host,
+            self._traits,
+            self._traits_text,
+            _UNACKNOWLEDGED_MAX,
+            self._confirm,
+        )
+        if self._table is not None:
+            self._table.take = ingest.take
 
     # The short way
 
@@ -184,7 +220,7 @@ class SendHandler:
             or not 0 <= queue_id < queues
             or sys_flag & ~0x701  # anything but compression
             or (reconsume_times is not None and reconsume_times != "0")
-            or "UNIQ_KEY\x01" not in properties
+            or ("\x02UNIQ_KEY\x01" not in properties and not properties.startswith("UNIQ_KEY\x01"))
             or _DELAY in properties
             or _TIMER in properties
             or _TRAN in properties
@@ -287,7 +323,7 @@ class SendHandler:
             header = decode_send_header(request.code, request.ext)
             config = await self._check(header)
             form = self._form(connection, request, header, config)
-            if len(form.properties) > 32767:
+            if len(form.properties) > 32767 or find_property(form.properties, b"INNER_NUM") is not None:
                 raise RequestError(ResponseCode.MESSAGE_ILLEGAL, _illegal(self._gate))
             form = await self._redirect(form, header, request, config)
             kind, routed = prepare(form, now_ms=self._clock.now_ms(), timer=self._timer_rules())
@@ -427,6 +463,8 @@ class SendHandler:
                     ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {header.topic}"
                 )
             config = await self._check(header)
+            if delay_level_of((header.properties or "").encode("utf-8", "replace")) > 0:
+                raise RequestError(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be delayed")
         except RequestError as error:
             return RemotingCommand.response(error.code, error.remark, ext=self._traits)
         queue_id = header.queue_id

@@ -1,0 +1,70 @@
+"""What a command of ``flaremq mqadmin`` was given, and how it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import click
+
+
+class Given:
+    """The flags of one call, by RocketMQ's long names."""
+
+    def __init__(self, command: click.Context, values: dict[str, Any]) -> None:
+        self._context = command
+        self._values = values
+
+    def text(self, name: str) -> str:
+        """A flag that must be there."""
+        value = self._values[name]
+        assert isinstance(value, str)
+        return value.strip()
+
+    def maybe(self, name: str) -> str | None:
+        """A flag that may be missing."""
+        value = self._values[name]
+        return value.strip() if isinstance(value, str) else None
+
+    def integer(self, name: str, default: int = 0) -> int:
+        value = self.maybe(name)
+        if value is None:
+            return default
+        try:
+            return int(value)
+        except ValueError:
+            self.refuse(f"--{name} takes a whole number, not {value!r}.")
+
+    def truth(self, name: str, default: bool = False) -> bool:
+        """A switch, or a flag with ``true`` or ``false``."""
+        value = self._values[name]
+        if value is None or isinstance(value, bool):
+            return bool(value) if value is not None else default
+        if value.strip().lower() not in ("true", "false"):
+            self.refuse(f"--{name} takes true or false, not {value!r}.")
+        return bool(value.strip().lower() == "true")
+
+    def time(self, name: str, now_ms: int) -> int | None:
+        """Milliseconds since 1970."""
+        from flaremq.cli.times import parse_mqadmin_time
+
+        value = self.maybe(name)
+        if value is None:
+            return None
+        try:
+            return parse_mqadmin_time(value, now_ms)
+        except ValueError:
+            self.refuse(f"--{name} takes milliseconds or yyyy-MM-dd#HH:mm:ss:SSS, not {value!r}.")
+
+    def refuse(self, sentence: str) -> NoReturn:
+        raise click.UsageError(sentence, self._context)
+
+
+def say(line: str = "") -> None:
+    """One line of the result."""
+    click.echo(line)
+
+
+def say_all(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)

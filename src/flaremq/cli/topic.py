@@ -1,0 +1,209 @@
+"""``flaremq topic``: topics of a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flaremq.cli.administration import (
+    NounGroup,
+    administer,
+    answer,
+    name_server_option,
+    place_options,
+    with_times,
+)
+from flaremq.cli.parameters import debug_option, output_option
+
+if TYPE_CHECKING:
+    from flaremq.cli.admin_tool import AdminTool
+
+PERMISSIONS = {"rw": 6, "r": 4, "w": 2, "none": 0}
+_KINDS = ("user", "retry", "dlq", "system")
+topic_argument = click.argument("topic", metavar="TOPIC")
+
+
+@click.group(name="topic", cls=NounGroup)
+@debug_option
+def topic() -> None:
+    """List, create, delete topics of a cluster, and look at them."""
+
+
+@topic.command(name="list")
+@click.option("--cluster", metavar="NAME", help="Only the topics of this cluster.")
+@click.option("--kind", type=click.Choice(_KINDS), help="Only topics of this kind.")
+@name_server_option
+@output_option("jsonl", "json", "table")
+@debug_option
+def list_(cluster: str | None, kind: str | None, name_servers: str, output: str | None) -> None:
+    """All topics, those of RocketMQ itself, of retries and of dead letters included."""
+    from flaremq.cli import output as out
+
+    topics, own_names = read_topics(name_servers, cluster)
+    rows = ({"topic": name, "kind": kind_of(name, own_names)} for name in topics)
+    if kind is not None:
+        rows = (row for row in rows if row["kind"] == kind)
+    out.print_rows(rows, out.chosen(output, in_pipe=out.JSONL), columns=("topic", "kind"), title="topics")
+
+
+def read_topics(name_servers: str, cluster: str | None = None) -> tuple[list[str], set[str]]:
+    """Names of all topics, and those that are made for clusters and brokers. Past the client, for speed."""
+    from flaremq.cli.wire import NameServer
+    from flaremq.errors import NotFoundError
+    from flaremq.protocol.bodies_route import ClusterInfo
+    from flaremq.protocol.bodies_topic import TopicList
+    from flaremq.protocol.codes import RequestCode
+
+    with NameServer(name_servers) as server:
+        info = ClusterInfo.from_json(server.ask(RequestCode.GET_BROKER_CLUSTER_INFO, what="the list of clusters"))
+        clusters = info.cluster_addr_table
+        if cluster is None:
+            body = server.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, what="the list of topics")
+        elif cluster in clusters:
+            body = server.ask(RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": cluster}, what="the list of topics")
+        else:
+            known = ", ".join(sorted(clusters)) or "none"
+            raise NotFoundError(f"cluster {cluster!r} does not exist; there is: {known}")
+    topics = sorted(TopicList.from_json(body).topic_list) if body else []
+    return topics, {*clusters, *info.broker_addr_table}
+
+
+def kind_of(name: str, own_names: set[str]) -> str:
+    """What a topic is for, by its name."""
+    from flaremq.message.topics import REPLY_SUFFIX, is_dlq_topic, is_retry_topic, is_system_topic
+
+    if is_retry_topic(name):
+        return "retry"
+    if is_dlq_topic(name):
+        return "dlq"
+    is_own = name in own_names or name.removesuffix(REPLY_SUFFIX) in own_names
+    return "system" if is_own or is_system_topic(name) or name.lower().startswith("rmq_sys_") else "user"
+
+
+@topic.command()
+@topic_argument
+@click.option("--queues", type=click.IntRange(min=1), default=8, show_default=True, help="Queues on each broker.")
+@click.option("--read-queues", type=click.IntRange(min=1), help="Queues that can be read, if not all.")
+@click.option("--write-queues", type=click.IntRange(min=1), help="Queues that can be written, if not all.")
+@click.option(
+    "--perm", type=click.Choice(list(PERMISSIONS)), default="rw", show_default=True, help="What clients may do."
+)
+@click.option("--order", is_flag=True, help="Keep the order of queues even while a broker is away.")
+@click.option(
+    "--attribute", "attributes", metavar="KEY=VALUE", multiple=True, help="As in message.type=FIFO (repeatable)."
+)
+@place_options
+@name_server_option
+@output_option("json", "jsonl", "table")
+@debug_option
+def create(
+    topic: str,
+    queues: int,
+    read_queues: int | None,
+    write_queues: int | None,
+    perm: str,
+    order: bool,
+    attributes: tuple[str, ...],
+    cluster: str | None,
+    broker: str | None,
+    name_servers: str,
+    output: str | None,
+) -> None:
+    """Make a topic on all brokers, or change one that exists."""
+    from flaremq.options import parse_assignments
+
+    settings: dict[str, Any] = {
+        "read_queues": read_queues or queues,
+        "write_queues": write_queues or queues,
+        "perm": PERMISSIONS[perm],
+        "order": order,
+        "attributes": parse_assignments(attributes),
+    }
+
+    async def work(admin: AdminTool) -> list[str]:
+        return await admin.create_topic(topic, cluster=cluster, broker=broker, **settings)
+
+    brokers = administer(name_servers, work)
+    record = {
+        "topic": topic,
+        "brokers": brokers,
+        "readQueueNums": settings["read_queues"],
+        "writeQueueNums": settings["write_queues"],
+        "perm": settings["perm"],
+        "order": order,
+        "attributes": settings["attributes"],
+    }
+    answer(f"topic {topic} has {record['writeQueueNums']} queues on {', '.join(brokers)}", record, output)
+
+
+@topic.command()
+@topic_argument
+@click.option("--cluster", metavar="NAME", help="Only on the brokers of this cluster.")
+@name_server_option
+@output_option("json", "jsonl", "table")
+@debug_option
+def delete(topic: str, cluster: str | None, name_servers: str, output: str | None) -> None:
+    """Delete a topic on all brokers and name servers; its messages cannot be read any more."""
+
+    async def work(admin: AdminTool) -> None:
+        await admin.topic_route(topic)  # a name that is not there is a mistake, which brokers do not report
+        await admin.delete_topic(topic, cluster=cluster)
+
+    administer(name_servers, work)
+    answer(f"topic {topic} is deleted", {"topic": topic, "cluster": cluster, "deleted": True}, output)
+
+
+@topic.command()
+@topic_argument
+@name_server_option
+@output_option("jsonl", "json", "table")
+@debug_option
+def status(topic: str, name_servers: str, output: str | None) -> None:
+    """Both ends of each queue, and when it was last written to."""
+    from flaremq.cli import output as out
+
+    async def work(admin: AdminTool) -> list[dict[str, Any]]:
+        return [
+            {
+                "broker": queue.broker_name,
+                "queueId": queue.queue_id,
+                "minOffset": offset.min_offset,
+                "maxOffset": offset.max_offset,
+                "messages": offset.max_offset - offset.min_offset,
+                "lastUpdateTimestamp": offset.last_update_timestamp,
+            }
+            for queue, offset in (await admin.topic_status(topic)).items()
+        ]
+
+    chosen = out.chosen(output, in_pipe=out.JSONL)
+    rows = with_times(administer(name_servers, work), chosen, "lastUpdateTimestamp")
+    out.print_rows(rows, chosen, title=f"topic {topic}")
+
+
+@topic.command()
+@topic_argument
+@name_server_option
+@output_option("jsonl", "json", "table")
+@debug_option
+def route(topic: str, name_servers: str, output: str | None) -> None:
+    """The brokers of a topic, their addresses by broker id, and how many queues each has."""
+    from flaremq.cli import output as out
+
+    async def work(admin: AdminTool) -> list[dict[str, Any]]:
+        data = await admin.topic_route(topic)
+        queues = {entry.broker_name: entry for entry in data.queue_datas}
+        return [
+            {
+                "cluster": broker.cluster,
+                "broker": broker.broker_name,
+                "addresses": {str(number): address for number, address in sorted(broker.broker_addrs.items())},
+                "readQueueNums": queues[broker.broker_name].read_queue_nums,
+                "writeQueueNums": queues[broker.broker_name].write_queue_nums,
+                "perm": queues[broker.broker_name].perm,
+            }
+            for broker in sorted(data.broker_datas, key=lambda broker: broker.broker_name)
+            if broker.broker_name in queues
+        ]
+
+    out.print_rows(administer(name_servers, work), out.chosen(output, in_pipe=out.JSONL), title=f"topic {topic}")
