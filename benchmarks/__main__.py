@@ -7,9 +7,11 @@ import json
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 
-from benchmarks import embedded, machine, peer_rocketmq, put, query, recover, report, rounds, scan, startup
+from benchmarks import embedded, machine, peer_rocketmq, put, query, recover, report, rounds, scan, startup, wire
+from benchmarks.rounds import Outcome
 from benchmarks.settings import FULL, QUICK, SMOKE, Settings
 
 _PLANS = {
@@ -20,13 +22,14 @@ _PLANS = {
     "embedded": embedded.plan,
     "startup": startup.plan,
 }
+_NAMES = (*_PLANS, "wire")
 
 
 def main(argv: list[str] | None = None) -> int:
     arguments = _parse(argv)
     folder = arguments.dir or tempfile.gettempdir()
     settings = _settings(arguments)
-    names = arguments.only or list(_PLANS)
+    names = arguments.only or list(_NAMES)
     notes: list[str] = ["a smoke run: its figures mean nothing"] if arguments.smoke else []
     signal.signal(signal.SIGTERM, _stop)
     if arguments.install:
@@ -38,8 +41,10 @@ def main(argv: list[str] | None = None) -> int:
     _tell(json.dumps(described, indent=2))
 
     outcomes = []
-    measurements = [measurement for name in names for measurement in _PLANS[name](settings)]
-    for outcome in rounds.run_all(measurements, versions, folder):
+    if "wire" in names and (reason := _why_no_wire(arguments)):
+        notes.append(f"nothing is measured over the wire: {reason}")
+        names.remove("wire")
+    for outcome in _run(names, settings, versions, folder):
         outcomes.append(outcome)
         notes += outcome.errors + report.busy_note(outcome)
         if arguments.out:  # kept up to date: an interrupted run has its figures so far
@@ -52,11 +57,22 @@ def main(argv: list[str] | None = None) -> int:
     return 1 if any(outcome.errors for outcome in outcomes) else 0
 
 
+def _run(names: list[str], settings: Settings, versions: tuple[str, ...], folder: str) -> Iterator[Outcome]:
+    measurements = [measurement for name in names if name in _PLANS for measurement in _PLANS[name](settings)]
+    yield from rounds.run_all(measurements, versions, folder)
+    if "wire" in names:
+        yield from wire.run(settings, folder)
+
+
+def _why_no_wire(arguments: argparse.Namespace) -> str | None:
+    return "its load is RocketMQ's client" if arguments.no_peers else wire.why_not()
+
+
 def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="shorter runs, one round: about 4 minutes")
+    parser.add_argument("--quick", action="store_true", help="shorter runs, one round: about 10 minutes")
     parser.add_argument("--smoke", action="store_true", help="tiny runs, only to see that everything works")
-    parser.add_argument("--only", type=_names, metavar="NAME,...", help=f"some of {', '.join(_PLANS)}")
+    parser.add_argument("--only", type=_names, metavar="NAME,...", help=f"some of {', '.join(_NAMES)}")
     parser.add_argument("--rounds", type=int, help="how often ours and theirs take turns")
     parser.add_argument("--out", metavar="FILE", help="write every figure as JSON")
     parser.add_argument("--no-peers", action="store_true", help="do not run RocketMQ")
@@ -68,8 +84,8 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
 def _names(text: str) -> list[str]:
     names = text.split(",")
     for name in names:
-        if name not in _PLANS:
-            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(_PLANS)}")
+        if name not in _NAMES:
+            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(_NAMES)}")
     return names
 
 

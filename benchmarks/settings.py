@@ -24,6 +24,11 @@ class Settings:
     embedded_seconds: float
     import_rounds: int
     startup_file_bytes: int
+    wire_rounds: int  # over the wire; ours and theirs take turns this often
+    wire_warm_seconds: int
+    wire_seconds: int
+    wire_backlog: int  # messages that are stored first, then consumed
+    wire_starts: int  # of servers and of one-shot commands
 
 
 FULL = Settings(
@@ -42,6 +47,11 @@ FULL = Settings(
     embedded_seconds=2.0,
     import_rounds=11,
     startup_file_bytes=64 << 20,
+    wire_rounds=3,
+    wire_warm_seconds=3,
+    wire_seconds=6,
+    wire_backlog=1_000_000,
+    wire_starts=3,
 )
 QUICK = Settings(
     rounds=1,
@@ -59,6 +69,11 @@ QUICK = Settings(
     embedded_seconds=0.5,
     import_rounds=5,
     startup_file_bytes=16 << 20,
+    wire_rounds=1,
+    wire_warm_seconds=2,
+    wire_seconds=4,
+    wire_backlog=300_000,
+    wire_starts=1,
 )
 SMOKE = Settings(
     rounds=1,
@@ -76,4 +91,9 @@ SMOKE = Settings(
     embedded_seconds=0.05,
     import_rounds=1,
     startup_file_bytes=1 << 20,
+    wire_rounds=1,
+    wire_warm_seconds=1,
+    wire_seconds=1,
+    wire_backlog=20_000,
+    wire_starts=1,
 )

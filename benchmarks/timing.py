@@ -34,16 +34,16 @@ class Processor:
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._own = time.process_time()
-        self._all = _machine_seconds()
+        self._all = machine_seconds()
 
     def describe(self) -> Row:
         own = time.process_time() - self._own
-        other = max(0.0, _machine_seconds() - self._all - own)
+        other = max(0.0, machine_seconds() - self._all - own)
         elapsed = max(time.monotonic() - self._began, 0.01)
         return {"cpu_s": round(own, 2), "cpu_other_s": round(other, 2), "other_cores": round(other / elapsed, 2)}
 
 
-def _machine_seconds() -> float:
+def machine_seconds() -> float:
     try:
         # "cpu user nice system idle iowait irq softirq steal ...", in clock ticks
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]

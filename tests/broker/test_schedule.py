@@ -278,6 +278,21 @@ def test_expired_head_of_a_level_is_skipped() -> None:
     assert lab.bodies() == [b"kept"]
 
 
+@pytest.mark.parametrize(("table", "seconds"), [("1s 5s 20s", 10), ("1s 5s 2s", 10)])
+def test_changed_table_does_not_move_messages_that_wait_already(table: str, seconds: int) -> None:
+    lab = WaitingLab()
+    lab.send(b"a", DELAY="3")
+    lab = lab.restart()
+    file = ConfigFile(lab.disk, FILE)
+    service = ScheduleService(lab.access, lab.clock, parse_delay_levels(table), file, lab.declare)
+    service.load()
+    run(service.run_due())
+    lab.clock.advance(seconds * 1000 - 1)
+    assert run(service.run_due()) == 0
+    lab.clock.advance(1)
+    assert run(service.run_due()) == 1
+
+
 # The clock
 
 

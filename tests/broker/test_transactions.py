@@ -259,7 +259,7 @@ def test_many_transactions_at_once_through_the_gate_of_a_running_broker(tmp_path
     assert sorted(map(int, asyncio.run(play()))) == list(range(0, 200, 2))
 
 
-# Helpers
+# Requests
 
 
 def end_request(half: PutResult, *, outcome: int) -> RemotingCommand:

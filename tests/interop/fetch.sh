@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
-# Fetches the message store of each pinned RocketMQ release, with what it needs to run, by Maven:
+# Fetches the peers of the interop tests:
 #
-#   tests/interop/fetch.sh              all releases of versions.env
-#   tests/interop/fetch.sh 5.5.0        one of them
+#   tests/interop/fetch.sh              everything below
+#   tests/interop/fetch.sh store        the message store of each pinned RocketMQ release (Maven)
+#   tests/interop/fetch.sh servers      its name server, broker, clients and mqadmin (Maven)
+#   tests/interop/fetch.sh go node      the Go client (a program of ours, built with it) and ali-ons for Node
+#   tests/interop/fetch.sh 5.5.0        the message store of one release
 #
-# Jars go to .cache/rocketmq/<version> of the project, or below $FLAREMQ_ROCKETMQ_JARS. A folder appears only when it
-# is complete, so an interrupted run leaves nothing half done; a folder that exists is left alone.
+# What is fetched goes to .cache/rocketmq of the project, or to $FLAREMQ_ROCKETMQ_JARS: <version>, <version>-servers,
+# go-<digest>, node-<digest>. A folder appears only when it is complete, so an interrupted run leaves nothing half
+# done; a folder that exists is left alone. Without Go or Node their part is left out with a word on it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=versions.env
@@ -13,30 +17,90 @@ source "$here/versions.env"
 target=${FLAREMQ_ROCKETMQ_JARS:-$here/../../.cache/rocketmq}
 mkdir -p "$target"
 target=$(cd "$target" && pwd)
-if [ $# -gt 0 ]; then versions=("$@"); else read -ra versions <<<"$ROCKETMQ_VERSIONS"; fi
+work=
+trap 'if [ -n "$work" ]; then rm -rf "$work"; fi' EXIT
 
-for version in "${versions[@]}"; do
-    if [ -d "$target/$version" ]; then
-        echo "rocketmq $version: present in $target/$version"
-        continue
+begin() { # NAME: true if the folder has to be made
+    if [ -d "$target/$1" ]; then
+        echo "$1: present in $target/$1"
+        return 1
     fi
-    work=$(mktemp -d "$target/.fetch.XXXXXX")
-    trap 'rm -rf "$work"' EXIT
-    cat >"$work/pom.xml" <<POM
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>flaremq</groupId><artifactId>interop-peer</artifactId><version>1</version>
-  <dependencies>
-    <dependency><groupId>org.apache.rocketmq</groupId><artifactId>rocketmq-store</artifactId><version>$version</version></dependency>
-  </dependencies>
-</project>
-POM
+    work=$(mktemp -d "$target/.fetch.XXXXXX") || exit 1
+    chmod 755 "$work"
+}
+
+finish() { # NAME MADE: the finished folder gets its name
+    chmod 755 "$work/$2"
+    mv "$work/$2" "$target/$1"
+    rm -rf "$work"
+    work=
+    echo "$1: $(find "$target/$1" -type f | wc -l) files in $target/$1"
+}
+
+maven() { # NAME VERSION ARTIFACT...
+    local name=$1 version=$2
+    shift 2
+    begin "$name" || return 0
+    {
+        echo '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        echo '<groupId>flaremq</groupId><artifactId>interop-peer</artifactId><version>1</version><dependencies>'
+        for artifact in "$@"; do
+            echo "<dependency><groupId>org.apache.rocketmq</groupId><artifactId>$artifact</artifactId><version>$version</version></dependency>"
+        done
+        echo '</dependencies></project>'
+    } >"$work/pom.xml"
     # -C: a jar whose checksum does not match what the registry states fails the run.
     mvn -q -B -C -f "$work/pom.xml" -DincludeScope=runtime -DoutputDirectory="$work/jars" \
         "org.apache.maven.plugins:maven-dependency-plugin:$MAVEN_DEPENDENCY_PLUGIN_VERSION:copy-dependencies"
-    chmod 755 "$work" "$work/jars"
-    mv "$work/jars" "$target/$version"
-    rm -rf "$work"
-    trap - EXIT
-    echo "rocketmq $version: $(find "$target/$version" -name '*.jar' | wc -l) jars in $target/$version"
+    finish "$name" jars
+}
+
+digest() { # FILE...: a name that changes with the content; programs.py computes the same
+    cat "$@" | sha256sum | cut -c 1-16
+}
+
+go_client() {
+    if ! command -v go >/dev/null; then
+        echo "go: not installed, so the Go client is not fetched"
+        return 0
+    fi
+    local name
+    name=go-$(cd "$here/wire/go" && digest go.mod go.sum ./*.go)
+    begin "$name" || return 0
+    mkdir "$work/program"
+    (cd "$here/wire/go" && CGO_ENABLED=0 go build -mod=readonly -trimpath -buildvcs=false -o "$work/program/wire" .)
+    finish "$name" program
+}
+
+node_client() {
+    if ! command -v npm >/dev/null; then
+        echo "node: not installed, so ali-ons is not fetched"
+        return 0
+    fi
+    local name
+    name=node-$(cd "$here/wire/node" && digest package.json package-lock.json)
+    begin "$name" || return 0
+    mkdir "$work/modules"
+    cp "$here/wire/node/package.json" "$here/wire/node/package-lock.json" "$work/modules"
+    (cd "$work/modules" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+    finish "$name" modules
+}
+
+if [ $# -eq 0 ]; then set -- store servers go node; fi
+for what in "$@"; do
+    case $what in
+    store) for version in $ROCKETMQ_VERSIONS; do maven "$version" "$version" rocketmq-store; done ;;
+    servers)
+        for version in $ROCKETMQ_WIRE_VERSIONS; do
+            maven "$version-servers" "$version" rocketmq-broker rocketmq-namesrv rocketmq-tools rocketmq-client
+        done
+        ;;
+    go) go_client ;;
+    node) node_client ;;
+    [0-9]*) maven "$what" "$what" rocketmq-store ;;
+    *)
+        echo "fetch.sh: $what is none of store, servers, go, node or a version" >&2
+        exit 2
+        ;;
+    esac
 done

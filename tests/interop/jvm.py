@@ -1,4 +1,4 @@
-"""Runs RocketMQ's own message store in a JVM: finds its jars, compiles our Java sources, starts it.
+"""Runs RocketMQ's own code in a JVM: finds its jars, compiles our Java sources, starts it.
 
 Pure plumbing, used by the interop tests and by the benchmarks: it knows nothing about messages. Nothing is
 downloaded here; ``fetch.sh`` does that, and ``why_not`` says in one sentence what is missing. Classes are
@@ -34,24 +34,29 @@ OPENED_INTERNALS = (
 SHORT_LIVED = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
-def pinned_versions() -> tuple[str, ...]:
+def pinned_versions(name: str = "ROCKETMQ_VERSIONS") -> tuple[str, ...]:
     """The releases named in versions.env, oldest first."""
-    match = re.search(r'^ROCKETMQ_VERSIONS="([^"]+)"', (HERE / "versions.env").read_text(), re.MULTILINE)
-    assert match, "versions.env has no ROCKETMQ_VERSIONS line"
+    match = re.search(rf'^{name}="([^"]+)"', (HERE / "versions.env").read_text(), re.MULTILINE)
+    assert match, f"versions.env has no {name} line"
     return tuple(match[1].split())
 
 
-def jar_folder(version: str) -> Path:
+def fetched(name: str) -> Path:
+    """Where fetch.sh puts what it calls by this name."""
     root = os.environ.get("FLAREMQ_ROCKETMQ_JARS")
-    return (Path(root) if root else PROJECT / ".cache" / "rocketmq") / version
+    return (Path(root) if root else PROJECT / ".cache" / "rocketmq") / name
 
 
-def why_not(version: str) -> str | None:
+def jar_folder(version: str) -> Path:
+    return fetched(version)
+
+
+def why_not(version: str, artifact: str = "rocketmq-store") -> str | None:
     """Why this release cannot be run here, or None when it can."""
     for tool in ("java", "javac"):
         if shutil.which(tool) is None:
             return f"{tool} not found: a JDK of 11 or later is needed"
-    if not any(jar_folder(version).glob("rocketmq-store-*.jar")):
+    if not any(jar_folder(version).glob(f"{artifact}-*.jar")):
         return f"no jars of RocketMQ {version} in {jar_folder(version)}: run tests/interop/fetch.sh"
     return None
 
@@ -62,7 +67,14 @@ def compiled(version: str, extra_sources: Sequence[Path] = ()) -> Path:
     if reason is not None:
         raise RuntimeError(reason)
     generation = version.split(".")[0]
-    sources = sorted([*JAVA.glob("*.java"), *(JAVA / f"rocketmq{generation}").glob("*.java"), *extra_sources])
+    return compiled_sources(
+        version, [*JAVA.glob("*.java"), *(JAVA / f"rocketmq{generation}").glob("*.java"), *extra_sources]
+    )
+
+
+def compiled_sources(version: str, sources: Iterable[Path]) -> Path:
+    """Folder with the classes of these sources, compiled against the jars in ``jar_folder(version)``."""
+    sources = sorted(sources)
     digest = hashlib.sha256()
     for source in sources:
         digest.update(source.read_bytes())

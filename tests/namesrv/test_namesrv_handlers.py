@@ -282,7 +282,7 @@ def test_options_are_shown_and_changed(namesrv: SilentNamesrv) -> None:
         (b"configStorePath=/etc/passwd", ResponseCode.NO_PERMISSION),
         (b"configStorePathName=x", ResponseCode.NO_PERMISSION),
         (b"orderMessageEnable=true\nlistenPort=1", ResponseCode.NO_PERMISSION),
-        (b"rocketmqHome=/tmp", ResponseCode.NO_PERMISSION),
+        (b"rocketmqHome=/elsewhere", ResponseCode.NO_PERMISSION),
         (b"orderMessageEnable=true\nscanNotActiveBrokerInterval=-1", ResponseCode.SYSTEM_ERROR),
         (b"orderMessageEnable=perhaps", ResponseCode.SYSTEM_ERROR),
         (b"orderMessageEnable=\\u00", ResponseCode.SYSTEM_ERROR),

@@ -26,13 +26,19 @@ class Mark(NamedTuple):
     distance_ms: int  # of the wall clock from the steady one
 
 
-class ArrivalMarks:
-    """The marks of one queue whose messages all have the same delay."""
+class Due(NamedTuple):
+    """When a message is due by the wall clock, and how long it has waited then."""
 
-    __slots__ = ("_delay_ms", "_marks", "_resolution_ms")
+    due_ms: int
+    delay_ms: int
+
+
+class ArrivalMarks:
+    """The marks of one queue whose messages have about the same delay."""
+
+    __slots__ = ("_marks", "_resolution_ms")
 
     def __init__(self, delay_ms: int) -> None:
-        self._delay_ms = delay_ms
         self._resolution_ms = max(delay_ms // _MARKS_PER_DELAY, 10)
         self._marks: deque[Mark] = deque()
 
@@ -59,7 +65,7 @@ class ArrivalMarks:
         while len(marks) > 1 and marks[1].end_offset <= offset:
             marks.popleft()
 
-    def remaining_ms(self, offset: int, due_ms: int, *, now_ms: int, steady_ms: int) -> int:
+    def remaining_ms(self, offset: int, due: Due, *, now_ms: int, steady_ms: int) -> int:
         """Milliseconds until the message at ``offset`` is due; 0 or less: now."""
         before: Mark | None = None
         after: Mark | None = None
@@ -70,10 +76,10 @@ class ArrivalMarks:
             before = mark
         if before is None:
             before = after
-        remaining = due_ms - now_ms
+        remaining = due.due_ms - now_ms
         distance_ms = now_ms - steady_ms
         is_even = before is None or abs(distance_ms - before.distance_ms) <= _STEP_MS
-        if is_even and remaining <= self._delay_ms:
+        if is_even and remaining <= due.delay_ms:
             return remaining
         seen_ms = steady_ms if after is None else after.steady_ms
-        return seen_ms + self._delay_ms - steady_ms
+        return seen_ms + due.delay_ms - steady_ms

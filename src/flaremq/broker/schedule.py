@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from flaremq.broker.arrival_marks import ArrivalMarks
+from flaremq.broker.arrival_marks import ArrivalMarks, Due
 from flaremq.broker.config_file import ConfigFile
 from flaremq.broker.delivery import Delivery
 from flaremq.broker.store_access import StoreAccess, is_durable
@@ -28,6 +28,7 @@ from flaremq.message.stored_form import delivered
 from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.protocol.bodies import DataVersion
 from flaremq.storage.get_result import GetResult
+from flaremq.storage.inspection import StoreInspector
 from flaremq.storage.status import GetMessageStatus
 
 _log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ _BATCH_FIRST: Final = 32  # usually few are due at a time; a backlog soon gets l
 _BATCH_MAX: Final = 512
 _BATCH_BYTES: Final = 1 << 20
 _BATCHES_PER_RUN: Final = 64
+_DELAY_MS_MAX: Final = 366 * 86_400_000  # a unit that asks for more is damaged
 _RETRY_MS: Final = 100  # after the store refused to take anything
 _RETRY_AFTER_ERROR_MS: Final = 1_000
 _NO_QUEUE: Final = (GetMessageStatus.NO_MATCHED_LOGIC_QUEUE, GetMessageStatus.NO_MESSAGE_IN_QUEUE)
@@ -44,7 +46,7 @@ _NO_QUEUE: Final = (GetMessageStatus.NO_MATCHED_LOGIC_QUEUE, GetMessageStatus.NO
 class _Level:
     """One delay level: where it stands and what is known of its head."""
 
-    __slots__ = ("cursor", "delay_ms", "done_ahead", "head_due_ms", "level", "marks", "queue_id", "retry_at_ms")
+    __slots__ = ("cursor", "delay_ms", "done_ahead", "head_due", "level", "marks", "queue_id", "retry_at_ms")
 
     def __init__(self, level: int, delay_ms: int) -> None:
         self.level = level
@@ -52,13 +54,13 @@ class _Level:
         self.delay_ms = delay_ms
         self.cursor = 0  # queue offset of the first message that is not delivered
         self.done_ahead: set[int] = set()  # delivered although one before them is not
-        self.head_due_ms: int | None = None  # of the message at the cursor, if it was read
+        self.head_due: Due | None = None  # of the message at the cursor, if it was read
         self.retry_at_ms = 0  # steady clock
         self.marks = ArrivalMarks(delay_ms)
 
     def move_to(self, cursor: int) -> None:
         self.cursor = cursor
-        self.head_due_ms = None
+        self.head_due = None
         self.marks.passed(cursor)
         if self.done_ahead:
             self.done_ahead = {offset for offset in self.done_ahead if offset >= cursor}
@@ -78,6 +80,7 @@ class ScheduleService:
         self._gate = gate
         self._clock = clock
         self._file = file
+        self._inspector = StoreInspector(gate.store)
         self._delivery = Delivery(gate, SCHEDULE_TOPIC, declare_topic)
         self._levels = {level: _Level(level, levels.delay_ms(level)) for level in range(1, levels.level_max + 1)}
         self._other_offsets: dict[int, int] = {}  # of levels this broker does not have: kept as they are
@@ -121,12 +124,9 @@ class ScheduleService:
         for level in self._levels.values():
             if self._end(level) <= level.cursor:
                 continue
-            if level.head_due_ms is None:
-                remaining = 0
-            else:
-                remaining = level.marks.remaining_ms(
-                    level.cursor, level.head_due_ms, now_ms=now_ms, steady_ms=steady_ms
-                )
+            remaining = 0
+            if level.head_due is not None:
+                remaining = level.marks.remaining_ms(level.cursor, level.head_due, now_ms=now_ms, steady_ms=steady_ms)
             waits.append(max(remaining, level.retry_at_ms - steady_ms, 0))
         return now_ms + min(waits) if waits else None
 
@@ -136,7 +136,7 @@ class ScheduleService:
             return False
         if self._now()[1] < level.retry_at_ms:
             return False
-        return level.head_due_ms is None or self._is_due(level, level.cursor, level.head_due_ms)
+        return level.head_due is None or self._is_due(level, level.cursor, level.head_due)
 
     async def _run_quietly(self, level: _Level) -> int:
         """One level; what goes wrong there is no concern of the others."""
@@ -168,7 +168,7 @@ class ScheduleService:
         """The due messages at the cursor, as many as fit a batch; moves the cursor over what is gone."""
         store = self._gate.store
         while True:
-            found = await self._gate.run(self._read, level.queue_id, level.cursor, size)
+            found, dues = await self._gate.run(self._read, level, level.cursor, size)
             if found.messages:
                 break
             if found.status in _NO_QUEUE or found.next_offset == level.cursor:
@@ -179,18 +179,28 @@ class ScheduleService:
                 return []
         self._note(level)
         due: list[MessageExt] = []
-        for record in found.messages:
-            due_ms = record.store_timestamp + level.delay_ms
-            if not self._is_due(level, record.queue_offset, due_ms):
+        for record, record_due in zip(found.messages, dues, strict=True):
+            if not self._is_due(level, record.queue_offset, record_due):
                 if not due:
                     level.move_to(record.queue_offset)
-                    level.head_due_ms = due_ms
+                    level.head_due = record_due
                 break
             due.append(record)
         return due
 
-    def _read(self, queue_id: int, offset: int, count: int) -> GetResult:
-        return self._gate.store.get(SCHEDULE_TOPIC, queue_id, offset, count, max_bytes=_BATCH_BYTES)
+    def _read(self, level: _Level, offset: int, count: int) -> tuple[GetResult, list[Due]]:
+        """Messages and when they are due: what their units say, so a changed table does not move them."""
+        found = self._gate.store.get(SCHEDULE_TOPIC, level.queue_id, offset, count, max_bytes=_BATCH_BYTES)
+        units = self._inspector.units(SCHEDULE_TOPIC, level.queue_id, offset, found.next_offset - offset)
+        due_by_place = {unit.physical_offset: unit.tags_code for unit in units}
+        dues = []
+        for record in found.messages:
+            stored_ms = record.store_timestamp
+            due_ms = due_by_place.get(record.physical_offset, 0)
+            if not 0 <= due_ms - stored_ms <= _DELAY_MS_MAX:
+                due_ms = stored_ms + level.delay_ms
+            dues.append(Due(due_ms, due_ms - stored_ms))
+        return found, dues
 
     def _advance(self, level: _Level, due: list[MessageExt]) -> bool:
         """Move the cursor over the delivered ones; False if one of them has to be tried again."""
@@ -201,9 +211,9 @@ class ScheduleService:
         level.move_to(due[-1].queue_offset + 1)
         return True
 
-    def _is_due(self, level: _Level, offset: int, due_ms: int) -> bool:
+    def _is_due(self, level: _Level, offset: int, due: Due) -> bool:
         now_ms, steady_ms = self._now()
-        return level.marks.remaining_ms(offset, due_ms, now_ms=now_ms, steady_ms=steady_ms) <= 0
+        return level.marks.remaining_ms(offset, due, now_ms=now_ms, steady_ms=steady_ms) <= 0
 
     def _note(self, level: _Level) -> None:
         now_ms, steady_ms = self._now()

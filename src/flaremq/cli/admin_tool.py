@@ -25,7 +25,6 @@ from flaremq.protocol.bodies import (
     TopicStatsTable,
 )
 from flaremq.protocol.codes import RequestCode
-from flaremq.remoting.address import parse_address
 
 _TOOLS_GROUP = "TOOLS_CONSUMER"  # every broker has it, so reading along leaves no group behind
 
@@ -36,16 +35,6 @@ class AdminTool(Admin):
     async def brokers_of(self, topic: str) -> dict[str, str]:
         """Addresses of the brokers of a topic, by name."""
         return await self._brokers_of(topic)
-
-    async def addresses(self, cluster: str | None, broker: str | None) -> list[str]:
-        """Whom an order is for: a broker by its address, or the masters of a cluster, or all masters."""
-        if broker is not None:
-            parse_address(broker)
-            return [broker]
-        return list((await self.masters(cluster=cluster)).values())
-
-    async def cluster_topics(self, cluster: str) -> list[str]:
-        return await self.list_topics(cluster=cluster)
 
     async def topic_stats(self, topic: str) -> TopicStatsTable:
         """Both ends of each queue, and how many messages a second come in."""
@@ -140,6 +129,15 @@ class AdminTool(Admin):
         await self._call(
             address, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body.to_json(), what=f"setting the mode of {group!r}"
         )
+
+    async def change_write_permission(self, broker_name: str, *, is_added: bool) -> dict[str, int]:
+        """Put a broker into the routes of producers or take it out; of how many topics, by name server."""
+        code = RequestCode.ADD_WRITE_PERM_OF_BROKER if is_added else RequestCode.WIPE_WRITE_PERM_OF_BROKER
+        field = "addTopicCount" if is_added else "wipeTopicCount"
+        ext = {"brokerName": broker_name}
+        what = f"changing the permission of broker {broker_name!r}"
+        replies = {address: await self._call(address, code, ext, what=what) for address in self.name_servers}
+        return {address: reply.int_field(field) for address, reply in replies.items()}
 
     async def consume_queue_at(
         self, address: str, topic: str, queue_id: int, *, index: int, count: int, group: str = ""

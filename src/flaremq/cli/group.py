@@ -170,13 +170,17 @@ def progress(group: str | None, topic: str | None, name_servers: str, output: st
 
 
 async def group_overview(admin: AdminTool) -> list[dict[str, Any]]:
+    return await group_rows(admin, await admin.list_groups())
+
+
+async def group_rows(admin: AdminTool, groups: list[str]) -> list[dict[str, Any]]:
     """One row a group: who is in it and how far it is behind."""
     from flaremq.cli.versions import version_text
     from flaremq.client.errors import ReplyError
     from flaremq.errors import NotFoundError
 
     rows = []
-    for name in await admin.list_groups():
+    for name in groups:
         row: dict[str, Any] = {"group": name, "clients": 0, "version": None, "consumeType": None, "messageModel": None}
         try:
             found = await admin.group_connections(name)

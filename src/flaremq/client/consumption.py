@@ -122,16 +122,16 @@ class Consumption:
                 continue
             try:
                 reply = await self._pull(process_queue)
+                if process_queue.is_dropped or not await self._take_in(process_queue, reply):
+                    return
             except ReplyError as error:
                 await self._recover(process_queue, error)
             except FlareMQError as error:
                 _log.warning("%s: %s", process_queue.queue, error)
                 await asyncio.sleep(_AFTER_FAILURE)
-            else:
-                if process_queue.is_dropped:
-                    return
-                if not await self._take_in(process_queue, reply):
-                    return
+            except Exception:
+                _log.exception("%s: a pull failed", process_queue.queue)
+                await asyncio.sleep(_AFTER_FAILURE)
 
     async def _pull(self, process_queue: ProcessQueue) -> PullReply:
         queue, options = process_queue.queue, self._options
@@ -240,8 +240,8 @@ class Consumption:
         now = self._now()
         for iterator in self.delivery.iterators:
             if not iterator.in_hand:
-                iterator.in_hand_since = 0.0
-            elif iterator.in_hand_since == 0.0 or iterator.last_seen is not iterator.in_hand[0]:
+                iterator.last_seen = None
+            elif iterator.last_seen is not iterator.in_hand[0]:
                 iterator.in_hand_since, iterator.last_seen = now, iterator.in_hand[0]
             elif now - iterator.in_hand_since > self._options.consume_timeout * 60:
                 for message in iterator.in_hand:

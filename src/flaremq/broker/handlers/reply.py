@@ -105,7 +105,7 @@ class ReplyHandler:
         header: SendMessageRequestHeader,
         config: TopicConfig,
     ) -> StoredForm:
-        """The answer as it is pushed and stored. Its body may be empty: Go's reply helper drops it."""
+        """The answer as it is pushed and stored. Its body may be empty: Go's client drops it."""
         changes: dict[str, str | None] = {
             names.REGION: self._options.region_id,
             names.TRACE_SWITCH: "true" if self._options.trace_on else "false",

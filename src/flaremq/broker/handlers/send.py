@@ -179,7 +179,7 @@ class SendHandler:
                 ext.get("i") or "",
                 ext.get("j"),
             )
-        except (KeyError, ValueError):
+        except (KeyError, ValueError, AttributeError, TypeError):  # the long way says what is wrong
             return self._send(connection, request)
 
     def send(self, connection: Connection, request: RemotingCommand) -> Any:
@@ -199,7 +199,7 @@ class SendHandler:
                 ext.get("properties") or "",
                 ext.get("reconsumeTimes"),
             )
-        except (KeyError, ValueError):
+        except (KeyError, ValueError, AttributeError, TypeError):  # the long way says what is wrong
             return self._send(connection, request)
 
     def _send_plain(
@@ -366,7 +366,7 @@ class SendHandler:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {start}")
         topic = header.topic
         config = self._topics.find(topic)
-        if not options.broker_permission & PERM_WRITE and (config is None or config.order):
+        if not options.broker_permission & PERM_WRITE and config is not None and config.order:
             address = f"{options.broker_ip1}:{options.listen_port}"
             raise RequestError(ResponseCode.NO_PERMISSION, f"the broker[{address}] sending message is forbidden")
         check_topic(topic)

@@ -1,0 +1,44 @@
+"""Signatures of requests."""
+
+from __future__ import annotations
+
+import asyncio
+
+from flaremq.client.options import ProducerOptions
+from flaremq.client.producer import Producer
+from flaremq.client.signing import signed
+from flaremq.message.message import Message
+from tests.support.fake_cluster import fake_cluster
+
+
+def test_signature_is_that_of_the_test_vector() -> None:
+    fields = signed({"queueId": 0, "topic": "T"}, b"hi", access_key="ak1234567", secret_key="sk1234567")
+    assert fields == {
+        "queueId": "0",
+        "topic": "T",
+        "AccessKey": "ak1234567",
+        "Signature": "0EdLCjYjk8DhpqoZycG28vj5rnI=",
+    }
+
+
+def test_security_token_is_sent_and_signed() -> None:
+    with_token = signed({}, b"", access_key="a", secret_key="s", security_token="t")
+    assert with_token["SecurityToken"] == "t"
+    assert with_token["Signature"] != signed({}, b"", access_key="a", secret_key="s")["Signature"]
+
+
+def test_every_request_of_a_producer_with_an_account_is_signed() -> None:
+    async def run() -> None:
+        options = ProducerOptions(access_key="ak1234567", secret_key="sk1234567")
+        async with fake_cluster() as cluster, Producer(cluster.address, options=options) as producer:
+            await producer.send(Message("T", b"x"))
+            await producer.send_oneway(Message("T", b"y"))
+            await cluster.broker().until(2, 310)
+            requests = [*cluster.name_server.requests, *cluster.broker().requests]
+        assert requests
+        for request in requests:
+            ext = {name: value for name, value in (request.ext or {}).items() if name != "Signature"}
+            again = signed(ext, request.body_bytes, access_key="ak1234567", secret_key="sk1234567")
+            assert request.field("Signature") == again["Signature"]
+
+    asyncio.run(run())

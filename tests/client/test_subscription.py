@@ -1,0 +1,47 @@
+"""Subscriptions as brokers want them."""
+
+from __future__ import annotations
+
+import pytest
+
+from flaremq.client.subscription import SqlFilter, parse_subscription, subscription_data
+from flaremq.errors import InvalidArgumentError
+
+
+@pytest.mark.parametrize("expression", ["*", "", "  ", " * "])
+def test_star_and_nothing_mean_everything(expression: str) -> None:
+    data = subscription_data("T", expression, 1)
+    assert (data.sub_string, data.tags_set, data.code_set, data.expression_type) == (
+        "*",
+        frozenset(),
+        frozenset(),
+        "TAG",
+    )
+
+
+def test_tags_are_split_trimmed_and_hashed_as_in_java() -> None:
+    data = subscription_data("T", " TagA ||TagB|| || 标签", 7)
+    assert data.tags_set == {"TagA", "TagB", "标签"}
+    assert data.code_set == {2598919, 2598920, 857175}
+    assert (data.sub_version, data.topic) == (7, "T")
+
+
+def test_expression_without_a_tag_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="names no tag"):
+        subscription_data("T", "||", 1)
+
+
+def test_sql_goes_to_the_broker_as_it_is() -> None:
+    data = subscription_data("T", SqlFilter("a > 1"), 1)
+    assert (data.sub_string, data.expression_type, data.tags_set) == ("a > 1", "SQL92", frozenset())
+    with pytest.raises(InvalidArgumentError, match="is empty"):
+        subscription_data("T", SqlFilter(" "), 1)
+
+
+def test_topics_may_be_given_as_one_as_several_and_with_expressions() -> None:
+    assert parse_subscription(None) == {}
+    assert parse_subscription("T") == {"T": "*"}
+    assert parse_subscription(["T", "U"]) == {"T": "*", "U": "*"}
+    assert parse_subscription({"T": "a"}) == {"T": "a"}
+    with pytest.raises(InvalidArgumentError, match="not legal"):
+        parse_subscription({"no spaces": "a"})

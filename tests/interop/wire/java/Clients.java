@@ -1,0 +1,40 @@
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
+
+/** What all scenarios of one JVM share: where the servers are, an admin client, names that nobody else uses. */
+final class Clients {
+    final String nameServer;
+    final String run;
+    final DefaultMQAdminExt admin;
+    private final AtomicInteger instances = new AtomicInteger();
+
+    Clients(String nameServer, String run) throws Exception {
+        this.nameServer = nameServer;
+        this.run = run;
+        this.admin = new DefaultMQAdminExt();
+        admin.setNamesrvAddr(nameServer);
+        admin.setInstanceName(instance());
+        admin.start();
+    }
+
+    /** Clients with one instance name share a connection; those that shall not get one each. */
+    String instance() {
+        return run + "-" + instances.incrementAndGet();
+    }
+
+    /** Makes the topic on every broker and waits until the name server knows it everywhere. */
+    void makeTopic(TopicConfig config) throws Exception {
+        var brokers = admin.examineBrokerClusterInfo().getBrokerAddrTable().values();
+        for (var broker : brokers) {
+            admin.createAndUpdateTopicConfig(broker.selectBrokerAddr(), config);
+        }
+        Stage.await("a route to " + config.getTopicName() + " on " + brokers.size() + " brokers", 30, () -> {
+            try {
+                return admin.examineTopicRouteInfo(config.getTopicName()).getQueueDatas().size() == brokers.size();
+            } catch (Exception notYet) {
+                return false;
+            }
+        });
+    }
+}

@@ -1,0 +1,43 @@
+import java.util.List;
+import java.util.function.Consumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.impl.factory.MQClientInstance;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
+
+/** What 4.9 does its own way. */
+final class Compat {
+    private Compat() { }
+
+    static void broadcast(DefaultMQPushConsumer consumer) {
+        consumer.setMessageModel(MessageModel.BROADCASTING);
+    }
+
+    /** Announce the client to all brokers again: false if that was not possible at this moment. */
+    static boolean announce(MQClientInstance client) {
+        client.sendHeartbeatToAllBrokerWithLock();
+        return true;
+    }
+
+    /** Each way to compress a body; 4.9 knows one. */
+    static List<Consumer<DefaultMQProducer>> compressions() {
+        return List.of(producer -> { });
+    }
+
+    static DefaultMQProducer tracingProducer(String group) {
+        return new DefaultMQProducer(group, true);
+    }
+
+    static DefaultMQPushConsumer tracingConsumer(String group) {
+        return new DefaultMQPushConsumer(group, true);
+    }
+
+    static void forgetCommands() {
+        new MQAdminStartup() {
+            void clear() {
+                subCommandList.clear();
+            }
+        }.clear();
+    }
+}

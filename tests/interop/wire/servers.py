@@ -1,0 +1,272 @@
+"""Name server and broker as the suites need them: RocketMQ's own or ours, behind one handle.
+
+    with started("rocketmq-5.5.0", folder) as servers: ...     # a real name server and broker
+    with started("flaremq", folder) as servers: ...            # both of ours in one process, `flaremq up`
+    with started("flaremq+rocketmq-4.9.7", folder) ...         # our name server, a real broker
+    with started("rocketmq-5.5.0+flaremq", folder) ...         # a real name server, our broker
+
+The same suites against the real thing prove the suites right; against ours they prove ours. Ports are free ones
+of this machine, everything is below ``folder``, and the options are the same for both: unless told otherwise, short
+times where the defaults would make a test wait, small files, all features on.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.interop import jvm
+from tests.interop.wire import probe
+from tests.interop.wire.server_process import ServerProcess
+
+READY_S = 90.0
+# Below the ports that outgoing connections get, so that none of ours is taken in between.
+_PORTS = range(15_000, 32_000)
+# The broker's own port; the one for priority requests; the one for replication.
+_BROKER_PORT_NEIGHBOURS = (0, -2, 1)
+
+# Under RocketMQ's names, for its broker and for ours.
+_ALWAYS: Mapping[str, str] = {
+    "brokerClusterName": "DefaultCluster",
+    "brokerName": "broker-a",
+    "brokerId": "0",
+    "brokerIP1": "127.0.0.1",
+    "brokerIP2": "127.0.0.1",
+    "autoCreateTopicEnable": "true",
+    "diskMaxUsedSpaceRatio": "95",
+}
+_FOR_TESTS: Mapping[str, str] = {
+    "enablePropertyFilter": "true",
+    "traceTopicEnable": "true",
+    "transactionCheckInterval": "3000",
+    "transactionTimeOut": "2000",
+    # The suites run on few cores beside JVMs that are just starting: busy is not broken.
+    "waitTimeMillsInSendQueue": "5000",
+    "maxHashSlotNum": "50000",
+    "maxIndexNum": "200000",
+    "mappedFileSizeCommitLog": str(64 << 20),
+    # Unknown to 4.9, which passes over what it does not know.
+    "recallMessageEnable": "true",
+}
+# Not the fastest JVM, but the one that is ready first.
+TEST_JVM = ("-Xms256m", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_LOGBACK = """<configuration>
+  <appender name="file" class="ch.qos.logback.core.FileAppender">
+    <file>${user.home}/rocketmq.log</file><encoder><pattern>%d %p %c %m%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="file"/></root>
+</configuration>
+"""
+
+
+class RocketMQ:
+    """Command lines of one release's servers."""
+
+    def __init__(self, version: str, *, flags: tuple[str, ...] = TEST_JVM) -> None:
+        self.version = version
+        self._flags = flags
+        self._jars = jvm.jar_folder(f"{version}-servers")
+
+    def name_server(self, folder: Path, address: str) -> ServerProcess:
+        settings = {
+            "listenPort": address.rsplit(":", 1)[1],
+            "kvConfigPath": str(folder / "kv.json"),
+            "configStorePath": str(folder / "namesrv.properties"),
+        }
+        return self._start("org.apache.rocketmq.namesrv.NamesrvStartup", folder, "namesrv", settings)
+
+    def broker(self, folder: Path, address: str, name_server: str, options: Mapping[str, str]) -> ServerProcess:
+        port = int(address.rsplit(":", 1)[1])
+        settings = {
+            "namesrvAddr": name_server,
+            "listenPort": str(port),
+            "haListenPort": str(port + 1),
+            "storePathRootDir": str(folder / "store"),
+            "storePathCommitLog": str(folder / "store" / "commitlog"),
+        }
+        return self._start("org.apache.rocketmq.broker.BrokerStartup", folder, "broker", {**settings, **options})
+
+    def _start(self, main: str, folder: Path, name: str, settings: Mapping[str, str]) -> ServerProcess:
+        home = folder / "home"
+        (home / "conf").mkdir(parents=True, exist_ok=True)
+        logback = home / "conf" / f"logback_{name}.xml"
+        logback.write_text(_LOGBACK)
+        file = folder / f"{name}.conf"
+        file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        command = ["java", *self._flags, *jvm.OPENED_INTERNALS, f"-Duser.home={folder}"]
+        command += [f"-Drmq.logback.configurationFile={logback}", "-cp", f"{self._jars}/*", main, "-c", str(file)]
+        return ServerProcess(command, folder / f"{name}.out", {"ROCKETMQ_HOME": str(home)})
+
+
+class FlareMQ:
+    """Command lines of our servers, run from the sources of this checkout."""
+
+    version = "flaremq"
+
+    def up(self, folder: Path, name_server: str, broker: str, options: Mapping[str, str]) -> ServerProcess:
+        arguments = ["up", "--data", str(folder / "store"), "--listen", name_server, "--broker-listen", broker]
+        return self._start(arguments, folder, "up", options)
+
+    def name_server(self, folder: Path, address: str) -> ServerProcess:
+        return self._start(["namesrv", "--listen", address], folder, "namesrv", {})
+
+    def broker(self, folder: Path, address: str, name_server: str, options: Mapping[str, str]) -> ServerProcess:
+        settings = {
+            "listenPort": address.rsplit(":", 1)[1],
+            "storePathRootDir": str(folder / "store"),
+            **options,
+        }
+        return self._start(["broker", "-n", name_server], folder, "broker", settings)
+
+    def _start(self, arguments: list[str], folder: Path, name: str, options: Mapping[str, str]) -> ServerProcess:
+        command = [sys.executable, "-m", "flaremq", *arguments]
+        for key, value in options.items():
+            command += ["--set", f"{key}={value}"]
+        return ServerProcess(command, folder / f"{name}.out", {"PYTHONPATH": str(jvm.PROJECT / "src")})
+
+
+class Servers:
+    """A name server and a broker at fixed addresses; the broker can be restarted and killed, its store outlives it."""
+
+    def __init__(self, target: str, folder: Path, options: Mapping[str, str] | None, flags: tuple[str, ...]) -> None:
+        first, _, second = target.partition("+")
+        self.target = target
+        self._folder = folder
+        self._namesrv_side = _side(first, flags)
+        self._broker_side = _side(second or first, flags)
+        port = _free_port((0,))
+        self.name_server = f"127.0.0.1:{port}"
+        self.broker = f"127.0.0.1:{_free_port(_BROKER_PORT_NEIGHBOURS, avoid=port)}"
+        if options is None:
+            options = _FOR_TESTS
+        self._options = {**_ALWAYS, **options}
+        self._running: list[ServerProcess] = []
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def broker_version(self) -> str:
+        return self._broker_side.version
+
+    @property
+    def store(self) -> Path:
+        return self._folder / "store"
+
+    @property
+    def broker_pid(self) -> int:
+        return self._running[-1].pid
+
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._running]
+
+    def start(self, *, together: bool = False) -> None:
+        """The name server first, then the broker, which else may miss it and try again only after half a minute."""
+        if not self._running and not self._is_one_process:
+            self._running.append(self._namesrv_side.name_server(self._folder, self.name_server))
+            if not together:
+                probe.wait("name server", lambda: probe.is_open(self.name_server), seconds=READY_S)
+        self._start_broker()
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        def is_ready() -> bool:
+            for process in self._running:
+                if not process.is_running:
+                    raise RuntimeError(f"{self.target} ended while it was starting:\n{process.log_tail()}")
+            return probe.has_route(self.name_server) and probe.is_open(self.broker)
+
+        try:
+            probe.wait(f"route from {self.target}", is_ready, seconds=READY_S)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n{self.log_tail()}") from None
+
+    def restart(self) -> None:
+        self._running.pop().stop()
+        self.start()
+
+    def kill_and_restart(self) -> None:
+        self._running.pop().kill()
+        self.start()
+
+    def stop(self) -> None:
+        """The broker first, so that it can say goodbye to the name server."""
+        while self._running:
+            self._running.pop().stop()
+
+    def close(self) -> None:
+        """End everything at once; for a store that nobody will look at."""
+        while self._running:
+            self._running.pop().kill()
+
+    def log_tail(self) -> str:
+        return "\n".join(process.log_tail() for process in self._running)
+
+    @property
+    def _is_one_process(self) -> bool:
+        return isinstance(self._namesrv_side, FlareMQ) and isinstance(self._broker_side, FlareMQ)
+
+    def _start_broker(self) -> None:
+        side = self._broker_side
+        if self._is_one_process:
+            assert isinstance(side, FlareMQ)
+            self._running.append(side.up(self._folder, self.name_server, self.broker, self._options))
+        else:
+            self._running.append(side.broker(self._folder, self.broker, self.name_server, self._options))
+
+
+@contextmanager
+def started(
+    target: str,
+    folder: Path,
+    *,
+    options: Mapping[str, str] | None = None,
+    flags: tuple[str, ...] = TEST_JVM,
+    together: bool = False,
+) -> Iterator[Servers]:
+    """Servers that are ready; whatever still runs at the end is killed. Without ``options`` those for tests apply."""
+    servers = Servers(target, folder, options, flags)
+    try:
+        servers.start(together=together)
+        yield servers
+    finally:
+        servers.close()
+
+
+def why_not(target: str) -> str | None:
+    """Why this target cannot run here, or None when it can."""
+    for side in target.split("+"):
+        if side != "flaremq":
+            reason = jvm.why_not(f"{side.removeprefix('rocketmq-')}-servers", "rocketmq-broker")
+            if reason is not None:
+                return reason
+    return None
+
+
+def _side(name: str, flags: tuple[str, ...]) -> RocketMQ | FlareMQ:
+    if name == "flaremq":
+        return FlareMQ()
+    version = name.removeprefix("rocketmq-")
+    if version == name:
+        raise ValueError(f"target {name!r}: expected flaremq or rocketmq-VERSION")
+    return RocketMQ(version, flags=flags)
+
+
+def _free_port(neighbours: tuple[int, ...], *, avoid: int = 0) -> int:
+    for port in random.sample(_PORTS, 200):
+        ports = [port + distance for distance in neighbours]
+        if avoid not in ports and all(_is_free(each) for each in ports):
+            return port
+    raise RuntimeError(f"no free port in {_PORTS}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
