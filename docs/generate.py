@@ -6,55 +6,128 @@ With ``--check`` nothing is written; the exit code is 1 if a page on disk is not
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from flaremq.options import markdown_table, rows
+from flaremq.broker.options import BrokerOptions
+from flaremq.cli.mqadmin_table import ABSENT, COMMANDS, AdminCommand, Flag
+from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
+from flaremq.namesrv.options import NamesrvOptions
+from flaremq.options import OptionRow, markdown_table, rows
+from flaremq.remoting.options import RemotingOptions
 from flaremq.storage.option_names import IGNORED_BY_ROCKETMQ, NOT_IMPLEMENTED, OTHER_LAYERS
 from flaremq.storage.options import StoreOptions
 
 DOCS = Path(__file__).resolve().parent
 
 HEAD = """\
-# Options of the store
+# Options
 
-<!-- Written by `make docs` from the rows in src/flaremq/storage/options.py; change them there. -->
+<!-- Written by `make docs` from the rows in src/flaremq/*/options.py; change them there. -->
 
-Names, meaning and defaults are RocketMQ's, so a `broker.conf` serves both; only `flushDiskType` has another
-default. In Python the same option is the snake_case of its name, as in
-`StoreOptions(mapped_file_size_commit_log=1 << 28)`. A value that is not allowed is refused, and so is a
-name that nobody knows.
+Names, meaning and defaults are RocketMQ's, so one `broker.conf` serves both; where a default differs, the row says so.
+In Python the same option is the snake_case of its name, as in `StoreOptions(mapped_file_size_commit_log=1 << 28)`. A
+value that is not allowed is refused, and so is a name that nobody knows.
 
 Options marked **no effect here** are accepted for the sake of existing files; setting one gives a warning.
+
+A broker reads the options of the store, of the broker and of the network from one file (`flaremq broker -c FILE`) or
+from `--set KEY=VALUE`; `-p` prints all of them with their values. `flaremq config set` changes some while it runs.
 """
 
-SECTIONS = (
-    ("behaviour", "Behaviour", "What the store does, and what its files look like."),
-    ("durability", "Durability", "What survives a crash, a power cut or a damaged disk, and when."),
-    ("speed", "Speed", "How fast, at no cost to the above."),
+STORE_SECTIONS = (
+    ("behaviour", "What the store does, and what its files look like."),
+    ("durability", "What survives a crash, a power cut or a damaged disk, and when."),
+    ("speed", "How fast, at no cost to the above."),
+)
+
+# title, what to say, options class, class whose options are told elsewhere
+LAYERS: tuple[tuple[str, str, type[Any], type[Any] | None], ...] = (
+    ("Broker", "What a broker does with messages, topics, groups and clients.", BrokerOptions, StoreOptions),
+    (
+        "Network",
+        "Connections of brokers and name servers. They stand in the same file as the options of the server.",
+        RemotingOptions,
+        None,
+    ),
+    ("Name server", "`flaremq namesrv -c FILE` reads them.", NamesrvOptions, None),
+    ("Clients", "Arguments of `ClientOptions`; producers and consumers have them too.", ClientOptions, None),
+    ("Producer", "Arguments of `ProducerOptions`.", ProducerOptions, ClientOptions),
+    ("Consumer", "Arguments of `ConsumerOptions`.", ConsumerOptions, ClientOptions),
 )
 
 
 def options_page() -> str:
     store_rows = rows(StoreOptions)
-    parts = [HEAD]
-    for affects, title, sentence in SECTIONS:
+    parts = [HEAD, "## Store\n"]
+    for affects, sentence in STORE_SECTIONS:
         table = markdown_table(row for row in store_rows if row.affects == affects)
-        parts.append(f"## {title}\n\n{sentence}\n\n{table}")
-    own = ", ".join(f"`{row.key}`" for row in store_rows if not row.is_rocketmq)
+        parts.append(f"### {affects.capitalize()}\n\n{sentence}\n\n{table}")
+    for title, sentence, kind, base in LAYERS:
+        told = {row.key for row in rows(base)} if base is not None else set()
+        parts.append(f"## {title}\n\n{sentence}\n\n{markdown_table(row for row in rows(kind) if row.key not in told)}")
     names = "\n".join(f"- {sentence}." for sentence in IGNORED_BY_ROCKETMQ.values())
+    server_rows = [*store_rows, *rows(BrokerOptions), *rows(RemotingOptions), *rows(NamesrvOptions)]
     parts.append(
         "## Names without a row\n\n"
-        f"Ours alone, unknown to RocketMQ and ignored by it: {own}.\n\n"
-        f"Accepted and left to other layers of a broker: {len(OTHER_LAYERS)} names, such as `brokerName`, "
-        "`namesrvAddr` and `autoCreateTopicEnable`.\n\n"
+        f"Ours alone, unknown to RocketMQ and ignored by it: {_own_names(server_rows)}.\n\n"
+        f"Accepted by the store and left to other layers of a broker: {len(OTHER_LAYERS)} names, such as `brokerName`, "
+        "`namesrvAddr` and `autoCreateTopicEnable`. Of those, a broker warns about the ones that only RocketMQ has.\n\n"
         f"Accepted with a warning, because what they set does not exist here: {len(NOT_IMPLEMENTED)} names "
-        "of RocketMQ's store, such as `timerWheelEnable`, `enableDLegerCommitLog` and `storeType`.\n\n"
+        "of RocketMQ's store, such as `enableDLegerCommitLog` and `storeType`.\n\n"
         f"Accepted with a warning, because RocketMQ ignores them too:\n\n{names}\n"
     )
     return "\n".join(parts)
 
 
-PAGES = {"options.md": options_page}
+def _own_names(option_rows: Iterable[OptionRow]) -> str:
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(row.key for row in option_rows if not row.is_rocketmq))
+
+
+MQADMIN_HEAD = """\
+# `flaremq mqadmin`
+
+<!-- Written by `make docs` from src/flaremq/cli/mqadmin_table.py; change it there. -->
+
+RocketMQ's own commands with the same names, flags and columns, for those who have them in their fingers and in their
+scripts; the layout is that of RocketMQ 5.5. Rows are sorted where the original leaves their order to chance. What goes
+wrong is said in one sentence with an [exit code](cli.md), where the original prints a Java stack.
+
+`flaremq mqadmin` alone lists the commands, `flaremq mqadmin help COMMAND` explains one. Names may be written in any
+case. Every command takes `-n ADDR` (`--namesrvAddr`, also `--namesrv`), the name servers separated by `;`: by default
+`$NAMESRV_ADDR`, else 127.0.0.1:9876.
+"""
+
+
+def mqadmin_page() -> str:
+    parts = [MQADMIN_HEAD]
+    parts += [_command_section(name, COMMANDS[name]) for name in sorted(COMMANDS)]
+    absent = "\n".join(f"| `{name}` | {reason} |" for name, reason in sorted(ABSENT.items()))
+    parts.append(
+        "## What is not here\n\nWhoever calls one of these is told the reason.\n\n"
+        f"| command | why |\n|---|---|\n{absent}\n"
+    )
+    return "\n".join(parts)
+
+
+def _command_section(name: str, command: AdminCommand) -> str:
+    text = f"## `flaremq mqadmin {name}`\n\n{command.summary}"
+    if command.one_of:
+        text += f" One of {' and '.join(f'`--{flag}`' for flag in command.one_of)} must be given."
+    if not command.flags:
+        return f"{text}\n"
+    lines = "\n".join(f"| {_flag_cell(flag)} | {flag.help.replace('|', chr(92) + '|')} |" for flag in command.flags)
+    return f"{text}\n\n| flag | meaning |\n|---|---|\n{lines}\n"
+
+
+def _flag_cell(flag: Flag) -> str:
+    value = " ARG" if flag.has_value else ""
+    names = f"`-{flag.short}{value}`, `--{flag.long}`" if flag.short else f"`--{flag.long}{value}`"
+    return f"{names} (required)" if flag.is_required else names
+
+
+PAGES = {"options.md": options_page, "mqadmin.md": mqadmin_page}
 
 
 def main(arguments: list[str]) -> int:

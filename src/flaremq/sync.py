@@ -229,7 +229,9 @@ class Consumer:
         _thread.call(_as_coroutine(lambda: self._inner.resume(*queues)))
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
-        loop = _thread.call(_as_coroutine(self._inner.exchange))
+        return self._messages(_thread.call(_as_coroutine(self._inner.exchange)))
+
+    def _messages(self, loop: ExchangeLoop) -> Iterator[ReceivedMessage]:
         taken: list[ReceivedMessage] = []
         current: list[ReceivedMessage] = []
         done: list[ReceivedMessage] = []

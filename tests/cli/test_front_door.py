@@ -51,19 +51,22 @@ def test_every_command_explains_itself_and_each_of_its_options(path: tuple[str, 
 
 
 def test_help_loads_nothing_heavy() -> None:
+    # One process for all of them: the first command that loads something is the one that is named.
     code = (
         "import sys; from flaremq.cli.main import run\n"
-        "run(sys.argv[1:])\n"
-        "heavy = {'numpy', 'numba', 'pyarrow', 'pyspark', 'rich', 'asyncio'} & sys.modules.keys()\n"
-        "print(*heavy, file=sys.stderr)\n"
+        "for line in sys.argv[1:]:\n"
+        "    run([*line.split(), '--help'])\n"
+        "    heavy = {'numpy', 'numba', 'pyarrow', 'pyspark', 'rich', 'asyncio', 'orjson'} & sys.modules.keys()\n"
+        "    if heavy: sys.exit(f'{line}: {heavy}')\n"
     )
-    for path in EVERY:
-        done = subprocess.run([sys.executable, "-c", code, *path, "--help"], capture_output=True, text=True, check=True)
-        assert done.stderr.split() == [], path
+    lines = [" ".join(path) for path in EVERY]
+    done = subprocess.run([sys.executable, "-c", code, *lines], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_documentation_has_a_heading_for_every_command_and_names_its_options() -> None:
-    text = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    folder = Path(__file__).resolve().parents[2] / "docs"
+    text = "".join((folder / name).read_text(encoding="utf-8") for name in ("cli.md", "mqadmin.md"))
     headings = [line.lstrip("#").strip().strip("`") for line in text.splitlines() if line.startswith("#")]
     for path, command in EVERY.items():
         assert " ".join(("flaremq", *path)) in headings
@@ -72,7 +75,7 @@ def test_documentation_has_a_heading_for_every_command_and_names_its_options() -
                 assert any(f"`{name}" in text for name in parameter.opts), (path, parameter.opts)
 
 
-@pytest.mark.parametrize("group", [(), ("store",), ("bench",)])
+@pytest.mark.parametrize("group", [path for path, command in EVERY.items() if isinstance(command, click.Group)])
 def test_a_group_without_a_command_shows_its_help(group: tuple[str, ...]) -> None:
     done = flaremq(*group)
     shown = done.out + done.err
@@ -86,7 +89,14 @@ def test_python_m_flaremq_is_the_same_program() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "hint"), [(["stor"], "did you mean 'store'"), (["store", "dmp"], "did you mean 'dump'")]
+    ("arguments", "hint"),
+    [
+        (["stor"], "did you mean 'store'"),
+        (["store", "dmp"], "did you mean 'dump'"),
+        (["topic", "lst"], "did you mean 'list'"),
+        (["message", "tal"], "did you mean 'tail'"),
+        (["mqadmin", "topiclst"], "did you mean topicList"),
+    ],
 )
 def test_a_misspelt_command_is_answered_with_the_nearest(arguments: list[str], hint: str) -> None:
     done = flaremq(*arguments)

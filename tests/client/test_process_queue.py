@@ -18,7 +18,8 @@ QUEUE = MessageQueue("T", "broker-a", 0)
 
 def make(offset: int = 0, **options: int) -> ProcessQueue:
     delivery = Delivery(lambda message: None, lambda: 0.0)
-    return ProcessQueue(QUEUE, SubscriptionData(topic="T"), offset, ConsumerOptions(**options), delivery)
+    settings = ConsumerOptions(**options)  # type: ignore[arg-type]  # names of options
+    return ProcessQueue(QUEUE, SubscriptionData(topic="T"), offset, settings, delivery)
 
 
 def messages(held: ProcessQueue, offsets: list[int], size: int = 100) -> list[ReceivedMessage]:

@@ -14,8 +14,9 @@ from tests.support.client_scenarios import SCENARIOS
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_scenario_against_our_servers(name: str) -> None:
     async def run() -> None:
-        options = {"transactionCheckInterval": 300, "transactionTimeOut": 100, "enablePropertyFilter": True}
-        async with ephemeral_broker(clock=SystemClock(), **options) as broker:
+        async with ephemeral_broker(
+            clock=SystemClock(), transactionCheckInterval=300, transactionTimeOut=100, enablePropertyFilter=True
+        ) as broker:
             await SCENARIOS[name](broker.name_server)
 
     asyncio.run(run())

@@ -10,7 +10,7 @@ import pytest
 from flaremq.client.errors import InvalidReplyError, NotFoundReplyError, ReplyError, UnavailableReplyError
 from flaremq.client.options import ProducerOptions
 from flaremq.client.producer import Producer
-from flaremq.client.send_result import SendStatus
+from flaremq.client.send_result import SendResult, SendStatus
 from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.message.message import Message
 from flaremq.message.properties import parse_properties
@@ -392,7 +392,7 @@ def test_cancelled_producer_does_not_wait_for_a_silent_broker() -> None:
         async with fake_cluster() as cluster:
             cluster.broker().ignore_sends()
             started = asyncio.Event()
-            futures = []
+            futures: list[asyncio.Future[SendResult]] = []
 
             async def work() -> None:
                 async with Producer(cluster.address) as producer:

@@ -17,6 +17,7 @@ from flaremq.storage import bulk_dispatch, dispatch
 from flaremq.storage.batch_consume_queue import BatchUnit
 from flaremq.storage.deleted_topics import DeletedTopics, pack_deletions, parse_deletions
 from flaremq.storage.filesystem import LocalFileSystem
+from flaremq.storage.finding import Severity
 from flaremq.storage.inspection import StoreInspector
 from flaremq.storage.rescue import rescue_store
 from flaremq.storage.store_outlook import outlook_of
@@ -117,7 +118,7 @@ def test_damaged_copy_is_noticed_by_verify_and_mended_by_opening(lab: StoreLab) 
     lab.close()
     whole = deleted_file(lab).read_bytes()
     lab.overwrite(deleted_file(lab), 20, b"#")
-    assert ["deletions-damaged"] == [finding.kind for finding in verdicts(lab)[0][0]]
+    assert [finding.kind for finding in verdicts(lab)[0][0]] == ["deletions-damaged"]
     lab.open()
     assert deleted_file(lab).read_bytes() == whole
     assert all_bodies(lab.store, AGAIN) == NEW
@@ -239,9 +240,7 @@ def test_deletion_is_forgotten_once_the_log_has_passed_it(lab: StoreLab) -> None
     assert not lab.store._deleted
 
 
-def test_without_deletions_dispatch_asks_nothing(
-    lab: StoreLab, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_deletions_dispatch_asks_nothing(lab: StoreLab, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.open()
     put_both_lives(lab)
 
@@ -275,25 +274,27 @@ def test_batch_and_ext_queues_go_with_their_topic(lab: StoreLab) -> None:
     assert (AGAIN, 7) in lab.store._queues.simple  # and no longer a queue of batches
 
 
-def test_queue_another_broker_brought_back_is_removed_and_a_mixed_one_starts_behind_the_deletion(
-    lab: StoreLab,
-) -> None:
+def test_queues_another_broker_brought_back_are_built_anew(lab: StoreLab) -> None:
     lab.open()
     put_old(lab)
     lab.store.tick()
     shutil.copytree(lab.root / "consumequeue" / AGAIN, lab.root / "kept")
     delete(lab, AGAIN)
+    lab.store._writer.queue_offsets[AGAIN][0] = 45  # a writer that goes on counting
     new = lab.put(b"new", AGAIN)
     lab.close()
     shutil.rmtree(lab.root / "consumequeue" / AGAIN)
     shutil.move(lab.root / "kept", lab.root / "consumequeue" / AGAIN)
     unit = new.physical_offset.to_bytes(8, "big") + new.size.to_bytes(4, "big") + bytes(8)
-    lab.overwrite(lab.queue_files(AGAIN)[2], 5 * 20, unit)  # a writer that went on counting
-    lab.broken_on_purpose = True
-    assert {finding.kind for finding in verdicts(lab)[0][0] if finding.kind == "unit-of-deleted-topic"}
+    lab.overwrite(lab.queue_files(AGAIN)[2], 5 * 20, unit)
+    plain, compiled = verdicts(lab)
+    assert plain == compiled
+    assert {(finding.kind, finding.severity) for finding in plain[0]} == {("unit-of-deleted-topic", Severity.NOTE)}
     lab.open()
-    assert lab.store.min_offset(AGAIN, 0) >= 45
+    assert (lab.store.min_offset(AGAIN, 0), all_bodies(lab.store, AGAIN)) == (45, [b"new"])
     assert not StoreInspector(lab.store).has_queue(AGAIN, 1)
+    lab.kill_and_open()
+    assert all_bodies(lab.store, AGAIN) == [b"new"]
 
 
 def test_outlook_of_a_killed_store_counts_the_new_life_only(lab: StoreLab) -> None:
@@ -323,6 +324,23 @@ def test_rescue_leaves_messages_of_the_earlier_life_behind(lab: StoreLab, tmp_pa
     assert all_bodies(rescued.store, AGAIN) == NEW
     assert rescued.store.queues() == [(AGAIN, 0), (TOPIC, 0)]
     rescued.finish()
+
+
+def test_rescue_does_not_miss_damaged_records_of_the_earlier_life(lab: StoreLab, tmp_path: Path) -> None:
+    lab.open()
+    put_old(lab)
+    lab.store.tick()
+    shutil.copytree(lab.root / "consumequeue" / AGAIN / "1", lab.root / "kept")
+    place = StoreInspector(lab.store).units(AGAIN, 1, 3, 1)[0].physical_offset
+    delete(lab, AGAIN)
+    put_new(lab)
+    lab.close()
+    shutil.move(lab.root / "kept", lab.root / "consumequeue" / AGAIN / "1")
+    lab.broken_on_purpose = True
+    lab.damage_log(place + 88)
+    with StoreReader.open(lab.root) as reader:
+        report = rescue_store(reader, str(tmp_path / "new"))
+    assert (len(report.damaged), report.records, report.deleted_records, report.lost) == (1, 95, 89, {})
 
 
 # While others work
@@ -370,6 +388,56 @@ def test_put_that_was_waiting_while_its_topic_was_deleted_counts_from_zero(
     assert all_bodies(lab.store, AGAIN) == [b"a", b"b"]
 
 
+class _NotedLock:
+    """A lock that tells by its name when it is held."""
+
+    def __init__(self, name: str, held: set[str]) -> None:
+        self._name = name
+        self._held = held
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._held.add(self._name)
+
+    def __exit__(self, *_: object) -> None:
+        self._held.discard(self._name)
+        self._lock.release()
+
+
+def test_nobody_appends_before_a_deletion_is_durable_or_dispatches_before_the_queues_are_gone(
+    lab: StoreLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = lab.open()
+    put_old(lab)
+    held: set[str] = set()
+    for name in ("_close_lock", "_checkpoint_lock", "_dispatch_lock"):
+        monkeypatch.setattr(store, name, _NotedLock(name, held))
+    monkeypatch.setattr(store._commit_log, "lock", _NotedLock("log.lock", held))
+    seen = []
+
+    class Watched(LocalFileSystem):
+        def rename(self, source: str, target: str) -> None:
+            if target.endswith("flaremq.deleted"):
+                seen.append(("durable", frozenset(held)))
+            super().rename(source, target)
+
+        def remove(self, path: str) -> None:
+            if AGAIN in path:
+                seen.append(("removed", frozenset(held)))
+            super().remove(path)
+
+    watched = Watched()
+    monkeypatch.setattr(store._deleted, "_filesystem", watched)
+    for queue in store._queues.all():
+        monkeypatch.setattr(queue.files, "_filesystem", watched)
+    delete(lab, AGAIN)
+    views = frozenset({"_close_lock", "_checkpoint_lock", "_dispatch_lock"})
+    assert seen[0] == ("durable", views | {"log.lock"})
+    assert seen[1:] == [("removed", views)] * 6
+    monkeypatch.undo()
+
+
 def test_units_that_wait_in_memory_go_too_and_undispatched_messages_never_show(lab: StoreLab) -> None:
     driver = open_driven(lab)
     lab.put_many(5, topic=AGAIN)
@@ -401,9 +469,7 @@ def test_topic_is_deleted_while_the_owner_of_the_store_appends_and_dispatches(la
             number = 0
             while len(deletions) < 20 or number < 500:
                 for queue_id in range(3):
-                    assert isinstance(
-                        driver.append(AGAIN, queue_id, b"%d" % number, b"", 0, 0, 1, BORN_HOST, 0), tuple
-                    )
+                    assert isinstance(driver.append(AGAIN, queue_id, b"%d" % number, b"", 0, 0, 1, BORN_HOST, 0), tuple)
                 driver.append(TOPIC, 0, b"%d" % number, b"", 0, 0, 1, BORN_HOST, 0)
                 number += 1
                 if number % 7 == 0:

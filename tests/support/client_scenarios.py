@@ -10,8 +10,9 @@ import asyncio
 import itertools
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from flaremq.client.admin import Admin
 from flaremq.client.admin_messages import TrackType
@@ -27,7 +28,7 @@ from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.topics import dlq_topic
 
-Scenario = Callable[[str], Awaitable[None]]
+Scenario = Callable[[str], Coroutine[Any, Any, None]]
 SCENARIOS: dict[str, Scenario] = {}
 DEADLINE = 40.0
 _numbers = itertools.count()
@@ -126,8 +127,8 @@ async def ordered_sends_of_a_key_keep_their_order(name_server: str) -> None:
             for key in ("a", "b", "c")
         ]
         results = await asyncio.gather(*sends)
-        for key in range(3):
-            own = results[key::3]
+        for number in range(3):
+            own = results[number::3]
             assert len({result.queue for result in own}) == 1
             assert [result.queue_offset for result in own] == sorted(result.queue_offset for result in own)
         async with Consumer(

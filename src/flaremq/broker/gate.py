@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -257,7 +256,7 @@ class StoreGate:
         if self._closed:
             return
         self.catch_up()
-        if self.driver.appended >= self._kernels_from and "flaremq.storage.kernels" not in sys.modules:
+        if self.driver.appended >= self._kernels_from:
             self._kernels_from = 1 << 62
             self._executor.submit(self._load_kernels)
         if self.driver.undispatched > 0 and not self._dispatch_held:

@@ -16,6 +16,8 @@ from flaremq.clock import Clock
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.05
+_WATCHER_MS = 100  # what runs at least this often looks whether something is due
+_ROUNDING = 1e-6  # seconds: ten tenths of a second are one second, whatever binary fractions make of it
 
 Work = Callable[[], Awaitable[object] | object]
 
@@ -51,11 +53,12 @@ class Scheduler:
         self._timer = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
         self._start_due()
 
-    def _start_due(self) -> list[asyncio.Task[None]]:
+    def _start_due(self, *, watchers: bool = False) -> list[asyncio.Task[None]]:
         now = self._clock.monotonic()
         started = []
         for task in self._tasks:
-            if task.due > now or task.running is not None:
+            due = task.due <= now + _ROUNDING or (watchers and task.interval_ms() <= _WATCHER_MS)
+            if not due or task.running is not None:
                 continue
             task.due = now + task.interval_ms() / 1000
             try:
@@ -79,9 +82,13 @@ class Scheduler:
             task.running = None
 
     async def run_due(self) -> None:
-        """Run what is due by the clock now and return when it is done."""
+        """Run what is due by the clock now and return when it is done.
+
+        Tasks that watch for something to become due, many times a second, look in any case: who moved the clock by a
+        millisecond has not missed what is due since then.
+        """
         running = [task.running for task in self._tasks if task.running is not None]
-        started = self._start_due()
+        started = self._start_due(watchers=True)
         await asyncio.gather(*running, *started, return_exceptions=True)
 
     async def stop(self) -> None:

@@ -23,7 +23,7 @@ from flaremq.broker.state import BrokerState
 from flaremq.clock import Clock, SystemClock
 from flaremq.errors import UnavailableError
 from flaremq.protocol.codes import RequestCode
-from flaremq.remoting.address import format_address
+from flaremq.remoting.address import format_address, parse_addresses
 from flaremq.remoting.options import RemotingOptions
 from flaremq.remoting.server import RemotingServer
 from flaremq.storage.filesystem import FileSystem, LocalFileSystem
@@ -58,6 +58,8 @@ class BrokerService:
     ) -> None:
         self.path = os.path.abspath(os.fspath(path))
         self.options = options or BrokerOptions()
+        if self.options.namesrv_addr.strip():
+            parse_addresses(self.options.namesrv_addr)  # refused now rather than with the store open
         self._store_options = store_options or StoreOptions()
         self._remoting_options = remoting_options or RemotingOptions()
         self.clock = clock or SystemClock()

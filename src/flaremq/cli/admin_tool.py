@@ -9,6 +9,7 @@ from flaremq.client.admin import Admin
 from flaremq.client.admin_base import java_flag
 from flaremq.client.pulling import Puller, PullResult, pull_result
 from flaremq.client.subscription import EVERYTHING, Expression, subscription_data
+from flaremq.errors import NotFoundError
 from flaremq.message.topics import AUTO_CREATE_TOPIC
 from flaremq.protocol.bodies import (
     ConsumerConnection,
@@ -89,11 +90,12 @@ class AdminTool(Admin):
         reply = await self._call(address, RequestCode.GET_BROKER_RUNTIME_INFO, what=f"the state of {address}")
         return dict(sorted(KVTable.from_json(reply.body_bytes).table.items()))
 
-    async def progress_at(self, address: str, group: str, topic: str = "") -> ConsumeStats:
-        """How far a group has come on one broker."""
-        ext = {"consumerGroup": group, **({"topic": topic} if topic else {})}
-        reply = await self._call(address, RequestCode.GET_CONSUME_STATS, ext, what=f"the progress of group {group!r}")
-        return ConsumeStats.from_json(reply.body_bytes)
+    async def known_progress(self, group: str, topic: str | None = None) -> ConsumeStats:
+        """How far a group is; ``NotFoundError`` if there is no such group, of which brokers would tell nothing."""
+        stats = await self.group_progress(group, topic=topic)
+        if not stats.offset_table and group not in await self.list_groups():
+            raise NotFoundError(f"group {group!r} does not exist")
+        return stats
 
     async def connections_at(self, address: str, group: str) -> ConsumerConnection:
         """The consumers of a group that are connected to one broker."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+import importlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 DEFAULT_NAME_SERVER = "127.0.0.1:9876"
+NAME_SERVER_HELP = f"Name servers, separated by ';'.  [default: $NAMESRV_ADDR or {DEFAULT_NAME_SERVER}]"
 
 
 def name_server_option(command: F) -> F:
@@ -28,7 +30,7 @@ def name_server_option(command: F) -> F:
         metavar="ADDR",
         envvar="NAMESRV_ADDR",
         default=DEFAULT_NAME_SERVER,
-        help=f"Name servers, separated by ';'.  [default: $NAMESRV_ADDR or {DEFAULT_NAME_SERVER}]",
+        help=NAME_SERVER_HELP,
     )(command)
 
 
@@ -105,7 +107,24 @@ def answer(sentence: str, record: Mapping[str, Any], output: str | None) -> None
 
 
 class NounGroup(click.Group):
-    """A group that answers a misspelt verb with the nearest one."""
+    """A group that answers a misspelt verb with the nearest one, and fetches some verbs from other modules.
+
+    ``elsewhere`` tells where those live: ``{"tail": "flaremq.cli.message_read:tail"}``.
+    """
+
+    def __init__(self, *arguments: Any, elsewhere: Mapping[str, str] | None = None, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._elsewhere = dict(elsewhere or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *self._elsewhere])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._elsewhere:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = self._elsewhere[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -116,11 +135,25 @@ class NounGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def with_times(rows: Iterable[Mapping[str, Any]], output: str, *names: str) -> list[Mapping[str, Any]]:
-    """Rows whose times (milliseconds since 1970) are readable in a table; programs get the numbers."""
+def for_people(
+    rows: Iterable[Mapping[str, Any]],
+    output: str,
+    names: Mapping[str, str],
+    *,
+    times: Collection[str] = (),
+) -> Iterator[Mapping[str, Any]]:
+    """Rows for a table: the fields of ``names`` under those names, times readable. Programs get them as they are."""
     from flaremq.cli import output as out
     from flaremq.cli.times import local_text
 
-    if output != out.TABLE:
-        return list(rows)
-    return [{**row, **{name: local_text(row[name]) for name in names if name in row}} for row in rows]
+    for row in rows:
+        if output != out.TABLE:
+            yield row
+        else:
+            yield {
+                shown: local_text(row[name]) if name in times else _joined(row[name]) for name, shown in names.items()
+            }
+
+
+def _joined(value: Any) -> Any:
+    return ", ".join(value) if isinstance(value, list) else value

@@ -7,13 +7,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flaremq.cli import failure
-from flaremq.cli.administration import NounGroup, administer, name_server_option
+from flaremq.cli.administration import NounGroup, administer, for_people, name_server_option
 from flaremq.cli.parameters import debug_option, output_option
 
 if TYPE_CHECKING:
     from flaremq.cli.admin_tool import AdminTool
 
-_LIST_COLUMNS = ("cluster", "broker", "brokerId", "address", "version", "putTps", "getTps", "diskUsed", "uptimeHours")
+# Field of a row -> heading in a table.
+_LIST_COLUMNS = {
+    "cluster": "cluster",
+    "broker": "broker",
+    "brokerId": "id",
+    "address": "address",
+    "version": "version",
+    "putTps": "put/s",
+    "getTps": "get/s",
+    "diskUsed": "disk",
+    "uptimeHours": "hours",
+}
 
 
 @click.group(name="cluster", cls=NounGroup)
@@ -98,7 +109,8 @@ def list_(name: str | None, name_servers: str, output: str | None) -> int:
 
     now_ms = int(time.time() * 1000)
     rows = [_summary(row, now_ms) for row in administer(name_servers, lambda admin: _status_rows(admin, name))]
-    out.print_rows(rows, out.chosen(output, in_pipe=out.JSONL), columns=_LIST_COLUMNS, title="brokers")
+    chosen = out.chosen(output, in_pipe=out.JSONL)
+    out.print_rows(for_people(rows, chosen, _LIST_COLUMNS), chosen, title="brokers")
     return _report_silent(rows)
 
 

@@ -18,20 +18,20 @@ import click
 from flaremq.cli import failure
 from flaremq.cli.parameters import debug_option
 
-# command -> (where it lives, one line for the overview)
+# command -> (where it lives, one line for the overview), in the order the overview has
 COMMANDS = {
+    "up": ("flaremq.cli.up:up", "Start name server and broker in one process."),
+    "namesrv": ("flaremq.cli.namesrv:namesrv", "Start a name server."),
     "broker": ("flaremq.cli.broker:broker", "Start a broker, or several of one cluster."),
     "topic": ("flaremq.cli.topic:topic", "Topics: list, create, delete, status, route."),
-    "group": ("flaremq.cli.group:group", "Consumer groups: list, create, delete, progress, connections, reset."),
+    "group": ("flaremq.cli.group:group", "Groups: list, create, delete, progress, connections, reset."),
     "message": ("flaremq.cli.message:message", "Messages: send, tail, print, query, get."),
-    "cluster": ("flaremq.cli.cluster:cluster", "The brokers of a cluster: list, status."),
+    "cluster": ("flaremq.cli.cluster:cluster", "Brokers of a cluster: list, status."),
     "config": ("flaremq.cli.config:config", "Options of running servers: get, set."),
-    "mqadmin": ("flaremq.cli.mqadmin:mqadmin", "The same in RocketMQ's own spelling: topicList, updateTopic, ..."),
-    "namesrv": ("flaremq.cli.namesrv:namesrv", "Start a name server."),
-    "up": ("flaremq.cli.up:up", "Start name server and broker in one process."),
+    "mqadmin": ("flaremq.cli.mqadmin:mqadmin", "All that in RocketMQ's own spelling, as in mqadmin topicList."),
+    "store": ("flaremq.cli.store:store", "Look into a store directory, check it, repair it."),
     "bench": ("flaremq.cli.bench:bench", "Measure this machine: put, get, query, recover."),
     "demo": ("flaremq.cli.demo:demo", "The whole product in one go, with a crash in the middle."),
-    "store": ("flaremq.cli.store:store", "Look into a store directory, check it, repair it."),
 }
 
 
@@ -39,7 +39,7 @@ class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one only to run it or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -50,7 +50,7 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -74,7 +74,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 )
 @debug_option
 def flaremq() -> None:
-    """RocketMQ's message store in Python: the same files, byte for byte.
+    """RocketMQ in Python: the same protocol on the wire, the same files on disk.
 
     Exit codes: 0 done, 1 the check found something or the work failed, 2 wrong usage or bad option, 3 not
     reachable or refused, 4 the store is damaged.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flaremq.cli import failure
-from flaremq.cli.administration import NounGroup, administer, hinted, name_server_option
+from flaremq.cli.administration import NounGroup, administer, for_people, hinted, name_server_option
 from flaremq.cli.parameters import debug_option, output_option
 from flaremq.cli.times import duration_value, time_value
 
@@ -30,28 +29,25 @@ body_option = click.option(
     show_default=True,
     help="How to show bodies; one that is not UTF-8 has no text.",
 )
-# On a terminal; JSON has all fields.
-MESSAGE_COLUMNS = ("broker", "queueId", "queueOffset", "storeTime", "tags", "keys", "body")
+# Field of a row -> heading in a table; JSON has all fields.
+_COLUMNS = {
+    "brokerName": "broker",
+    "queueId": "queue",
+    "queueOffset": "offset",
+    "storeTimestamp": "stored",
+    "tags": "tags",
+    "keys": "keys",
+    "body": "body",
+}
 _END_OF_TIME = 2**63 - 1
 _SENDS_AT_ONCE = 512
 
 
-class _MessageGroup(NounGroup):
-    """Fetches the two verbs that read along from a module of their own."""
-
-    _elsewhere = ("print", "tail")
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *self._elsewhere])
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in self._elsewhere:
-            command: click.Command = getattr(importlib.import_module("flaremq.cli.message_read"), f"{cmd_name}_")
-            return command
-        return super().get_command(ctx, cmd_name)
-
-
-@click.group(name="message", cls=_MessageGroup)
+@click.group(
+    name="message",
+    cls=NounGroup,
+    elsewhere={"print": "flaremq.cli.message_read:print_", "tail": "flaremq.cli.message_read:tail"},
+)
 @debug_option
 def message() -> None:
     """Send messages, find them by key or id, read a topic."""
@@ -60,7 +56,8 @@ def message() -> None:
 def message_row(found: ReceivedMessage, body: str) -> dict[str, Any]:
     """All fields of a message, its broker included."""
     return {
-        "messageId": found.uniq_key or found.message_id,
+        "messageId": found.message_id,
+        "offsetMessageId": found.offset_message_id,
         "brokerName": found.queue.broker_name,
         **found.to_dict(body=body),  # type: ignore[arg-type]  # click has checked the choice
     }
@@ -68,18 +65,16 @@ def message_row(found: ReceivedMessage, body: str) -> dict[str, Any]:
 
 def print_messages(rows: Iterable[dict[str, Any]], output: str | None) -> None:
     from flaremq.cli import output as out
-    from flaremq.cli.times import local_text
 
     chosen = out.chosen(output, in_pipe=out.JSONL)
-    if chosen == out.TABLE:
-        rows = ({**row, "broker": row["brokerName"], "storeTime": local_text(row["storeTimestamp"])} for row in rows)
-    out.print_rows(rows, chosen, columns=MESSAGE_COLUMNS, title="messages")
+    shown = for_people(({"body": None, **row} for row in rows), chosen, _COLUMNS, times=("storeTimestamp",))
+    out.print_rows(shown if chosen == out.TABLE else rows, chosen, title="messages")
 
 
 @message.command()
 @topic_argument
 @click.argument("body", metavar="[BODY]", required=False)
-@click.option("--lines", is_flag=True, help="Read stdin and send each line as a message.")
+@click.option("--lines", is_flag=True, help="Send each line of stdin as a message, empty ones left out.")
 @click.option("--tags", metavar="TAG", help="The tag by which consumers filter.")
 @click.option("--key", "keys", metavar="KEY", multiple=True, help="A business key to find it by (repeatable).")
 @click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="A property (repeatable).")
@@ -161,7 +156,8 @@ def _bodies(body: str | None, lines: bool) -> list[bytes]:
     data = sys.stdin.buffer.read()
     if not lines:
         return [data]
-    return [line.removesuffix(b"\r") for line in data.removesuffix(b"\n").split(b"\n")] if data else []
+    lines_read = (line.removesuffix(b"\r") for line in data.split(b"\n"))
+    return [line for line in lines_read if line]  # a message has a body
 
 
 async def _queue(producer: Producer, topic: str, broker: str | None, queue_id: int | None) -> MessageQueue:

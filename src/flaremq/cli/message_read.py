@@ -143,7 +143,7 @@ async def read_queue(
 @name_server_option
 @output_option("jsonl", "table")
 @debug_option
-def tail_(
+def tail(
     topic: str,
     start: int,
     max_count: int | None,

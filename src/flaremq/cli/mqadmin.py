@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from flaremq.cli.administration import administer, name_server_option
+from flaremq.cli.administration import DEFAULT_NAME_SERVER, NAME_SERVER_HELP, administer
 from flaremq.cli.mqadmin_given import Given
 from flaremq.cli.mqadmin_table import ABSENT, COMMANDS, AdminCommand, Flag
 from flaremq.cli.parameters import debug_option
@@ -71,7 +71,16 @@ def _build(name: str, row: AdminCommand) -> click.Command:
         return work(name_servers, given)  # it decides itself whether it needs the client
 
     command = click.Command(name, params=[_option(flag) for flag in row.flags], callback=run, help=row.summary)
-    return debug_option(name_server_option(command))
+    command.params.append(
+        click.Option(
+            ["name_servers", "-n", "--namesrvAddr", "--namesrv"],
+            metavar="ADDR",
+            envvar="NAMESRV_ADDR",
+            default=DEFAULT_NAME_SERVER,
+            help=NAME_SERVER_HELP,
+        )
+    )
+    return debug_option(command)
 
 
 def _option(flag: Flag) -> click.Option:

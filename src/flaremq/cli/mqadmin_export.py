@@ -33,6 +33,8 @@ _MAIN_OPTIONS = (
 
 
 async def export_metadata(admin: AdminTool, given: Given) -> None:
+    from flaremq.cli.group import is_own_group
+
     folder = _folder(given)
     with_special = given.truth("specialTopic")
     address = given.maybe("brokerAddr")
@@ -49,7 +51,7 @@ async def export_metadata(admin: AdminTool, given: Given) -> None:
     for master in (await admin.masters(cluster=given.text("clusterName"))).values():
         _add_queues(topics, await _topics(admin, master, with_special))
         table = (await admin.all_groups_at(master)).subscription_group_table
-        groups |= {name: config.to_value() for name, config in table.items() if not _is_own_group(name)}
+        groups |= {name: config.to_value() for name, config in table.items() if not is_own_group(name)}
     values: dict[str, Any] = {"exportTime": int(time.time() * 1000)}
     if given.truth("topic"):
         _write(folder, "topic.json", values | {"topicConfigTable": topics})
@@ -79,18 +81,6 @@ def _add_queues(table: dict[str, Any], more: dict[str, Any]) -> None:
                 table[name][count] += config[count]
         else:
             table[name] = config
-
-
-def _is_own_group(name: str) -> bool:
-    return name.startswith("CID_RMQ_SYS_") or name in (
-        "CID_ONSAPI_OWNER",
-        "CID_ONSAPI_PERMISSION",
-        "CID_ONSAPI_PULL",
-        "CID_ONS-HTTP-PROXY",
-        "FILTERSRV_CONSUMER",
-        "SELF_TEST_C_GROUP",
-        "TOOLS_CONSUMER",
-    )
 
 
 async def export_configs(admin: AdminTool, given: Given) -> None:

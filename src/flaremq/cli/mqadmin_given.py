@@ -56,6 +56,17 @@ class Given:
         except ValueError:
             self.refuse(f"--{name} takes milliseconds or yyyy-MM-dd#HH:mm:ss:SSS, not {value!r}.")
 
+    def charset(self, name: str) -> str:
+        """The name of a charset that exists, UTF-8 unless given."""
+        import codecs
+
+        value = self.maybe(name) or "UTF-8"
+        try:
+            codecs.lookup(value)
+        except LookupError:
+            self.refuse(f"--{name}: nobody knows the charset {value!r}.")
+        return value
+
     def refuse(self, sentence: str) -> NoReturn:
         raise click.UsageError(sentence, self._context)
 

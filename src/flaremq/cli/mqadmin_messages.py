@@ -24,7 +24,7 @@ async def query_by_id(admin: AdminTool, given: Given) -> None:
             await _push(admin, given, message_id)
         else:
             found = await admin.view_message(message_id)
-            await _show(admin, found, with_offset_id=True, charset=given.maybe("bodyFormat"))
+            await _show(admin, found, with_offset_id=True, charset=_body_charset(given))
 
 
 async def _send_again(admin: AdminTool, message_id: str) -> None:
@@ -78,7 +78,7 @@ async def query_by_key(admin: AdminTool, given: Given) -> None:
     say(layout.format("#Message ID", "#QID", "#Offset", "#IndexKey"))
     for message in found:
         hour = message.store_timestamp // _HOUR_MS * _HOUR_MS
-        message_id = message.uniq_key or message.message_id
+        message_id = message.message_id
         index = f"{hour}@{topic}@K@{key}@{message_id}@{message.physical_offset}"
         say(layout.format(message_id, message.queue_id, message.queue_offset, index))
 
@@ -96,7 +96,7 @@ async def query_by_unique_key(admin: AdminTool, given: Given) -> None:
     if not found:
         raise NotFoundError(f"topic {topic!r} has no message with the id {message_id!r}")
     if given.maybe("clientId") is not None or given.maybe("consumerGroup") is not None:
-        await _push(admin, given, found[0].message_id)
+        await _push(admin, given, found[0].offset_message_id)
         return
     for message in found if given.truth("showAll") else found[:1]:
         await _show(admin, message, with_offset_id=False, charset=None)
@@ -109,7 +109,12 @@ async def query_by_offset(admin: AdminTool, given: Given) -> None:
         topic=given.text("topic"), broker_name=given.text("brokerName"), queue_id=given.integer("queueId")
     )
     found = await admin.message_at(queue, given.integer("offset"))
-    await _show(admin, found, with_offset_id=True, charset=given.maybe("bodyFormat"))
+    await _show(admin, found, with_offset_id=True, charset=_body_charset(given))
+
+
+def _body_charset(given: Given) -> str | None:
+    """How to show the body; None not at all."""
+    return None if given.maybe("bodyFormat") is None else given.charset("bodyFormat")
 
 
 async def _show(admin: AdminTool, message: ReceivedMessage, *, with_offset_id: bool, charset: str | None) -> None:
@@ -118,7 +123,7 @@ async def _show(admin: AdminTool, message: ReceivedMessage, *, with_offset_id: b
     from flaremq.cli.times import exact_text
 
     rows = {
-        "OffsetID": message.message_id,
+        "OffsetID": message.offset_message_id,
         "Topic": message.topic,
         "Tags": f"[{message.tags or 'null'}]",
         "Keys": f"[{' '.join(message.keys)}]",
@@ -153,7 +158,7 @@ def _keep_body(message: ReceivedMessage) -> str:
     folder = os.path.join(tempfile.gettempdir(), "rocketmq", "msgbodys")
     # The id comes from whoever sent the message: it may only ever name a file in this folder.
     unique_key = message.uniq_key or ""
-    name = unique_key if re.fullmatch(r"[0-9A-Za-z_-]{1,128}", unique_key) else message.message_id
+    name = unique_key if re.fullmatch(r"[0-9A-Za-z_-]{1,128}", unique_key) else message.offset_message_id
     path = os.path.join(folder, name)
     os.makedirs(folder, exist_ok=True)
     # Others may write to the temporary folder too: never through a link they left there.

@@ -18,7 +18,7 @@ async def consumer_progress(admin: AdminTool, given: Given) -> None:
         await _all_groups(admin)
         return
     topic = given.maybe("topicName")
-    stats = await admin.group_progress(group, topic=topic)
+    stats = await admin.known_progress(group, topic)
     owners = await _owners(admin, group) if given.truth("showClientIP") else None
     places = "{:<64}  {:<32}  {:<4}  {:<20}  {:<20}  "
     header = places.format("#Topic", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset")
@@ -68,7 +68,7 @@ async def _owners(admin: AdminTool, group: str) -> dict[MessageQueue, str]:
 
 
 async def _all_groups(admin: AdminTool) -> None:
-    from flaremq.cli.group import group_rows
+    from flaremq.cli.group_progress import group_rows
     from flaremq.message.topics import RETRY_PREFIX, is_retry_topic
 
     layout = "{:<64}  {:<6}  {:<24} {:<5}  {:<14}  {:<7}  {}"
@@ -91,7 +91,8 @@ async def broker_consume_stats(admin: AdminTool, given: Given) -> None:
         for group, tables in groups.items():
             for queue, entry in sorted(item for stats in tables for item in stats.offset_table.items()):
                 diff = entry.broker_offset - entry.consumer_offset
-                if diff >= level:
+                # A queue nothing was consumed of has no such time, and the original leaves it out.
+                if diff >= level and entry.last_timestamp > 0:
                     place = (queue.topic, group, queue.broker_name, queue.queue_id)
                     last = _last_time(entry.last_timestamp, "-")
                     say(layout.format(*place, entry.broker_offset, entry.consumer_offset, diff, last))
@@ -115,16 +116,16 @@ async def reset_offset_by_time(admin: AdminTool, given: Given) -> None:
         say(f"reset consumer offset to {reached}")
         return
     force = "true" if given.truth("force", True) else "false"
+    table = await admin.reset_offset(group, topic, timestamp)
     say(f"start reset consumer offset by specified, {what}, force[{force}], {when}")
-    await _reset(admin, group, topic, timestamp)
+    _print_offsets(table)
 
 
 async def skip_accumulated(admin: AdminTool, given: Given) -> None:
-    await _reset(admin, given.text("group"), given.text("topic"), -1)
+    _print_offsets(await admin.reset_offset(given.text("group"), given.text("topic"), -1))
 
 
-async def _reset(admin: AdminTool, group: str, topic: str, timestamp: int) -> None:
-    table = await admin.reset_offset(group, topic, timestamp)
+def _print_offsets(table: dict[MessageQueue, int]) -> None:
     say(f"{'#brokerName':<40}  {'#queueId':<40}  {'#offset':<40}")
     for queue, offset in table.items():
         say(f"{queue.broker_name:<40}  {queue.queue_id:<40}  {offset:<40}")

@@ -19,18 +19,7 @@ def _print(message: ReceivedMessage, *, with_body: bool, charset: str) -> None:
     from flaremq.cli.mqadmin_text import body_text, message_text
 
     body = body_text(message.body, charset) if with_body else "NOT PRINT BODY"
-    say(f"MSGID: {message.uniq_key or message.message_id} {message_text(message)} BODY: {body}")
-
-
-def _charset(given: Given) -> str:
-    import codecs
-
-    name = given.maybe("charsetName") or "UTF-8"
-    try:
-        codecs.lookup(name)
-    except LookupError:
-        given.refuse(f"--charsetName: nobody knows the charset {name!r}.")
-    return name
+    say(f"MSGID: {message.message_id} {message_text(message)} BODY: {body}")
 
 
 async def _range(admin: AdminTool, queue: MessageQueue, given: Given) -> tuple[int, int]:
@@ -46,9 +35,14 @@ async def _read(
     admin: AdminTool, queue: MessageQueue, first: int, last: int, given: Given
 ) -> AsyncIterator[ReceivedMessage]:
     """Messages of a queue between two offsets, the second excluded."""
+    from flaremq.cli.mqadmin_text import queue_text
+    from flaremq.client.pulling import PullStatus
+
     expression = given.maybe("subExpression") or "*"
     while first < last:
         result = await admin.pull(queue, first, expression=expression)
+        if result.status is PullStatus.NO_MATCHED_MESSAGE:
+            say(f"{queue_text(queue)} no matched msg. status=NO_MATCHED_MSG, offset={result.next_offset}")
         for message in result.messages:
             if message.queue_offset < last:
                 yield message
@@ -60,7 +54,7 @@ async def _read(
 async def print_msg(admin: AdminTool, given: Given) -> None:
     from flaremq.cli.mqadmin_text import queue_text
 
-    charset, with_body = _charset(given), given.truth("printBody", True)
+    charset, with_body = given.charset("charsetName"), given.truth("printBody", True)
     for queue in await admin.queues(given.text("topic")):
         first, last = await _range(admin, queue, given)
         say(f"minOffset={first}, maxOffset={last}, {queue_text(queue)}")
@@ -72,7 +66,7 @@ async def print_msg(admin: AdminTool, given: Given) -> None:
 async def print_msg_by_queue(admin: AdminTool, given: Given) -> None:
     from flaremq.protocol.bodies import MessageQueue
 
-    charset = _charset(given)
+    charset = given.charset("charsetName")
     queue = MessageQueue(
         topic=given.text("topic"), broker_name=given.text("brokerName"), queue_id=given.integer("queueId")
     )

@@ -121,7 +121,7 @@ def message_text(message: ReceivedMessage) -> str:
         "bornHost": f"/{message.born_host}",
         "storeTimestamp": message.store_timestamp,
         "storeHost": f"/{message.store_host}",
-        "msgId": message.message_id,
+        "msgId": message.offset_message_id,
         "commitLogOffset": message.physical_offset,
         "bodyCRC": message.body_crc,
         "reconsumeTimes": message.reconsume_times,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import signal
 import sys
@@ -61,6 +60,8 @@ def serve(servers: list[Server], ready: Callable[[], str]) -> None:
 
 
 async def _serve(servers: list[Server], ready: Callable[[], str]) -> None:
+    import asyncio
+
     from flaremq.remoting import event_loop
 
     stop = asyncio.Event()

@@ -10,9 +10,9 @@ from flaremq.cli.administration import (
     NounGroup,
     administer,
     answer,
+    for_people,
     name_server_option,
     place_options,
-    with_times,
 )
 from flaremq.cli.parameters import debug_option, output_option
 
@@ -21,6 +21,23 @@ if TYPE_CHECKING:
 
 PERMISSIONS = {"rw": 6, "r": 4, "w": 2, "none": 0}
 _KINDS = ("user", "retry", "dlq", "system")
+# Field of a row -> heading in a table.
+_STATUS_COLUMNS = {
+    "broker": "broker",
+    "queueId": "queue",
+    "minOffset": "min",
+    "maxOffset": "max",
+    "messages": "messages",
+    "lastUpdateTimestamp": "last written",
+}
+_ROUTE_COLUMNS = {
+    "cluster": "cluster",
+    "broker": "broker",
+    "addresses": "addresses",
+    "readQueueNums": "read queues",
+    "writeQueueNums": "write queues",
+    "perm": "perm",
+}
 topic_argument = click.argument("topic", metavar="TOPIC")
 
 
@@ -177,7 +194,7 @@ def status(topic: str, name_servers: str, output: str | None) -> None:
         ]
 
     chosen = out.chosen(output, in_pipe=out.JSONL)
-    rows = with_times(administer(name_servers, work), chosen, "lastUpdateTimestamp")
+    rows = for_people(administer(name_servers, work), chosen, _STATUS_COLUMNS, times=("lastUpdateTimestamp",))
     out.print_rows(rows, chosen, title=f"topic {topic}")
 
 
@@ -206,4 +223,6 @@ def route(topic: str, name_servers: str, output: str | None) -> None:
             if broker.broker_name in queues
         ]
 
-    out.print_rows(administer(name_servers, work), out.chosen(output, in_pipe=out.JSONL), title=f"topic {topic}")
+    chosen = out.chosen(output, in_pipe=out.JSONL)
+    rows = for_people(administer(name_servers, work), chosen, _ROUTE_COLUMNS)
+    out.print_rows(rows, chosen, title=f"topic {topic}")

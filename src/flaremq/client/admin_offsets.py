@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from flaremq.client.admin_topics import TopicAdmin
-from flaremq.client.rebalancing import queue_offset
+from flaremq.client.queue_offset import queue_offset
 from flaremq.errors import NotFoundError
 from flaremq.message.topics import retry_topic
 from flaremq.protocol.bodies import ConsumeStats, MessageQueue, OffsetWrapper, ResetOffsetBody

@@ -20,7 +20,8 @@ from flaremq.client.options import ConsumerOptions
 from flaremq.client.process_queue import ProcessQueue
 from flaremq.client.pulling import Puller, PullResult, pull_result
 from flaremq.client.queue_locking import RENEW_MS
-from flaremq.client.rebalancing import FIRST, LAST, Rebalancer, queue_offset
+from flaremq.client.queue_offset import queue_offset
+from flaremq.client.rebalancing import FIRST, LAST, Rebalancer
 from flaremq.client.received import ReceivedMessage
 from flaremq.client.subscription import (
     EVERYTHING,

@@ -122,7 +122,7 @@ class Consumption:
                 continue
             try:
                 reply = await self._pull(process_queue)
-                if process_queue.is_dropped or not await self._take_in(process_queue, reply):
+                if not await self._take_in(process_queue, reply):
                     return
             except ReplyError as error:
                 await self._recover(process_queue, error)
@@ -159,6 +159,8 @@ class Consumption:
 
     async def _take_in(self, process_queue: ProcessQueue, reply: PullReply) -> bool:
         """Use the answer to a pull; False if this loop is to end."""
+        if process_queue.is_dropped:
+            return False
         process_queue.broker_id = reply.broker_id
         if reply.status is PullStatus.OFFSET_ILLEGAL:
             queue = process_queue.queue

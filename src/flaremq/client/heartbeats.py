@@ -47,8 +47,13 @@ class Heartbeats:
         if task is None:
             task = asyncio.create_task(self._send(address))
             self._under_way[address] = task
-            task.add_done_callback(lambda _: self._under_way.pop(address, None))
+            task.add_done_callback(lambda done: self._sent(address, done))
         await asyncio.shield(task)
+
+    def _sent(self, address: str, task: asyncio.Task[None]) -> None:
+        self._under_way.pop(address, None)
+        if not task.cancelled():
+            task.exception()  # whoever wanted it may be gone, and then nobody is left to look
 
     async def send_all(self) -> None:
         """A heartbeat to every broker that needs one; those that cannot be reached get the next."""

@@ -109,8 +109,8 @@ class ConsumerOptions(ClientOptions):
 
     # fmt: off
     pull_batch_size: int = option(
-        32, rocketmq="pullBatchSize", affects="speed", minimum=1, maximum=1024,
-        doc="Messages asked for in one pull; brokers give 32 at most by default.")
+        128, rocketmq="pullBatchSize", affects="speed", minimum=1, maximum=1024,
+        doc="Messages asked for in one pull. RocketMQ's brokers give 32 at most unless told otherwise.")
     pull_threshold_for_queue: int = option(
         1_000, rocketmq="pullThresholdForQueue", affects="speed", minimum=1, maximum=65_535,
         doc="Messages of a queue that are kept in memory before its pulls pause.")

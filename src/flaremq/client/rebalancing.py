@@ -16,6 +16,7 @@ from flaremq.client.consumption import Consumption
 from flaremq.client.instance import ClientInstance
 from flaremq.client.offset_store import NO_OFFSET, OffsetStore
 from flaremq.client.options import ConsumerOptions
+from flaremq.client.queue_offset import queue_offset
 from flaremq.client.routes import TopicRoute
 from flaremq.errors import FlareMQError, NotFoundError
 from flaremq.message.topics import is_retry_topic
@@ -165,12 +166,3 @@ class Rebalancer:
         return await queue_offset(
             self._instance, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queue, {"timestamp": str(self._start_from)}
         )
-
-
-async def queue_offset(
-    instance: ClientInstance, code: RequestCode, queue: MessageQueue, more: dict[str, str] | None = None
-) -> int:
-    """One end of a queue, or the place of a time in it."""
-    ext = {"topic": queue.topic, "queueId": str(queue.queue_id), "bname": queue.broker_name, **(more or {})}
-    reply = await instance.transport.call(instance.routes.master(queue.broker_name), code, ext)
-    return reply.int_field("offset")

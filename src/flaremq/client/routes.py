@@ -118,8 +118,13 @@ class RouteTable:
         if task is None:
             task = asyncio.create_task(self._look_up(topic))
             self._lookups[topic] = task
-            task.add_done_callback(lambda _: self._lookups.pop(topic, None))
+            task.add_done_callback(lambda done: self._looked_up(topic, done))
         return await asyncio.shield(task)
+
+    def _looked_up(self, topic: str, task: asyncio.Task[TopicRoute | None]) -> None:
+        self._lookups.pop(topic, None)
+        if not task.cancelled():
+            task.exception()  # whoever asked may be gone, and then nobody is left to look
 
     async def refresh_all(self) -> None:
         """Ask again for every topic in use; what cannot be found out stays as it is."""

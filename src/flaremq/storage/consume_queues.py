@@ -130,6 +130,11 @@ class ConsumeQueues:
         return {*self.simple, *self.batch, *self.ext}
 
     @property
+    def tables(self) -> tuple[Mapping[QueueKey, ConsumeQueue | BatchConsumeQueue | ConsumeQueueExt], ...]:
+        """The queues of each kind."""
+        return self.simple, self.batch, self.ext
+
+    @property
     def max_physical_offset(self) -> int:
         return max((queue.max_physical_offset for queue in self.all()), default=0)
 
@@ -154,9 +159,9 @@ class ConsumeQueues:
 
     def remove(self, keys: Collection[QueueKey]) -> None:
         """Forget these queues, files and folders included, durably; under the dispatch lock."""
-        tables: tuple[Mapping[QueueKey, ConsumeQueue | BatchConsumeQueue | ConsumeQueueExt], ...]
-        tables = (self.simple, self.batch, self.ext)
-        gone = [table[key] for table in tables for key in sorted(keys) if key in table]
+        if not keys:
+            return
+        gone = [table[key] for table in self.tables for key in sorted(keys) if key in table]
         # New tables, not fewer entries: readers may be walking the old ones.
         self.simple = {key: queue for key, queue in self.simple.items() if key not in keys}
         self.batch = {key: queue for key, queue in self.batch.items() if key not in keys}

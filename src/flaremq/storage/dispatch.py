@@ -25,6 +25,7 @@ from flaremq.message.sys_flag import INNER_BATCH, gets_index_entry, gets_queue_u
 from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.storage.batch_consume_queue import BatchUnit
 from flaremq.storage.commit_log import CommitLog
+from flaremq.storage.compiled import kernels_are_loaded
 from flaremq.storage.consume_queue import UNIT, ConsumeQueue
 from flaremq.storage.consume_queues import ConsumeQueues
 from flaremq.storage.deleted_topics import DeletedTopics
@@ -35,7 +36,6 @@ _log = logging.getLogger(__name__)
 
 _PROBE_RECORDS = 64
 _GAP_MAX = 16
-_KERNELS = "flaremq.storage.kernels"
 BULK_BYTES = 1 << 16  # below this, loading the kernels costs more than it saves
 
 
@@ -71,6 +71,7 @@ class Dispatcher:
         "index_from",
         "last_timestamp",
         "log",
+        "may_load_kernels",
         "position",
         "queues",
         "touched",
@@ -95,6 +96,7 @@ class Dispatcher:
         self.damaged_bytes = 0  # log bytes stepped over: their records are missing in the queues
         self.index_from = 0  # records before this are in the index already
         self.bulk_bytes = BULK_BYTES
+        self.may_load_kernels = True  # a broker loads them on another thread instead
 
     def run(self, end: int, *, check: bool = False, strict: bool = False, one_slice: bool = False) -> WalkResult:
         """Dispatch records from ``position`` up to ``end``; stops at the first byte that is no record.
@@ -135,7 +137,9 @@ class Dispatcher:
 
     def _bulk_from(self) -> int:
         """Range from which kernels pay: once they are loaded, a dozen records are enough."""
-        return self.bulk_bytes // 64 if _KERNELS in sys.modules else self.bulk_bytes
+        if kernels_are_loaded():
+            return self.bulk_bytes // 64
+        return self.bulk_bytes if self.may_load_kernels else sys.maxsize
 
     def _walk(
         self,

@@ -9,7 +9,6 @@ off the wire and write the record into the mapped log, one lock, no object per m
 from __future__ import annotations
 
 import struct
-import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from flaremq.message.batch import decode_batch
 from flaremq.message.codec import PREFIX_V4, SHORT
 from flaremq.message.stored_form import StoredForm
 from flaremq.message.sys_flag import INNER_BATCH, TRANSACTION_MASK
+from flaremq.storage.compiled import kernels_are_loaded
 from flaremq.storage.health import RunningFlag
 from flaremq.storage.pulling import Puller
 from flaremq.storage.put_result import PutResult
@@ -52,6 +52,7 @@ class StoreDriver:
         clock = store._clock
         self._time_ns = time.time_ns if isinstance(clock, SystemClock) else lambda: clock.now_ms() * 1_000_000
         self.sync_mode = store._sync_mode
+        store._dispatcher.may_load_kernels = False  # not where an event loop waits for it
         self.puller = Puller(store._commit_log, store._queues, store._reader, store.options)
 
     # Writing
@@ -256,7 +257,7 @@ class StoreDriver:
         entry = writer.topics.get(topic)
         if (
             entry is not None
-            and "flaremq.storage.kernels" in sys.modules
+            and kernels_are_loaded()
             and self._plain_size_max > 0
             and len(born_host) == 8
             and not sys_flag & (_HOST_FAMILIES | INNER_BATCH | TRANSACTION_MASK)

@@ -95,6 +95,16 @@ OTHER_LAYERS: Final = frozenset(
     """.split()  # noqa: SIM905  (a list would take a line for each name)
 )
 
+# Our own options of the broker and of the network, which RocketMQ does not have: one broker.conf serves the store too.
+OTHER_LAYERS_OWN: Final = frozenset(
+    """
+    connectionsMax connectionsPerAddressMax consumerOffsetsMax filterExpressionBytesMax firstFrameSeconds groupsMax
+    heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable queueLocksMax queuesPerTopicMax registrationsMax
+    subscriptionsPerGroupMax tlsCertPath tlsKeyPath tlsMode tlsTrustPath topicsMax writeBufferHighBytes
+    writeStallSeconds
+    """.split()  # noqa: SIM905
+)
+
 # Options of RocketMQ's store for what we do not have: timer wheel, compaction, RocksDB, DLedger, controller
 # mode, light queues, its thread pools and its swapping of mappings. Ignored with a warning.
 NOT_IMPLEMENTED: Final = frozenset(

@@ -31,7 +31,7 @@ from flaremq.options import (
     values_from_properties,
 )
 from flaremq.storage import layout
-from flaremq.storage.option_names import IGNORED_BY_ROCKETMQ, NOT_IMPLEMENTED, OTHER_LAYERS
+from flaremq.storage.option_names import IGNORED_BY_ROCKETMQ, NOT_IMPLEMENTED, OTHER_LAYERS, OTHER_LAYERS_OWN
 
 _NO_REPLICATION = "this version does not replicate."
 
@@ -429,7 +429,8 @@ class StoreOptions:
 def unknown_names(names: Iterable[str]) -> list[UnknownName]:
     """Those of the names that no layer of a broker knows, each with the nearest known one."""
     store_names = rows_by_key(StoreOptions)
-    return find_unknown_names(names, {*store_names, *OTHER_LAYERS, *NOT_IMPLEMENTED, *IGNORED_BY_ROCKETMQ})
+    elsewhere = {*OTHER_LAYERS, *OTHER_LAYERS_OWN, *NOT_IMPLEMENTED, *IGNORED_BY_ROCKETMQ}
+    return find_unknown_names(names, {*store_names, *elsewhere})
 
 
 def _check_address(options: StoreOptions) -> None:

@@ -7,10 +7,10 @@ against its unit and its checksum.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from flaremq.storage.commit_log import CommitLog
+from flaremq.storage.compiled import kernels_are_loaded
 from flaremq.storage.consume_queue import UNIT
 from flaremq.storage.consume_queues import ConsumeQueues
 from flaremq.storage.options import StoreOptions
@@ -18,7 +18,6 @@ from flaremq.storage.reading import MessageReader
 from flaremq.storage.status import GetMessageStatus
 
 PropertiesFilter = Callable[[Mapping[str, str]], bool]
-_KERNELS = "flaremq.storage.kernels"
 _FOUND = GetMessageStatus.FOUND
 
 
@@ -85,7 +84,7 @@ class Puller:
     ) -> PullResult:
         """Records from a queue offset on: with one of the tag hashes ``codes``, or whose properties match."""
         queue = self._queues.simple.get((topic, queue_id))
-        if queue is not None and matches is None and _KERNELS in sys.modules:
+        if queue is not None and matches is None and kernels_are_loaded():
             low, high = queue.min_offset, queue.end
             if low <= offset < high:
                 from flaremq.storage.bulk_pull import select_views

@@ -21,11 +21,14 @@ Running it again on its own result changes nothing, and a crash anywhere inside 
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import dataclass, field
+from itertools import islice
 
 from flaremq.errors import CorruptionError, NotFoundError
 from flaremq.message.codec import HEADER, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, store_timestamp_at
 from flaremq.message.record_check import CheckReason, check_record
+from flaremq.storage.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from flaremq.storage.checkpoint import OffsetsFile, StoreCheckpoint, parse_hints
 from flaremq.storage.commit_log import CommitLog, save_tail
 from flaremq.storage.consume_queue import FILLER_SIZE, UNIT, UNIT_SIZE, ConsumeQueue
@@ -107,7 +110,7 @@ class Recovery:
                 self._drop_unproven_units(queue, end)
         self._finish_deletions(end)
         for any_queue in self._queues.all():
-            any_queue.correct_min_offset(max(self._log.min_offset, self._deleted.end_of(any_queue.topic)))
+            any_queue.correct_min_offset(self._log.min_offset)
         report.log_end = end
         self._dispatcher.position = end
         self._dispatcher.index_from = 0
@@ -149,7 +152,7 @@ class Recovery:
             index_complete = wanted == 0 or any(int(file.name) >= wanted for file in self._index.files)
         if queues_complete and index_complete:
             self._dispatcher.index_from = reached
-            return self._record_start(reached)
+            return self._record_start(self._drop_earlier_lives(reached, hints))
         report.rebuilt = True
         if index_complete:
             self._dispatcher.index_from = reached
@@ -225,9 +228,11 @@ class Recovery:
             batch.recover(start)
         if self._index is not None:
             if self._offsets_known:
-                return self._restore_index(start)
-            self._cut_index(start)
-        return start
+                start = self._restore_index(start)
+            else:
+                self._cut_index(start)
+        first_needed = self._drop_earlier_lives(start, hints)
+        return start if first_needed == start else self._record_start(first_needed)
 
     def _record_start(self, offset: int) -> int:
         """``offset`` if a record, a filler or nothing at all starts there; else the start of its file."""
@@ -427,13 +432,42 @@ class Recovery:
         else:
             queue.truncate(queue.first_offset)
 
-    def _finish_deletions(self, end: int) -> None:
-        """Remove queues that hold nothing, or nothing but units of a deleted topic's earlier life."""
-        self._deleted.settle(log_min=self._log.min_offset, log_end=end)
-        reached: dict[QueueKey, int] = dict.fromkeys(self._queues.places, 0)
+    def _drop_earlier_lives(self, start: int, hints: dict[QueueKey, int] | None) -> int:
+        """Remove queues that show records of before their topic's deletion; where to start to have them built anew.
+
+        We leave none behind, but another broker that used the store meanwhile knows nothing of deletions.
+        """
+        stale = set()
         for queue in self._queues.all():
-            reached[queue.topic, queue.queue_id] = queue.max_physical_offset
-        self._queues.remove({key for key, at in reached.items() if self._deleted.was_deleted_since(key[0], at)})
+            if self._deleted.end_of(queue.topic):
+                key = (queue.topic, queue.queue_id)
+                # Of a queue that ends where our checkpoint says the first unit is enough.
+                units_max = 1 if hints is not None and hints.get(key) == queue.end else sys.maxsize
+                if self._shows_deleted(queue, units_max):
+                    stale.add(key)
+        self._queues.remove(stale)
+        return min([start, *(self._deleted.end_of(topic) for topic, _ in stale)])
+
+    def _shows_deleted(self, queue: ConsumeQueue | BatchConsumeQueue, units_max: int) -> bool:
+        """Whether one of the first units leads to a deleted record; one its record does not confirm proves nothing."""
+        if isinstance(queue, ConsumeQueue):
+            numbers = range(queue.first_offset, queue.end)
+        else:
+            numbers = range(queue.first_unit, queue.unit_end)
+        for number in islice(numbers, units_max):
+            unit = queue.unit(number)
+            if unit is not None and self._deleted.hides(queue.topic, unit[0]):
+                fields = self._log.header(unit[0])
+                queue_offset = unit.base_offset if isinstance(unit, BatchUnit) else number
+                if fields is not None and (fields[0], fields[3], fields[5]) == (unit[1], queue.queue_id, queue_offset):
+                    return True
+        return False
+
+    def _finish_deletions(self, end: int) -> None:
+        """Fit the deletions to the log, and remove folders that a deletion left empty."""
+        self._deleted.settle(log_min=self._log.min_offset, log_end=end)
+        used = {key for table in self._queues.tables for key, queue in table.items() if queue.files.starts}
+        self._queues.remove({key for key in self._queues.places - used if self._deleted.end_of(key[0])})
 
     def _restore_index(self, start: int) -> int:
         """Put the index back to its recorded state; where to start then: the log's first byte if that is gone."""

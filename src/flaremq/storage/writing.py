@@ -7,7 +7,6 @@ queue offset. What is answered PUT_OK in SYNC_FLUSH is on disk.
 from __future__ import annotations
 
 import struct
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,6 +24,7 @@ from flaremq.message.stored_form import StoredForm, delayed
 from flaremq.message.sys_flag import INNER_BATCH, TRANSACTION_MASK, with_host_families
 from flaremq.message.topics import NAME_BYTES_MAX, encode_topic
 from flaremq.storage.commit_log import CommitLog
+from flaremq.storage.compiled import kernels_are_loaded
 from flaremq.storage.flush import GroupCommit
 from flaremq.storage.health import Health
 from flaremq.storage.options import StoreOptions
@@ -475,7 +475,7 @@ class MessageWriter:
             if self._health.refusal is not None:
                 return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
             # Loading the kernels takes longer than many small batches; dispatch loads them once there is enough to do.
-            if self.fast_path and not self._crc and "flaremq.storage.kernels" in sys.modules:
+            if self.fast_path and not self._crc and kernels_are_loaded():
                 from flaremq.storage.bulk_put import append_columns
 
                 append = append_columns(

@@ -120,7 +120,11 @@ class EphemeralBroker:
         ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(ready,), name="flaremq-test-broker", daemon=True)
         self._thread.start()
-        ready.result(_START_SECONDS)
+        try:
+            ready.result(_START_SECONDS)
+        except BaseException:
+            self._thread.join(_START_SECONDS)
+            raise
         return self
 
     def __exit__(
@@ -138,8 +142,9 @@ class EphemeralBroker:
         try:
             loop.run_until_complete(self._start())
         except BaseException as error:
-            ready.set_exception(error)
+            loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
+            ready.set_exception(error)
             return
         ready.set_result(None)
         loop.run_forever()

@@ -20,38 +20,40 @@ from tests.interop.wire.selection import require
 
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("exchange")]
 
-# Reads everything, and fills ours; a real broker is filled by the client of its own release.
-_CLIENT = "5.5.0"
 # All programs of these tests begin the names of their topics and groups with it.
 _PREFIX = "w"
-_REAL = tuple(f"rocketmq-{version}" for version in jvm.pinned_versions("ROCKETMQ_WIRE_VERSIONS"))
+_REAL = jvm.pinned_versions("ROCKETMQ_WIRE_VERSIONS")
+_NEWEST = _REAL[-1]
+
+Contents = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def stored(wire_servers: servers.Servers, scratch: Path) -> tuple[Path, dict[str, Any]]:
-    """The store of the suites' servers, stopped in order, and what they served from it."""
-    _load(wire_servers, _CLIENT, scratch)
-    served = java_client.contents(wire_servers, _CLIENT, _PREFIX, scratch=scratch)
+def stored(wire_servers: servers.Servers, scratch: Path) -> tuple[Path, dict[str, Contents]]:
+    """The store of the suites' servers, stopped in order, and what the clients of each release saw in it."""
+    _load(wire_servers, _NEWEST, scratch)
+    served = {version: java_client.contents(wire_servers, version, _PREFIX, scratch=scratch) for version in _REAL}
     wire_servers.stop()
     return wire_servers.store, served
 
 
 @pytest.mark.parametrize("reader", _REAL)
 def test_real_broker_serves_what_ours_stored(
-    target: str, stored: tuple[Path, dict[str, Any]], reader: str, tmp_path: Path
+    stored: tuple[Path, dict[str, Contents]], reader: str, tmp_path: Path
 ) -> None:
-    require(servers.why_not(reader))
-    _opens(reader, *stored, tmp_path)
+    require(servers.why_not(f"rocketmq-{reader}"))
+    store, served = stored
+    _opens(f"rocketmq-{reader}", store, reader, served[reader], tmp_path)
 
 
 @pytest.mark.parametrize("writer", _REAL)
 def test_ours_serves_what_a_real_broker_stored(writer: str, tmp_path: Path) -> None:
-    require(servers.why_not(writer))
-    with servers.started(writer, tmp_path / "writer") as real:
-        _load(real, real.broker_version, tmp_path)
-        served = java_client.contents(real, _CLIENT, _PREFIX, scratch=tmp_path)
+    require(servers.why_not(f"rocketmq-{writer}"))
+    with servers.started(f"rocketmq-{writer}", tmp_path / "writer") as real:
+        _load(real, writer, tmp_path)
+        served = java_client.contents(real, writer, _PREFIX, scratch=tmp_path)
         real.stop()
-        _opens("flaremq", real.store, served, tmp_path)
+        _opens("flaremq", real.store, writer, served, tmp_path)
 
 
 def _load(target: servers.Servers, client: str, scratch: Path) -> None:
@@ -61,10 +63,11 @@ def _load(target: servers.Servers, client: str, scratch: Path) -> None:
     assert not failed and len(results) == len(scenarios.LOAD), failed or results.keys()
 
 
-def _opens(reader: str, store: Path, served: dict[str, Any], folder: Path) -> None:
+def _opens(reader: str, store: Path, client: str, served: Contents, folder: Path) -> None:
+    """The reader serves a copy of the store; a client of this release sees what it has seen before."""
     shutil.copytree(store, folder / "reader" / "store")
     with servers.started(reader, folder / "reader") as started:
-        found = java_client.contents(started, _CLIENT, _PREFIX, scratch=folder)
+        found = java_client.contents(started, client, _PREFIX, scratch=folder)
     assert len(served["topics"]) > len(scenarios.LOAD)
     for topic, expected in served["topics"].items():
         assert topic in found["topics"], f"{topic} is gone"
@@ -74,7 +77,7 @@ def _opens(reader: str, store: Path, served: dict[str, Any], folder: Path) -> No
         assert found["groups"].get(group) == offsets, group
 
 
-def _same_topic(topic: str, expected: dict[str, Any], found: dict[str, Any]) -> None:
+def _same_topic(topic: str, expected: Contents, found: Contents) -> None:
     for queue_id, queue in expected["queues"].items():
         other = found["queues"][queue_id]
         assert other["min"] == queue["min"], f"{topic}, queue {queue_id}"

@@ -29,7 +29,17 @@ public final class Admin {
 
     private Admin() { }
 
-    public static void main(String[] words) throws Exception {
+    public static void main(String[] words) {
+        try {
+            run(words);
+        } catch (Throwable failure) {
+            failure.printStackTrace();
+            // Threads of the client would keep this process alive.
+            Runtime.getRuntime().halt(1);
+        }
+    }
+
+    private static void run(String[] words) throws Exception {
         Map<String, String> arguments = new HashMap<>();
         for (String word : words) {
             int at = word.indexOf('=');
@@ -41,7 +51,7 @@ public final class Admin {
         out.flush();
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
-            out.println(Json.text(run(line.split("\t"))));
+            out.println(Json.text(execute(line.split("\t"))));
             out.flush();
         }
         Runtime.getRuntime().halt(0);
@@ -82,7 +92,7 @@ public final class Admin {
         return names;
     }
 
-    private static Map<String, Object> run(String[] words) throws Exception {
+    private static Map<String, Object> execute(String[] words) throws Exception {
         PrintStream out = System.out;
         PrintStream errors = System.err;
         ByteArrayOutputStream printed = new ByteArrayOutputStream();

@@ -20,7 +20,17 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 public final class Contents {
     private Contents() { }
 
-    public static void main(String[] words) throws Exception {
+    public static void main(String[] words) {
+        try {
+            run(words);
+        } catch (Throwable failure) {
+            failure.printStackTrace();
+            // Threads of the client would keep this process alive.
+            Runtime.getRuntime().halt(1);
+        }
+    }
+
+    private static void run(String[] words) throws Exception {
         Map<String, String> arguments = new HashMap<>();
         for (String word : words) {
             int at = word.indexOf('=');

@@ -1,0 +1,368 @@
+"""BrokerService as a whole: start, stop, restart; what is taken, what is missing, and who is told."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from flaremq.broker.options import load_options
+from flaremq.broker.service import BrokerService
+from flaremq.clock import ManualClock
+from flaremq.errors import InvalidArgumentError, UnavailableError
+from flaremq.java_json import parse_java_json
+from flaremq.namesrv.options import NamesrvOptions
+from flaremq.namesrv.service import NamesrvService
+from flaremq.protocol.bodies import SubscriptionGroupConfig, TopicRouteData
+from flaremq.protocol.codes import RequestCode
+from flaremq.protocol.command import RemotingCommand
+from flaremq.remoting.client import RemotingClient
+from flaremq.storage.message_store import MessageStore
+from tests.support.broker_lab import UNIQUE, BrokerLab, bodies, until
+
+SMALL_STORE = {
+    "mappedFileSizeCommitLog": "1048576",
+    "mappedFileSizeConsumeQueue": "6000",
+    "maxHashSlotNum": "1000",
+    "maxIndexNum": "4000",
+    "diskMaxUsedSpaceRatio": "95",
+}
+
+
+def service(folder: Path, **options: object) -> BrokerService:
+    settings = {"listenPort": "0", **SMALL_STORE} | {name: str(value) for name, value in options.items()}
+    return BrokerService(folder, *load_options(None, settings), clock=ManualClock())
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await asyncio.wait_for(scenario(), 60)
+
+    asyncio.run(main())
+
+
+def free_port() -> int:
+    """A port with nobody on it or on the one two below, where the VIP server goes."""
+    while True:
+        with socket.socket() as main, socket.socket() as vip:
+            main.bind(("127.0.0.1", 0))
+            port: int = main.getsockname()[1]
+            try:
+                vip.bind(("127.0.0.1", port - 2))
+            except OSError:
+                continue
+            return port
+
+
+async def route(name_server: str, topic: str) -> TopicRouteData | None:
+    client = RemotingClient()
+    try:
+        request = RemotingCommand.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+        reply = await client.request(name_server, request)
+        return TopicRouteData.from_json(reply.body_bytes) if reply.code == 0 else None
+    finally:
+        await client.close()
+
+
+# Restart
+
+
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_restarted_broker_knows_everything_it_knew(tmp_path: Path, flush: str) -> None:
+    async def scenario() -> None:
+        path = str(tmp_path / "store")
+        clock = ManualClock()
+        async with BrokerLab(path=path, clock=clock, flushDiskType=flush) as lab:
+            lab.topic("orders", queues=3)
+            state = lab.broker.state
+            state.groups.update(SubscriptionGroupConfig(group_name="readers", retry_max_times=7))
+            for number in range(10):
+                await lab.send("orders", b"%d" % number, properties=f"KEYS\x01k{number}\x02{UNIQUE}")
+            await lab.send("orders", b"later", properties=f"DELAY\x013\x02{UNIQUE}")
+            await lab.send("orders", b"timed", properties=f"TIMER_DELAY_MS\x0120000\x02{UNIQUE}")
+            ext = {"consumerGroup": "readers", "topic": "orders", "queueId": 0, "commitOffset": 4}
+            assert (await lab.ask(RequestCode.UPDATE_CONSUMER_OFFSET, ext)).code == 0
+        for name in ("topics", "subscriptionGroup", "consumerOffset", "delayOffset"):
+            assert parse_java_json((tmp_path / "store" / "config" / f"{name}.json").read_bytes()) is not None
+        assert not (tmp_path / "store" / "abort").exists(), "closed cleanly"
+        async with BrokerLab(path=path, clock=clock, flushDiskType=flush) as lab:
+            state = lab.broker.state
+            config = state.topics.find("orders")
+            assert config is not None and config.write_queue_nums == 3
+            group = state.groups.get("readers")
+            assert group is not None and group.retry_max_times == 7
+            assert bodies(await lab.pull("orders")) == [b"%d" % number for number in range(10)]
+            ext = {"consumerGroup": "readers", "topic": "orders", "queueId": 0}
+            assert (await lab.ask(RequestCode.QUERY_CONSUMER_OFFSET, ext)).field("offset") == "4"
+            await lab.ephemeral.advanced(9_000)
+            assert bodies(await lab.pull("orders", 10)) == []
+            await lab.ephemeral.advanced(1_000)
+            assert bodies(await lab.pull("orders", 10)) == [b"later"]
+            await lab.ephemeral.advanced(10_000)
+            assert bodies(await lab.pull("orders", 11)) == [b"timed"]
+            assert (await lab.send("orders", b"next")).field("queueOffset") == "12"
+
+    run(scenario)
+
+
+def test_offsets_beyond_the_data_are_cut_at_start_and_unquoted_keys_are_read(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        path = str(tmp_path / "store")
+        async with BrokerLab(path=path) as lab:
+            lab.topic("orders")
+            for _ in range(3):
+                await lab.send("orders")
+        file = tmp_path / "store" / "config" / "consumerOffset.json"
+        file.write_text('{"offsetTable":{"orders@readers":{0:99,1:5},"orders@others":{0:2}}}')  # as Java writes it
+        async with BrokerLab(path=path) as lab:
+            find = lab.broker.state.offsets.find
+            assert (find("readers", "orders", 0), find("readers", "orders", 1)) == (3, 0)
+            assert find("others", "orders", 0) == 2
+            assert bodies(await lab.pull("orders", 3)) == []
+
+    run(scenario)
+
+
+def test_stop_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        path = str(tmp_path / "store")
+        acknowledged: dict[tuple[int, int], bytes] = {}
+        for cycle in range(3):
+            async with BrokerLab(path=path, **SMALL_STORE) as lab:
+                lab.topic("orders")
+
+                async def load(queue_id: int, lab: BrokerLab = lab, cycle: int = cycle) -> None:
+                    client = RemotingClient()
+                    for number in range(100_000):
+                        body = b"%d.%d.%d" % (cycle, queue_id, number)
+                        try:
+                            reply = await lab.send("orders", body, queue_id=queue_id, client=client)
+                        except UnavailableError:
+                            break
+                        if reply.code != 0:
+                            assert reply.code in (2, 14), reply.remark
+                            break
+                        acknowledged[queue_id, int(reply.field("queueOffset"))] = body
+                    await client.close()
+
+                before = len(acknowledged)
+                loads = [asyncio.ensure_future(load(queue_id)) for queue_id in range(4)]
+                await until(lambda before=before: len(acknowledged) > before + 100)  # type: ignore[misc]
+                await lab.broker.stop()
+                await asyncio.gather(*loads)
+        store = await asyncio.to_thread(MessageStore.open, path, load_options(None, SMALL_STORE)[1])
+        for (queue_id, offset), body in acknowledged.items():
+            assert [m.body for m in store.get("orders", queue_id, offset, 1).messages] == [body]
+        assert store.recovery.closed_cleanly
+        await asyncio.to_thread(store.close)
+
+    run(scenario)
+
+
+# Start that fails
+
+
+def named_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("flaremq")]
+
+
+def test_taken_port_fails_the_start_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            broker = service(tmp_path / "store", listenPort=port)
+            with pytest.raises(UnavailableError, match=str(port)):
+                await broker.start()
+        assert named_threads() == []
+        again = service(tmp_path / "store", listenPort=port)
+        await again.start()
+        await again.stop()
+
+    run(scenario)
+
+
+def test_store_in_use_fails_the_start_and_leaves_the_port_free(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        first = service(tmp_path / "store")
+        await first.start()
+        port = free_port()
+        second = service(tmp_path / "store", listenPort=port)
+        with pytest.raises(UnavailableError, match="store"):
+            await second.start()
+        with socket.create_server(("127.0.0.1", port)):
+            pass
+        client = RemotingClient()
+        reply = await client.request(first.address, RemotingCommand.request(RequestCode.GET_BROKER_RUNTIME_INFO))
+        assert reply.code == 0, "the first goes on"
+        await client.close()
+        await first.stop()
+
+    run(scenario)
+
+
+def test_file_in_the_place_of_the_store_fails_the_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        (tmp_path / "store").write_bytes(b"")
+        with pytest.raises(InvalidArgumentError, match="not a directory"):
+            await service(tmp_path / "store").start()
+        assert named_threads() == []
+
+    run(scenario)
+
+
+def test_bind_to_the_outside_is_refused_unless_it_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="insecureBindEnable"):
+        service(tmp_path, bindAddress="0.0.0.0")
+    service(tmp_path, bindAddress="0.0.0.0", insecureBindEnable="true")
+
+
+def test_stopping_twice_and_stopping_what_never_started_is_harmless(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        await service(tmp_path / "never").stop()
+        broker = service(tmp_path / "store")
+        await broker.start()
+        await broker.stop()
+        await broker.stop()
+        assert named_threads() == []
+
+    run(scenario)
+
+
+# Ports
+
+
+def test_vip_port_serves_everything_but_what_consumers_wait_for(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        broker = service(tmp_path / "store", listenPort=free_port())
+        await broker.start()
+        client = RemotingClient()
+        vip = f"127.0.0.1:{broker.port - 2}"
+        for code, expected in (
+            (RequestCode.GET_BROKER_RUNTIME_INFO, 0),
+            (RequestCode.PULL_MESSAGE, 3),
+            (RequestCode.LITE_PULL_MESSAGE, 3),
+            (RequestCode.POP_MESSAGE, 3),
+        ):
+            assert (await client.request(vip, RemotingCommand.request(code))).code == expected
+        await client.close()
+        await broker.stop()
+
+    run(scenario)
+
+
+def test_taken_vip_port_costs_only_itself(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        port = free_port()
+        with socket.create_server(("127.0.0.1", port - 2)):
+            broker = service(tmp_path / "store", listenPort=port)
+            await broker.start()
+            client = RemotingClient()
+            request = RemotingCommand.request(RequestCode.GET_BROKER_RUNTIME_INFO)
+            assert (await client.request(broker.address, request)).code == 0
+            await client.close()
+            await broker.stop()
+
+    run(scenario)
+
+
+# Name servers
+
+
+async def namesrv(port: int = 0) -> NamesrvService:
+    server = NamesrvService(NamesrvOptions.from_properties({"listenPort": str(port)}))
+    await server.start()
+    return server
+
+
+def test_brokers_of_one_cluster_are_all_in_the_route_at_every_name_server(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        servers = [await namesrv(), await namesrv()]
+        addresses = ";".join(server.address for server in servers)
+        brokers = [service(tmp_path / name, brokerName=name, namesrvAddr=addresses) for name in ("one", "two", "three")]
+        for broker in brokers:
+            await broker.start()
+        for server in servers:
+            found = await route(server.address, "DefaultCluster")
+            assert found is not None
+            assert sorted(data.broker_name for data in found.broker_datas) == ["one", "three", "two"]
+            assert sorted(data.broker_addrs[0] for data in found.broker_datas) == sorted(b.address for b in brokers)
+        await brokers[1].stop()
+        for server in servers:
+            found = await route(server.address, "DefaultCluster")
+            assert found is not None, "told before it is gone"
+            assert sorted(data.broker_name for data in found.broker_datas) == ["one", "three"]
+        for thing in (brokers[0], brokers[2], *servers):
+            await thing.stop()
+
+    run(scenario)
+
+
+def test_name_server_that_comes_later_is_told_later(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        broker = service(tmp_path / "store", namesrvAddr=f"127.0.0.1:{port}")
+        await broker.start()
+        server = await namesrv(port)
+        assert await route(server.address, "DefaultCluster") is None
+        assert isinstance(broker.clock, ManualClock)
+        broker.clock.advance(30_000)
+        await broker.run_due()
+        assert await route(server.address, "DefaultCluster") is not None
+        await broker.stop()
+        await server.stop()
+
+    run(scenario)
+
+
+def test_stop_does_not_wait_for_a_name_server_that_hangs(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            address = f"127.0.0.1:{silent.getsockname()[1]}"
+            broker = service(tmp_path / "store", namesrvAddr=address, registerBrokerTimeoutMills=1000)
+            await broker.start()
+            await broker.stop()
+
+    run(scenario)
+
+
+# What an administrator changes
+
+
+def test_flush_type_changed_by_an_administrator_is_in_force_and_shown() -> None:
+    async def scenario() -> None:
+        async with BrokerLab(flushDiskType="ASYNC_FLUSH") as lab:
+            lab.topic("orders")
+            assert (await lab.send("orders", b"async")).code == 0
+            for kind in ("SYNC_FLUSH", "ASYNC_FLUSH", "SYNC_FLUSH"):
+                reply = await lab.ask(RequestCode.UPDATE_BROKER_CONFIG, {}, f"flushDiskType={kind}\n".encode())
+                assert reply.code == 0, reply.remark
+                assert lab.broker.gate.waits_for_sync == (kind == "SYNC_FLUSH")
+                config = await lab.ask(RequestCode.GET_BROKER_CONFIG)
+                assert f"flushDiskType={kind}\n".encode() in config.body_bytes
+            # Options of the store that are changed afterwards still reach it.
+            reply = await lab.ask(RequestCode.UPDATE_BROKER_CONFIG, {}, b"fileReservedTime=7\n")
+            assert reply.code == 0 and lab.broker.store.options.file_reserved_time == 7
+            assert (await lab.send("orders", b"sync")).code == 0
+            assert lab.broker.gate.driver.durable == lab.broker.gate.driver.appended
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 60])
+def test_broker_without_anything_to_do_keeps_running(tmp_path: Path, seconds: int) -> None:
+    async def scenario() -> None:
+        broker = service(tmp_path / "store")
+        await broker.start()
+        assert isinstance(broker.clock, ManualClock)
+        broker.clock.advance(seconds * 1000)
+        await broker.run_due()
+        assert all(task.running is None for task in broker.scheduler._tasks)
+        await broker.stop()
+
+    run(scenario)

@@ -1,0 +1,97 @@
+"""A server in a process of its own, as its users start it: ``python -m flaremq ...``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+# Small files: a test does not need a gigabyte, and a store of its own is made for each.
+SMALL = ["--set", "mappedFileSizeCommitLog=1048576", "--set", "mappedFileSizeConsumeQueue=6000"]
+SMALL += ["--set", "maxHashSlotNum=1000", "--set", "maxIndexNum=4000", "--set", "diskMaxUsedSpaceRatio=95"]
+
+
+class Server:
+    """A server process; its output is read line by line."""
+
+    def __init__(self, *arguments: object, cwd: Path) -> None:
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        environment.pop("NAMESRV_ADDR", None)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "flaremq", *map(str, arguments)],
+            cwd=cwd,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._lines: SimpleQueue[str] = SimpleQueue()
+        self._errors: list[str] = []
+        self._readers = [
+            threading.Thread(target=lambda: [self._lines.put(line) for line in self.process.stdout or ()], daemon=True),
+            threading.Thread(target=lambda: self._errors.extend(self.process.stderr or ()), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def ready(self) -> str:
+        """The line that says so."""
+        try:
+            return self._lines.get(timeout=60)
+        except Empty:
+            raise AssertionError(f"no ready line; stderr: {''.join(self._errors)}") from None
+
+    def wait(self) -> int:
+        code = self.process.wait(60)
+        for reader in self._readers:
+            reader.join(60)
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+        return code
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.wait()
+
+    @property
+    def errors(self) -> str:
+        return "".join(self._errors)
+
+
+@contextmanager
+def server(*arguments: object, cwd: Path) -> Iterator[Server]:
+    started = Server(*arguments, cwd=cwd)
+    try:
+        yield started
+    finally:
+        if started.process.poll() is None:
+            started.process.kill()
+            started.wait()
+
+
+def free_ports(count: int, step: int = 10) -> int:
+    """The first of ``count`` ports, ``step`` apart, that nobody uses now."""
+    while True:
+        sockets = []
+        try:
+            first = socket.create_server(("127.0.0.1", 0))
+            sockets.append(first)
+            port: int = first.getsockname()[1]
+            if port + step * count > 60_000:
+                continue
+            for number in range(1, count):
+                sockets.append(socket.create_server(("127.0.0.1", port + step * number)))
+            return port
+        except OSError:
+            continue
+        finally:
+            for each in sockets:
+                each.close()
