@@ -113,7 +113,7 @@ def test_count_and_bytes_of_a_pull_are_limited() -> None:
     async def scenario(lab: BrokerLab) -> None:
         await fill(lab, 40)
         assert len(bodies(await lab.pull("orders", maxMsgNums=3))) == 3
-        assert len(bodies(await lab.pull("orders", 1, maxMsgNums=100))) == 32
+        assert len(bodies(await lab.pull("orders", 1, maxMsgNums=100))) == 39  # our own client may ask for up to 128
         assert len(bodies(await lab.pull("orders", maxMsgNums=0))) == 1
         assert len(bodies(await lab.pull("orders", maxMsgNums=-5))) == 1
         assert len(bodies(await lab.pull("orders", maxMsgBytes=1))) == 1
@@ -489,5 +489,13 @@ def test_oneway_pull_gets_nothing_and_harms_nothing() -> None:
         assert bodies(await lab.pull("orders")) == [b"0"]
         with pytest.raises(RequestTimeoutError):
             await lab.pull("orders", 1, timeout=0.3, **HELD)
+
+    run(scenario, **ASYNC)
+
+
+def test_clients_of_rocketmq_get_as_many_messages_as_from_rocketmq() -> None:
+    async def scenario(lab: BrokerLab) -> None:
+        await fill(lab, 40)
+        assert len(bodies(await lab.pull("orders", 1, maxMsgNums=100, language="JAVA"))) == 32
 
     run(scenario, **ASYNC)

@@ -22,6 +22,7 @@ from flaremq.errors import (
     StoreIOError,
     UnavailableError,
 )
+from flaremq.protocol.command import RequestError
 from tests.support.cli import flaremq
 from tests.support.store_lab import StoreLab
 
@@ -110,6 +111,7 @@ def test_a_misspelt_command_is_answered_with_the_nearest(arguments: list[str], h
         (NotFoundError("no topic x"), 1),
         (UnavailableError("busy"), 3),
         (RemoteProtocolError("odd frame"), 3),
+        (RequestError(1, "the broker says no"), 3),
         (ConnectionRefusedError(111, "Connection refused"), 3),
         (CorruptionError("torn", path="/x", offset=5), 4),
         (StoreIOError("read", "/x", OSError(5, "Input/output error")), 1),

@@ -1,4 +1,4 @@
-"""The commands that start servers: ready line, clean stop, several processes, and what is said when it does not work."""
+"""The commands that start servers: ready line, clean stop, several processes, and what they say when it fails."""
 
 from __future__ import annotations
 

@@ -17,7 +17,12 @@ from flaremq.client.received import ReceivedMessage
 from flaremq.client.subscription import SqlFilter
 from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.message.message import Message
-from flaremq.protocol.bodies import GetConsumerListByGroupResponseBody, HeartbeatData, MessageQueue
+from flaremq.protocol.bodies import (
+    GetConsumerListByGroupResponseBody,
+    HeartbeatData,
+    MessageQueue,
+    ResetOffsetBody,
+)
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.testing import EphemeralBroker, ephemeral_broker
@@ -302,6 +307,96 @@ def test_consumer_goes_on_after_its_connections_were_lost() -> None:
     play(test)
 
 
+def test_orderly_queue_changes_hands_only_when_its_message_is_done() -> None:
+    async def test(broker: EphemeralBroker) -> None:
+        await create(broker, "T", queues=2)
+        order: list[tuple[str, bytes]] = []
+        async with Producer(broker.name_server) as producer:
+            for queue in await producer.queues("T"):
+                await producer.send_batch([Message("T", str(n).encode()) for n in range(2)], queue=queue)
+        first = Consumer(
+            broker.name_server, group="g", subscribe="T", start_from="first", orderly=True, options=quick()
+        )
+        second = Consumer(
+            broker.name_server, group="g", subscribe="T", start_from="first", orderly=True, options=quick()
+        )
+        async with first:
+            loops = [aiter(first), aiter(first)]
+            held = [await anext(loop) for loop in loops]  # one message of each queue is being worked on
+            async with second:
+                (mine,) = {queue.queue_id for queue in (await _share(first, second))[0]}
+                (moving,) = [message for message in held if message.queue.queue_id != mine]
+                waiting = asyncio.ensure_future(anext(aiter(second)))
+
+                async def is_asked_for() -> bool:
+                    return not [queue for queue in first.assignment if queue == moving.queue]
+
+                await until(is_asked_for, "the first consumer to let go")
+                assert not waiting.done()
+                order.append(("first", moving.body))
+                moving.ack()
+                message = await asyncio.wait_for(waiting, 30)
+                order.append(("second", message.body))
+                assert message.queue == moving.queue
+                message.ack()
+                for other in held:
+                    other.ack()
+        assert order == [("first", b"0"), ("second", b"1")]
+
+    play(test)
+
+
+async def _share(first: Consumer, second: Consumer) -> list[set[MessageQueue]]:
+    """Wait until the first consumer has let one of its two queues go."""
+
+    def own(consumer: Consumer) -> set[MessageQueue]:
+        return {queue for queue in consumer.assignment if queue.topic == "T"}
+
+    async def is_shared() -> bool:
+        return len(own(first)) == 1
+
+    await until(is_shared, "one queue each")
+    return [own(first), own(second)]
+
+
+def test_consumer_moves_where_its_broker_tells_it_to() -> None:
+    async def test(cluster: FakeCluster, script: PullBroker) -> None:
+        script.replies = [reply(next_offset=6, body=record(b"a", offset=5))]
+        async with Consumer(cluster.address, group="g", subscribe="T", options=quick()) as consumer:
+            await take(consumer, 1)
+            script.replies = [reply(next_offset=3, body=record(b"again", offset=2))]
+            table = {MessageQueue("T", "broker-a", 0): 2, MessageQueue("T", "broker-a", 7): 9}
+            request = RemotingCommand.request(
+                RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+                {"topic": "T", "group": "g", "timestamp": "0", "isForce": "true"},
+                ResetOffsetBody(offset_table=table).to_json(),
+                oneway=True,
+            )
+            cluster.broker().connections[0].notify(request)
+            (message,) = await take(consumer, 1)
+            assert (message.body, message.queue_offset) == (b"again", 2)
+
+    scripted(test)
+
+
+def test_change_of_the_group_is_followed_at_once() -> None:
+    async def test(cluster: FakeCluster, script: PullBroker) -> None:
+        options = quick(rebalance_interval=3_600_000)
+        async with Consumer(cluster.address, group="g", subscribe="T", options=options) as consumer:
+            cluster.name_server.routes["%RETRY%g"] = cluster.route()
+            notice = RemotingCommand.request(
+                RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "g"}, oneway=True
+            )
+
+            async def has_retry_queue() -> bool:
+                cluster.broker().connections[0].notify(notice)
+                return any(queue.topic == "%RETRY%g" for queue in consumer.assignment)
+
+            await until(has_retry_queue, "the queue that was not there before")
+
+    scripted(test)
+
+
 class PullBroker:
     """Scripts what a fake broker answers to a consumer of one queue."""
 
@@ -426,7 +521,7 @@ def test_consumer_survives_answers_that_make_no_sense(
 
     with caplog.at_level(logging.WARNING, logger="flaremq.client"):
         scripted(test)
-    assert any("queue_id=0" in text for text in caplog.messages)
+    assert any("queue 0 of topic T" in text for text in caplog.messages)
 
 
 def test_message_that_cannot_be_sent_back_goes_to_the_retry_topic_as_a_new_one() -> None:

@@ -115,8 +115,22 @@ def test_packed_registrations_of_both_versions_are_read_whatever_the_header_says
             again = read.encode_packed()
             assert RegisterBrokerBody.decode(again).topic_config_serialize_wrapper.topic_config_table == topics
             if command.version == VERSION_5_5_0:
-                assert zlib.decompress(again) == zlib.decompress(body)
+                # 5.5 adds a word for attributes even when there are none; 4.9 would not read that, so we do not.
+                assert zlib.decompress(again) == _without_empty_attributes(zlib.decompress(body))
     assert seen == {(407, "true"), (513, "false")}
+
+
+def _without_empty_attributes(packed: bytes) -> bytes:
+    """The same registration with ` {}` taken from each topic, lengths put right."""
+    size = int.from_bytes(packed[:4], "big")
+    count = int.from_bytes(packed[4 + size : 8 + size], "big")
+    parts, at = [packed[: 8 + size]], 8 + size
+    for _ in range(count):
+        length = int.from_bytes(packed[at : at + 4], "big")
+        text = packed[at + 4 : at + 4 + length].removesuffix(b" {}")
+        parts.append(len(text).to_bytes(4, "big") + text)
+        at += 4 + length
+    return b"".join([*parts, packed[at:]])
 
 
 def test_a_map_keyed_by_queues_is_read_by_queue() -> None:

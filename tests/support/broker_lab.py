@@ -75,12 +75,14 @@ class BrokerLab:
         *,
         serialize_type: int = 0,
         version: int | None = None,
+        language: str = "PYTHON",
         client: RemotingClient | None = None,
         timeout: float = 20.0,
     ) -> RemotingCommand:
         """The reply to a request, whatever its code."""
         request = RemotingCommand.request(code, texts(ext), body)
         request.serialize_type = serialize_type
+        request.language = language
         if version is not None:
             request.version = version
         return await (client or self.client).request(self.address, request, timeout)
@@ -114,7 +116,7 @@ class BrokerLab:
         self, topic: str, offset: int = 0, *, group: str = "readers", queue_id: int = 0, **fields: Any
     ) -> RemotingCommand:
         """A pull that brings its subscription along, unless ``sysFlag`` says otherwise."""
-        outer = {n: fields.pop(n) for n in ("serialize_type", "client", "timeout", "code") if n in fields}
+        outer = {n: fields.pop(n) for n in ("serialize_type", "language", "client", "timeout", "code") if n in fields}
         code = outer.pop("code", RequestCode.PULL_MESSAGE)
         return await self.ask(code, pull_fields(topic, offset, group=group, queue_id=queue_id, **fields), **outer)
 

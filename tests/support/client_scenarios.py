@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from flaremq.client.admin import Admin
 from flaremq.client.admin_messages import TrackType
 from flaremq.client.consumer import Consumer
@@ -23,7 +25,7 @@ from flaremq.client.pulling import PullStatus
 from flaremq.client.received import ReceivedMessage
 from flaremq.client.subscription import SqlFilter
 from flaremq.client.transactions import TransactionState
-from flaremq.errors import NotFoundError
+from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.topics import dlq_topic
@@ -332,6 +334,23 @@ async def delayed_message_comes_after_its_delay(name_server: str) -> None:
             received = await take(consumer, 2)
     assert [message.body for message in received] == [b"now", b"late"]
     late = received[1]
+    assert late.store_timestamp - late.born_timestamp >= 1000
+
+
+@scenario
+async def timer_message_comes_at_its_time_or_is_refused(name_server: str) -> None:
+    topic = await _created(name_server, fresh("timer"))
+    async with Producer(name_server, group=fresh("p")) as producer, Admin(name_server) as admin:
+        status = await admin.broker_status("broker-a")
+        if status["brokerVersionDesc"].startswith("V4"):
+            with pytest.raises(InvalidArgumentError, match="delivered at once"):
+                await producer.send_delayed(Message(topic, b"late"), seconds=1.5)
+            return
+        await producer.send_delayed(Message(topic, b"late"), seconds=1.5)
+        await producer.send(Message(topic, b"now"))
+        async with Consumer(name_server, group=fresh("c"), subscribe=topic, start_from="first") as consumer:
+            now, late = await take(consumer, 2)
+    assert (now.body, late.body) == (b"now", b"late")
     assert late.store_timestamp - late.born_timestamp >= 1000
 
 

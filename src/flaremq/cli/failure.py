@@ -26,6 +26,7 @@ from flaremq.errors import (
     CorruptionError,
     FlareMQError,
     InvalidArgumentError,
+    NotFoundError,
     ProtocolError,
     UnavailableError,
 )
@@ -45,6 +46,7 @@ class ReaderGoneError(Exception):
 
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (InvalidArgumentError, WRONG_USAGE),
+    (NotFoundError, FAILED),
     (UnavailableError, REFUSED),
     (ProtocolError, REFUSED),
     (ConnectionError, REFUSED),
@@ -84,7 +86,18 @@ def report(error: BaseException) -> int:
         click.echo(f"flaremq: {sentence_of(error)}", err=True)
     if isinstance(error, click.ClickException):
         return int(error.exit_code)
-    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
+    return _code_of(error)
+
+
+def _code_of(error: BaseException) -> int:
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code
+    if isinstance(error, FlareMQError):
+        from flaremq.protocol.command import RequestError  # what a server answered; only on the way out
+
+        return REFUSED if isinstance(error, RequestError) else FAILED
+    return FAILED
 
 
 def sentence_of(error: BaseException) -> str:

@@ -116,7 +116,8 @@ async def reset_offset_by_time(admin: AdminTool, given: Given) -> None:
         say(f"reset consumer offset to {reached}")
         return
     force = "true" if given.truth("force", True) else "false"
-    table = await admin.reset_offset(group, topic, timestamp)
+    # Brokers of 4.9 take a time behind the last message for that message, and -1 for the end.
+    table = await admin.reset_offset(group, topic, -1 if text == "now" else timestamp)
     say(f"start reset consumer offset by specified, {what}, force[{force}], {when}")
     _print_offsets(table)
 

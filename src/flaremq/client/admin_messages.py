@@ -8,6 +8,7 @@ from typing import Final
 
 from flaremq.client.admin_groups import GroupAdmin
 from flaremq.client.errors import ReplyError
+from flaremq.client.names import queue_name
 from flaremq.client.pulling import Puller, PullResult, pull_result
 from flaremq.client.received import ReceivedMessage, read_messages
 from flaremq.client.subscription import EVERYTHING, Expression, subscription_data
@@ -134,7 +135,7 @@ class MessageAdmin(GroupAdmin):
         result = await self.pull(queue, offset, max_count=1)
         if not result.messages or result.messages[0].queue_offset != offset:
             raise NotFoundError(
-                f"{queue} has no message at offset {offset}; it has {result.min_offset} to {result.max_offset - 1}"
+                f"{queue_name(queue)} has no message at offset {offset}; it has {result.min_offset} to {result.max_offset - 1}"
             )
         return result.messages[0]
 

@@ -14,7 +14,7 @@ from flaremq.client.consumer_requests import ConsumerRequests
 from flaremq.client.consumption import Consumption
 from flaremq.client.delivery import BatchDeliveries, Deliveries, ExchangeLoop
 from flaremq.client.instance import ClientInstance
-from flaremq.client.names import check_group
+from flaremq.client.names import check_group, queue_name
 from flaremq.client.offset_store import NO_OFFSET, BrokerOffsets, LocalOffsets, OffsetStore, local_offsets_path
 from flaremq.client.options import ConsumerOptions
 from flaremq.client.process_queue import ProcessQueue
@@ -285,7 +285,7 @@ class Consumer:
             known = set((await self._instance.routes.find(topic)).read_queues)
             missing = [queue for queue in wanted if queue.topic == topic and queue not in known]
             if missing:
-                raise InvalidArgumentError(f"{missing[0]} does not exist, or cannot be read")
+                raise InvalidArgumentError(f"{queue_name(missing[0])} does not exist, or cannot be read")
         await consumption.let_go(set(consumption.queues) - set(wanted))
         for queue in wanted:
             if queue not in consumption.queues:
@@ -296,16 +296,16 @@ class Consumer:
         """Go on in a queue from this offset; messages of it that were not handed out yet are forgotten."""
         consumption = self._running()
         if queue not in consumption.queues:
-            raise InvalidArgumentError(f"{queue} does not belong to this consumer")
+            raise InvalidArgumentError(f"{queue_name(queue)} does not belong to this consumer")
         if offset < 0:
-            raise InvalidArgumentError(f"offset {offset} of {queue} does not exist")
+            raise InvalidArgumentError(f"offset {offset} in {queue_name(queue)} does not exist")
         consumption.move(queue, offset)
 
     def position(self, queue: MessageQueue) -> int:
         """The offset below which every message of a queue is done."""
         held = self._running().queues.get(queue)
         if held is None:
-            raise InvalidArgumentError(f"{queue} does not belong to this consumer")
+            raise InvalidArgumentError(f"{queue_name(queue)} does not belong to this consumer")
         return held.commit_offset
 
     def pause(self, *queues: MessageQueue) -> None:
@@ -361,7 +361,7 @@ class Consumer:
         table = self._running().queues
         missing = [queue for queue in queues if queue not in table]
         if missing:
-            raise InvalidArgumentError(f"{missing[0]} does not belong to this consumer")
+            raise InvalidArgumentError(f"{queue_name(missing[0])} does not belong to this consumer")
         return [table[queue] for queue in queues] if queues else list(table.values())
 
     async def _expire(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from flaremq.client.consumption import Consumption
 from flaremq.client.instance import ClientInstance
+from flaremq.client.names import queue_name
 from flaremq.client.offset_store import OffsetStore
 from flaremq.client.rebalancing import Rebalancer
 from flaremq.client.received import read_messages
@@ -69,7 +70,7 @@ class ConsumerRequests:
     async def _apply_offsets(self, table: dict[MessageQueue, int]) -> None:
         for queue, offset in table.items():
             if queue in self._consumption.queues:
-                _log.info("%s is reset to offset %d", queue, offset)
+                _log.info("%s is reset to offset %d", queue_name(queue), offset)
                 await self._offsets.save_offset(queue, offset)
                 self._consumption.move(queue, offset)
 

@@ -14,6 +14,7 @@ from typing import Final
 from flaremq.client.delivery import Delivery
 from flaremq.client.errors import ReplyError
 from flaremq.client.instance import ClientInstance
+from flaremq.client.names import queue_name
 from flaremq.client.offset_store import OffsetStore
 from flaremq.client.options import ConsumerOptions
 from flaremq.client.process_queue import ProcessQueue
@@ -21,7 +22,7 @@ from flaremq.client.pulling import Puller, PullReply, PullStatus
 from flaremq.client.queue_locking import LOST_AFTER, QueueLocks
 from flaremq.client.received import ReceivedMessage, read_messages, restore_topics
 from flaremq.client.send_back import SendBack
-from flaremq.errors import FlareMQError
+from flaremq.errors import FlareMQError, UnavailableError
 from flaremq.message.topics import is_retry_topic
 from flaremq.protocol.bodies import MessageQueue, SubscriptionData
 from flaremq.protocol.codes import ResponseCode
@@ -64,6 +65,7 @@ class Consumption:
         self.locks = QueueLocks(instance, group)
         self.delivery = Delivery(self._failed, self._now, is_orderly=is_orderly)
         self.queues: dict[MessageQueue, ProcessQueue] = {}
+        self._leaving: dict[MessageQueue, ProcessQueue] = {}
 
     # Taking up and letting go
 
@@ -85,6 +87,7 @@ class Consumption:
             if self._is_orderly and process_queue.in_hand:
                 # Its message is being worked on: the next owner must not overtake it.
                 process_queue.is_paused = True
+                self._leaving[queue] = process_queue
                 self._instance.spawn(self._release_when_idle(process_queue))
             else:
                 await self._release(process_queue)
@@ -92,13 +95,18 @@ class Consumption:
     async def _release_when_idle(self, process_queue: ProcessQueue) -> None:
         while process_queue.in_hand and process_queue.locked_until > self._now():
             await asyncio.sleep(0.05)
-        await self._release(process_queue)
+        if self._leaving.pop(process_queue.queue, None) is not None:
+            await self._release(process_queue)
+
+    def is_leaving(self, queue: MessageQueue) -> bool:
+        """Whether a queue was let go but a message of it is still being worked on."""
+        return queue in self._leaving
 
     async def _release(self, process_queue: ProcessQueue) -> None:
         try:
             await self._offsets.save((process_queue,))
         except FlareMQError as error:
-            _log.warning("the offset of %s was not saved: %s", process_queue.queue, error)
+            _log.warning("the offset of %s was not saved: %s", queue_name(process_queue.queue), error)
         process_queue.drop()
         if self._is_orderly:
             await self.locks.unlock((process_queue.queue,))
@@ -127,10 +135,12 @@ class Consumption:
             except ReplyError as error:
                 await self._recover(process_queue, error)
             except FlareMQError as error:
-                _log.warning("%s: %s", process_queue.queue, error)
+                _report(process_queue, error)
+                if isinstance(error, UnavailableError):
+                    await self._look_for_route(process_queue.queue.topic)
                 await asyncio.sleep(_AFTER_FAILURE)
             except Exception:
-                _log.exception("%s: a pull failed", process_queue.queue)
+                _log.exception("%s: a pull failed", queue_name(process_queue.queue))
                 await asyncio.sleep(_AFTER_FAILURE)
 
     async def _pull(self, process_queue: ProcessQueue) -> PullReply:
@@ -162,11 +172,10 @@ class Consumption:
         if process_queue.is_dropped:
             return False
         process_queue.broker_id = reply.broker_id
+        process_queue.last_failure = ""
         if reply.status is PullStatus.OFFSET_ILLEGAL:
             queue = process_queue.queue
-            _log.info(
-                "%s: the broker moves on from offset %d to %d", queue, process_queue.next_offset, reply.next_offset
-            )
+            _log.info("%s moves from offset %d to %d", queue_name(queue), process_queue.next_offset, reply.next_offset)
             if not self._is_broadcasting:
                 await self._offsets.save_offset(queue, reply.next_offset)
             self.move(queue, reply.next_offset)
@@ -195,8 +204,15 @@ class Consumption:
             except FlareMQError as failure:
                 _log.warning("no heartbeat to %s: %s", error.address, failure)
         else:
-            _log.warning("%s: %s", process_queue.queue, error)
+            _report(process_queue, error)
         await asyncio.sleep(_AFTER_FAILURE)
+
+    async def _look_for_route(self, topic: str) -> None:
+        """The broker may have moved."""
+        try:
+            await self._instance.routes.refresh(topic)
+        except FlareMQError as error:
+            _log.debug("the route of %s is not known: %s", topic, error)
 
     # Failed messages
 
@@ -238,7 +254,9 @@ class Consumption:
         self.delivery.offer(process_queue)
 
     def expire(self) -> None:
-        """Give messages back that have been in a hand for too long."""
+        """Give messages back that have been in a hand for too long; where order counts, there is no too long."""
+        if self._is_orderly or self._is_broadcasting:
+            return
         now = self._now()
         for iterator in self.delivery.iterators:
             if not iterator.in_hand:
@@ -268,6 +286,15 @@ class Consumption:
         await asyncio.sleep(0)  # a loop that was just left tells so in this turn
         if self._sending_back:
             await asyncio.wait(list(self._sending_back))
-        for queue in list(self.queues):
-            process_queue = self.queues.pop(queue)
+        held = [*self.queues.values(), *self._leaving.values()]
+        self.queues.clear()
+        self._leaving.clear()
+        for process_queue in held:
             await self._release(process_queue)
+
+
+def _report(process_queue: ProcessQueue, error: FlareMQError) -> None:
+    text = str(error)
+    if text != process_queue.last_failure:
+        process_queue.last_failure = text
+        _log.warning("%s: %s", queue_name(process_queue.queue), text)

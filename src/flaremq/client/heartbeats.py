@@ -37,18 +37,26 @@ class Heartbeats:
         return address in self._known_at
 
     async def ensure(self, address: str) -> None:
-        """Be known at a broker."""
-        if address not in self._known_at:
+        """Be known at a broker, if there is anything to be known for."""
+        if address not in self._known_at and (self.consumers or self.producer_groups):
             await self.send(address)
 
     async def send(self, address: str) -> None:
         """One heartbeat to one broker; those who ask at the same time share it."""
+        await asyncio.shield(self._begin(address))
+
+    def send_soon(self, address: str) -> None:
+        """Be known at a broker in a moment; nobody waits for it, and if it fails the next one comes in its time."""
+        if address not in self._known_at and address not in self._under_way:
+            self._begin(address)
+
+    def _begin(self, address: str) -> asyncio.Task[None]:
         task = self._under_way.get(address)
         if task is None:
             task = asyncio.create_task(self._send(address))
             self._under_way[address] = task
             task.add_done_callback(lambda done: self._sent(address, done))
-        await asyncio.shield(task)
+        return task
 
     def _sent(self, address: str, task: asyncio.Task[None]) -> None:
         self._under_way.pop(address, None)
@@ -79,6 +87,8 @@ class Heartbeats:
 
     async def say_goodbye(self) -> None:
         """Tell the brokers that this client's groups are gone."""
+        for task in list(self._under_way.values()):
+            task.cancel()
         for address in list(self._known_at):
             for name, groups in (("producerGroup", self.producer_groups), ("consumerGroup", self.consumers.keys())):
                 for group in groups:

@@ -93,14 +93,19 @@ class ClientInstance:
         self.spawn(self._repeat(milliseconds / 1000, step))
 
     async def _repeat(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
+        name = getattr(step, "__qualname__", str(step))
+        told = ""  # the failure of the last time: one that stays is told once
         while True:
             await asyncio.sleep(seconds)
             try:
                 await step()
+                told = ""
             except FlareMQError as error:
-                _log.warning("%s failed: %s", getattr(step, "__qualname__", step), error)
+                if str(error) != told:
+                    told = str(error)
+                    _log.warning("%s failed: %s", name, told)
             except Exception:
-                _log.exception("%s failed", getattr(step, "__qualname__", step))
+                _log.exception("%s failed", name)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

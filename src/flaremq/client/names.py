@@ -1,4 +1,4 @@
-"""Names of groups: the same letters as in topics, because retry topics are made of them."""
+"""Names: of groups, whose letters are those of topics because retry topics are made of them, and of queues in texts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from flaremq.errors import InvalidArgumentError
+from flaremq.protocol.bodies import MessageQueue
 
 GROUP_LENGTH_MAX: Final = 255
 _LEGAL: Final = re.compile(r"[A-Za-z0-9%_|-]+")
@@ -19,3 +20,8 @@ def check_group(group: str) -> None:
         )
     if len(group) > GROUP_LENGTH_MAX:
         raise InvalidArgumentError(f"group {group[:32]!r}... has {len(group)} characters, at most {GROUP_LENGTH_MAX}")
+
+
+def queue_name(queue: MessageQueue) -> str:
+    """A queue as logs and errors call it."""
+    return f"queue {queue.queue_id} of topic {queue.topic} on {queue.broker_name}"

@@ -50,17 +50,24 @@ class BrokerOffsets:
         return NO_OFFSET if reply.code == ResponseCode.QUERY_NOT_FOUND else reply.int_field("offset")
 
     async def save(self, queues: Iterable[ProcessQueue]) -> None:
+        failure: FlareMQError | None = None
         for process_queue in queues:
             offset = process_queue.commit_offset
             if offset == process_queue.reported_offset or offset < 0:
                 continue
             queue = process_queue.queue
-            await self._instance.transport.oneway(
-                self._instance.routes.master(queue.broker_name),
-                RequestCode.UPDATE_CONSUMER_OFFSET,
-                self._ext(queue) | {"commitOffset": str(offset)},
-            )
+            try:
+                await self._instance.transport.oneway(
+                    self._instance.routes.master(queue.broker_name),
+                    RequestCode.UPDATE_CONSUMER_OFFSET,
+                    self._ext(queue) | {"commitOffset": str(offset)},
+                )
+            except FlareMQError as error:  # other queues are on other brokers
+                failure = error
+                continue
             process_queue.reported_offset = offset
+        if failure is not None:
+            raise failure
 
     async def save_offset(self, queue: MessageQueue, offset: int) -> None:
         await self._instance.transport.call(

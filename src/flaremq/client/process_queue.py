@@ -35,6 +35,7 @@ class ProcessQueue:
         "is_dropped",
         "is_listed",
         "is_paused",
+        "last_failure",
         "last_pull",
         "locked_until",
         "next_offset",
@@ -75,6 +76,7 @@ class ProcessQueue:
         self.locked_until = 0.0  # orderly consumption: ours alone until then
         self.suspended_until = 0.0  # orderly consumption: nothing is handed out before
         self.last_pull = 0.0
+        self.last_failure = ""  # of a pull, so that the same one is not told every second
         self.pull_task: asyncio.Task[None] | None = None
 
     @property

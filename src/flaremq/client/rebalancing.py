@@ -14,6 +14,7 @@ from typing import Final
 from flaremq.client.allocation import STRATEGIES
 from flaremq.client.consumption import Consumption
 from flaremq.client.instance import ClientInstance
+from flaremq.client.names import queue_name
 from flaremq.client.offset_store import NO_OFFSET, OffsetStore
 from flaremq.client.options import ConsumerOptions
 from flaremq.client.queue_offset import queue_offset
@@ -59,6 +60,7 @@ class Rebalancer:
         self._wanted = asyncio.Event()
         self._turn = asyncio.Lock()  # one rebalance at a time
         self._is_stopped = False
+        self._told: dict[str, str] = {}  # failures by topic: one that stays is told once
 
     def soon(self) -> None:
         """Look again at once."""
@@ -97,14 +99,18 @@ class Rebalancer:
                 try:
                     if not await self._rebalance_topic(topic, subscription):
                         is_settled = False
-                except NotFoundError:
-                    if not is_retry_topic(topic):  # which is made by the first heartbeat, and known a moment later
-                        _log.warning("topic %s is unknown to the name servers", topic)
-                    is_settled = False
+                    self._told.pop(topic, None)
                 except FlareMQError as error:
-                    _log.warning("the queues of topic %s could not be shared out: %s", topic, error)
                     is_settled = False
+                    # A retry topic is made by the first heartbeat, and known a moment later.
+                    if not (isinstance(error, NotFoundError) and is_retry_topic(topic)):
+                        self._tell(topic, str(error))
             return is_settled
+
+    def _tell(self, topic: str, failure: str) -> None:
+        if self._told.get(topic) != failure:
+            self._told[topic] = failure
+            _log.warning("the queues of topic %s could not be shared out: %s", topic, failure)
 
     async def _rebalance_topic(self, topic: str, subscription: SubscriptionData) -> bool:
         route = await self._instance.routes.find(topic)
@@ -122,15 +128,20 @@ class Rebalancer:
 
     async def _take_up(self, queues: list[MessageQueue], subscription: SubscriptionData) -> bool:
         is_complete = True
+        if any(map(self._consumption.is_leaving, queues)):
+            is_complete = False
+            queues = [queue for queue in queues if not self._consumption.is_leaving(queue)]
         if self._is_orderly and queues:
             locked = await self._consumption.locks.lock(queues)
-            is_complete = locked.issuperset(queues)  # others may still be busy with a queue that will be ours
+            is_complete = is_complete and locked.issuperset(
+                queues
+            )  # others may still be busy with a queue that will be ours
             queues = [queue for queue in queues if queue in locked]
         for queue in queues:
             try:
                 offset = await self.start_offset(queue)
             except FlareMQError as error:
-                _log.warning("the offset of %s is not known: %s", queue, error)
+                _log.warning("the offset of %s is not known: %s", queue_name(queue), error)
                 is_complete = False
                 continue
             self._consumption.take_up(queue, subscription, offset)

@@ -133,6 +133,8 @@ class RouteTable:
                 await self.refresh(topic)
             except UnavailableError:
                 return
+        named = {name: ids for route in self._routes.values() for name, ids in route.addresses.items()}
+        self._brokers = named  # those that no route names any more are forgotten
 
     def forget(self, topic: str) -> None:
         self._routes.pop(topic, None)

@@ -111,8 +111,8 @@ class Sender:
                 self.faults.record(last_broker, clock.monotonic() - started)
                 if route.is_borrowed:
                     self._instance.spawn(self._settle(topic))
-                elif not self._instance.heartbeats.is_known_at(address):
-                    self._instance.spawn(self._say_hello(address))
+                else:
+                    self._instance.heartbeats.send_soon(address)
                 stored = _results(status, reply, target, messages)
                 if status is SendStatus.SEND_OK or not self._options.retry_another_broker_when_not_store_ok:
                     return stored
@@ -155,12 +155,6 @@ class Sender:
             await self._routes.refresh(topic)
         except UnavailableError as error:
             _log.info("the route of new topic %s is not known yet: %s", topic, error)
-
-    async def _say_hello(self, address: str) -> None:
-        try:
-            await self._instance.heartbeats.ensure(address)
-        except FlareMQError as error:
-            _log.info("no heartbeat to %s: %s", address, error)
 
     def _command(
         self, messages: Sequence[Outgoing], queue: MessageQueue, code: RequestCode, *, oneway: bool = False

@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 _BYTES_PER_SECOND_MIN = 65536  # a frame that comes slower than this does not come at all
 _SLICE_SECONDS = 0.01  # so long one connection is served before the others get their turn
 _LOOK_EVERY = 7  # a mask: every eighth request asks whether to go on
+_REMARK_MAX = 4096  # characters of the sentence in a reply
 _UNSENT_MAX = 1 << 20  # reply bytes of one slice before the transport gets them
 
 
@@ -312,6 +313,9 @@ class Connection(asyncio.Protocol):
         response.opaque = request.opaque
         response.flag |= RESPONSE_FLAG
         response.serialize_type = request.serialize_type
+        remark = response.remark
+        if remark is not None and (len(remark) > _REMARK_MAX or "\n" in remark):
+            response.remark = remark[:_REMARK_MAX].replace("\n", " ")  # it may quote what the peer sent
         try:
             self.write(encode_parts(response))
         except LocalProtocolError as error:

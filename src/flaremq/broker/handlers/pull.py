@@ -35,6 +35,7 @@ _COMMITS = 0x1
 _MAY_SUSPEND = 0x2
 _HAS_SUBSCRIPTION = 0x4
 _SUSPEND_SECONDS_MAX = 60.0
+_OWN_CLIENT_FACTOR = 4  # our own client takes larger pulls than RocketMQ's ever get; the limit in bytes is the same
 _REPLY_BYTES_MAX = 4 << 20
 
 _Status = GetMessageStatus
@@ -100,7 +101,8 @@ class PullHandler:
         gate = self._gate
         if gate.driver.undispatched > 0 and offset >= gate.store.max_offset(topic, queue_id):
             gate.catch_up()
-        max_count = min(max(header.max_msg_nums, 1), self._count_max)
+        count_max = self._count_max if request.language != "PYTHON" else self._count_max * _OWN_CLIENT_FACTOR
+        max_count = min(max(header.max_msg_nums, 1), count_max)
         max_bytes = min(header.max_msg_bytes or _REPLY_BYTES_MAX, self._bytes_max)
         if self._puller.is_cold(topic, queue_id, offset):
             max_count, max_bytes = min(max_count, self._cold_count_max), min(max_bytes, self._cold_bytes_max)

@@ -4,6 +4,9 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
 /** What all scenarios of one JVM share: where the servers are, an admin client, names that nobody else uses. */
 final class Clients {
+    // The scenarios run side by side on few cores: slow is not wrong here.
+    static final int PATIENCE_MS = 20_000;
+
     final String nameServer;
     final String run;
     final DefaultMQAdminExt admin;
@@ -12,7 +15,8 @@ final class Clients {
     Clients(String nameServer, String run) throws Exception {
         this.nameServer = nameServer;
         this.run = run;
-        this.admin = new DefaultMQAdminExt();
+        this.admin = new DefaultMQAdminExt(PATIENCE_MS);
+        admin.setMqClientApiTimeout(PATIENCE_MS);
         admin.setNamesrvAddr(nameServer);
         admin.setInstanceName(instance());
         admin.start();

@@ -7,6 +7,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.zip.CRC32;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
@@ -18,6 +19,8 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
  *   java Contents namesrv=ADDR prefix=P      topics and groups whose names begin so (after %RETRY% or %DLQ%)
  */
 public final class Contents {
+    private static final int NO_SUCH_TOPIC = 17;
+
     private Contents() { }
 
     public static void main(String[] words) {
@@ -110,11 +113,18 @@ public final class Contents {
 
     private static Map<String, Long> offsets(DefaultMQAdminExt admin, String group, String topic) throws Exception {
         Map<String, Long> offsets = new TreeMap<>();
-        admin.examineConsumeStats(group, topic).getOffsetTable().forEach((queue, state) -> {
-            if (queue.getTopic().equals(topic)) {
-                offsets.put(String.valueOf(queue.getQueueId()), state.getConsumerOffset());
+        try {
+            admin.examineConsumeStats(group, topic).getOffsetTable().forEach((queue, state) -> {
+                if (queue.getTopic().equals(topic)) {
+                    offsets.put(String.valueOf(queue.getQueueId()), state.getConsumerOffset());
+                }
+            });
+        } catch (MQClientException failure) {
+            // The tool looks for a group by its retry topic; a group that only pulls has none.
+            if (failure.getResponseCode() != NO_SUCH_TOPIC) {
+                throw failure;
             }
-        });
+        }
         return offsets;
     }
 }

@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -102,13 +103,17 @@ final class Stage implements AutoCloseable {
     }
 
     DefaultMQProducer started(DefaultMQProducer producer) throws Exception {
-        producer.setNamesrvAddr(clients.nameServer);
-        producer.setInstanceName(clients.instance());
-        // The scenarios run side by side on few cores: slow is not wrong here.
-        producer.setSendMsgTimeout(20_000);
+        configure(producer);
+        producer.setSendMsgTimeout(Clients.PATIENCE_MS);
         producer.start();
         closers.add(producer::shutdown);
         return producer;
+    }
+
+    private void configure(ClientConfig client) {
+        client.setNamesrvAddr(clients.nameServer);
+        client.setInstanceName(clients.instance());
+        client.setMqClientApiTimeout(Clients.PATIENCE_MS);
     }
 
     TransactionMQProducer transactionProducer() throws Exception {
@@ -121,8 +126,7 @@ final class Stage implements AutoCloseable {
     }
 
     DefaultMQPushConsumer prepared(DefaultMQPushConsumer consumer) {
-        consumer.setNamesrvAddr(clients.nameServer);
-        consumer.setInstanceName(clients.instance());
+        configure(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
@@ -145,8 +149,7 @@ final class Stage implements AutoCloseable {
 
     DefaultLitePullConsumer litePullConsumer(String group) {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
-        consumer.setNamesrvAddr(clients.nameServer);
-        consumer.setInstanceName(clients.instance());
+        configure(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         closers.add(consumer::shutdown);
         return consumer;
@@ -154,8 +157,7 @@ final class Stage implements AutoCloseable {
 
     DefaultMQPullConsumer pullConsumer(String group) throws Exception {
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group);
-        consumer.setNamesrvAddr(clients.nameServer);
-        consumer.setInstanceName(clients.instance());
+        configure(consumer);
         consumer.start();
         closers.add(consumer::shutdown);
         return consumer;
