@@ -135,7 +135,8 @@ class MessageAdmin(GroupAdmin):
         result = await self.pull(queue, offset, max_count=1)
         if not result.messages or result.messages[0].queue_offset != offset:
             raise NotFoundError(
-                f"{queue_name(queue)} has no message at offset {offset}; it has {result.min_offset} to {result.max_offset - 1}"
+                f"{queue_name(queue)} has no message at offset {offset}; "
+                f"it has {result.min_offset} to {result.max_offset - 1}"
             )
         return result.messages[0]
 

@@ -64,6 +64,15 @@ class SendResult:
     def is_ok(self) -> bool:
         return self.status is SendStatus.SEND_OK
 
+    @property
+    def ok(self) -> bool:
+        """Stored as durably as asked."""
+        return self.status is SendStatus.SEND_OK
+
+    @property
+    def queue_id(self) -> int:
+        return self.queue.queue_id
+
     def __repr__(self) -> str:
         place = f"{self.queue.topic!r}, broker={self.queue.broker_name!r}, queue_id={self.queue.queue_id}"
         return f"SendResult({self.status.name}, {place}, queue_offset={self.queue_offset}, id={self.message_id})"
