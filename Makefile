@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses=4
 KERNELS := $(wildcard src/flaremq/*/kernels*.py)
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help setup demo test check format bench interop soak coverage docs lock clean
+.PHONY: help setup demo test check format bench interop wire soak coverage docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,10 +50,13 @@ format: setup ## rewrite the sources as ruff wants them
 bench: setup ## our own measurements
 	$(BIN)/python -m benchmarks
 
-interop: setup ## exchange stores with a real RocketMQ; needs Java
+interop: setup ## real clients and stores: Java, Go, Node, mqadmin, a real RocketMQ; needs Java
 	.ci/java
 	tests/interop/fetch.sh
 	FLAREMQ_INTEROP_REQUIRED=1 $(BIN)/python -m pytest -m interop tests/interop
+
+wire: setup ## the core of it: real clients and mqadmin against our servers, in a few minutes
+	.ci/wire $(BIN)/python
 
 soak: setup ## long random histories and kill loops
 	HYPOTHESIS_PROFILE=soak $(PYTEST) -m soak
