@@ -80,6 +80,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     """One for all tests that leave it as it was."""
     options = {
         "firstFrameSeconds": 2,
+        "frameSeconds": 2,
         "enablePropertyFilter": "true",
         "writeStallSeconds": 5,
         "inFlightBytesMax": 32 * MIB,

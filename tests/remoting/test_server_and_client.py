@@ -207,7 +207,7 @@ def test_what_came_before_the_garbage_is_still_answered() -> None:
 
 
 def test_half_sent_frames_and_silent_connections_are_closed() -> None:
-    options = RemotingOptions(first_frame_seconds=1)
+    options = RemotingOptions(first_frame_seconds=1, frame_seconds=1)
 
     async def scenario(server: RemotingServer, client: RemotingClient, address: str) -> None:
         for start in (b"", struct.pack(">iI", (16 << 20) - 4, 100) + b"x"):

@@ -85,7 +85,7 @@ async def every_kind_of_send_arrives_as_it_was_sent(name_server: str) -> None:
     async with Producer(name_server, group=fresh("p")) as producer:
         message = Message(topic, b"one", tags="paid", keys=["k-1", "k-2"], properties={"region": "eü"}, flag=7)
         first = await producer.send(message)
-        assert first.is_ok and first.queue.topic == topic
+        assert first.ok and first.queue.topic == topic
         compressed = await producer.send(Message(topic, large))
         batch = await producer.send_batch(Message(topic, f"b-{number}".encode(), tags="b") for number in range(10))
         assert [result.queue_offset - batch[0].queue_offset for result in batch] == list(range(10))

@@ -145,7 +145,7 @@ def send(
         for result in results
     ]
     out.print_rows(rows, out.chosen(output, in_pipe=out.JSONL))
-    return failure.DONE if all(result.is_ok for result in results) else failure.FAILED
+    return failure.DONE if all(result.ok for result in results) else failure.FAILED
 
 
 def _bodies(body: str | None, lines: bool) -> list[bytes]:

@@ -61,10 +61,6 @@ class SendResult:
         self.recall_handle = recall_handle
 
     @property
-    def is_ok(self) -> bool:
-        return self.status is SendStatus.SEND_OK
-
-    @property
     def ok(self) -> bool:
         """Stored as durably as asked."""
         return self.status is SendStatus.SEND_OK

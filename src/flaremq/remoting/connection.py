@@ -115,8 +115,8 @@ class Connection(asyncio.Protocol):
             if not self._backlog:
                 self._refuse(decoder.failure)
         elif decoder.buffered:
-            if commands or self._frame_since is None:
-                self._frame_since = now
+            if commands or self._frame_since is None or not self._half_received:
+                self._frame_since = now  # its first bytes
         else:
             self._frame_since = None
         if decoder.buffered != self._half_received:
@@ -399,8 +399,9 @@ class Connection(asyncio.Protocol):
             return
         options = self._options
         if self._frame_since is not None and not self._choked:
-            allowed = options.first_frame_seconds + self._decoder.buffered / _BYTES_PER_SECOND_MIN
-            if now - self._frame_since > allowed:
+            received = self._decoder.buffered
+            allowed = options.frame_seconds + received / _BYTES_PER_SECOND_MIN
+            if now - self._frame_since > (allowed if received else options.first_frame_seconds):
                 self._drop("a frame takes too long")
                 return
         if now - self.last_activity > options.server_channel_max_idle_time_seconds:

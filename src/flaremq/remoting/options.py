@@ -17,8 +17,10 @@ class RemotingOptions:
         doc="A connection without traffic in either direction is closed after so many seconds.")
     first_frame_seconds: int = option(
         10, flaremq="firstFrameSeconds", affects="behaviour", minimum=1,
-        doc="Seconds a connection has for its first complete frame, and any later frame has from its first byte on, "
-            "plus one second for every 64 KiB received.")
+        doc="Seconds a new connection may be silent.")
+    frame_seconds: int = option(
+        10, flaremq="frameSeconds", affects="behaviour", minimum=1,
+        doc="Seconds a frame may take from its first byte on, plus one second for every 64 KiB received.")
     write_stall_seconds: int = option(
         30, flaremq="writeStallSeconds", affects="behaviour", minimum=1,
         doc="A peer that reads nothing for so long while replies wait is cut off.")

@@ -98,7 +98,7 @@ OTHER_LAYERS: Final = frozenset(
 # Our own options of the broker and of the network, which RocketMQ does not have: one broker.conf serves the store too.
 OTHER_LAYERS_OWN: Final = frozenset(
     """
-    connectionsMax connectionsPerAddressMax consumerOffsetsMax filterExpressionBytesMax firstFrameSeconds groupsMax
+    connectionsMax connectionsPerAddressMax consumerOffsetsMax filterExpressionBytesMax firstFrameSeconds frameSeconds groupsMax
     heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable queueLocksMax queuesPerTopicMax registrationsMax
     subscriptionsPerGroupMax tlsCertPath tlsKeyPath tlsMode tlsTrustPath topicsMax writeBufferHighBytes
     writeStallSeconds
