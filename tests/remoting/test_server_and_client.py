@@ -235,7 +235,7 @@ def test_peer_that_does_not_read_is_not_read_from_and_then_cut_off() -> None:
     async def scenario(server: RemotingServer, client: RemotingClient, address: str) -> None:
         with socket.create_connection(("127.0.0.1", server.port)) as peer:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            for number in range(64):
+            for _ in range(64):
                 peer.sendall(encode_frame(RemotingCommand.request(LARGE)))
                 await asyncio.sleep(0)
             await until(lambda: not server.connections)

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import pytest
 
-from flaremq.errors import CorruptionError, UnavailableError
+from flaremq.errors import CorruptionError, StoreIOError, UnavailableError
 from flaremq.message.message import Message
 from flaremq.storage import bulk_dispatch, dispatch
 from flaremq.storage.batch_consume_queue import BatchUnit
@@ -122,6 +122,20 @@ def test_damaged_copy_is_noticed_by_verify_and_mended_by_opening(lab: StoreLab) 
     lab.open()
     assert deleted_file(lab).read_bytes() == whole
     assert all_bodies(lab.store, AGAIN) == NEW
+
+
+def test_unreadable_list_is_a_finding_of_verify_and_keeps_the_store_shut(lab: StoreLab) -> None:
+    lab.open()
+    put_both_lives(lab)
+    lab.close()
+    lab.broken_on_purpose = True
+    deleted_file(lab).unlink()
+    deleted_file(lab).mkdir()  # what no disk error could do better
+    assert ("deletions-damaged", Severity.DAMAGE) in [(found.kind, found.severity) for found in verdicts(lab)[0][0]]
+    with pytest.raises(StoreIOError):
+        lab.open()
+    deleted_file(lab).rmdir()
+    lab.open()
 
 
 # The topic's next life

@@ -357,6 +357,7 @@ def test_random_batch_body_is_taken_whole_or_not_at_all(compiled: bool, body: by
         batch_body((0, b"b", b"A\x01b\x02_^CRC32#\x01" + b"0" * 10 + b"\x02")),
         batch_body(*[(0, b"x" * 900, b"")] * 17),  # fits no file of 16 KiB
         batch_body((0, b"x" * (4 * 1024 * 1024 + 1), b"")),
+        batch_body((0, b"", b"")) * 65_537,
     ],
     ids=[
         "empty",
@@ -365,6 +366,7 @@ def test_random_batch_body_is_taken_whole_or_not_at_all(compiled: bool, body: by
         "one bit off its start",
         "larger than a file",
         "larger than maxMessageSize",
+        "too many",
     ],
 )
 def test_batch_that_cannot_be_stored_is_refused_without_a_trace(lab: StoreLab, compiled: bool, body: bytes) -> None:

@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _GATHER_SECONDS = 0.01  # without anybody waiting, dispatch gathers what arrives in this time
 _KERNELS_BYTES = 1 << 20  # after so many appended bytes the kernels are worth loading
+_LARGE_BATCH_BYTES = 256 << 10  # a batch body of this size is not left to plain code
+_NEVER = 1 << 62
 _WORKERS = 4
 
 DurableCallback = Callable[[PutMessageStatus], None]
@@ -98,6 +100,10 @@ class StoreGate:
         self, topic: str, queue_id: int, body: bytes, *, born_timestamp: int, born_host: bytes, sys_flag: int
     ) -> PutResult:
         """Append the messages of a batch body as it came off the wire, all or none, and wait until durable."""
+        if len(body) >= _LARGE_BATCH_BYTES and self._kernels_from < _NEVER:
+            # Thousands of small messages would keep the loop busy for long in plain code.
+            self._kernels_from = _NEVER
+            await self.run(self._load_kernels)
         result = self.driver.append_batch_body(
             topic, queue_id, body, born_timestamp=born_timestamp, born_host=born_host, sys_flag=sys_flag
         )
@@ -257,7 +263,7 @@ class StoreGate:
             return
         self.catch_up()
         if self.driver.appended >= self._kernels_from:
-            self._kernels_from = 1 << 62
+            self._kernels_from = _NEVER
             self._executor.submit(self._load_kernels)
         if self.driver.undispatched > 0 and not self._dispatch_held:
             # A failed dispatch is tried again, less and less eagerly than the next append would.

@@ -15,6 +15,8 @@ from flaremq.message.topics import (
     NO_CLIENT_SEND,
     RETRY_NAME_BYTES_MAX,
     RETRY_PREFIX,
+    SYSTEM_PREFIX,
+    TIMER_TOPIC,
 )
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RequestError
@@ -22,6 +24,7 @@ from flaremq.protocol.command import RequestError
 GROUP_CHARACTERS_MAX: Final = 255
 CLIENT_ID_CHARACTERS_MAX: Final = 1024
 
+_REVIVE_PREFIX: Final = f"{SYSTEM_PREFIX}REVIVE_LOG_"
 _LEGAL: Final = re.compile(r"[A-Za-z0-9%_|-]+")
 
 
@@ -68,6 +71,10 @@ def check_client_id(client_id: str) -> str:
 
 
 def check_sendable(topic: str) -> None:
-    """Refuse the topics that clients read at most."""
-    if topic in NO_CLIENT_SEND:
+    """Refuse the topics that clients read at most.
+
+    RocketMQ lets anybody write to the topics of its timers and of POP. What is in them decides where other messages go
+    and which of them count as consumed, so here nobody may but the broker.
+    """
+    if topic in NO_CLIENT_SEND or topic == TIMER_TOPIC or topic.startswith(_REVIVE_PREFIX):
         raise RequestError(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")

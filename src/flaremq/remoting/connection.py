@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
         self.peer_host = bytes(8)
         self.local_port = 0
         self.is_open = False
-        self.opened_at = self.last_activity = self._loop.time()
+        self.opened_at = self.last_activity = self._received_at = self._loop.time()
         self._frame_since: float | None = self.opened_at  # a frame is awaited or under way since then
 
     # The transport's side
@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        self.last_activity = now = self._loop.time()
+        self.last_activity = self._received_at = now = self._loop.time()
         decoder = self._decoder
         take = self._table.take
         if take is not None and not self._backlog and not decoder.buffered and decoder.failure is None:
@@ -401,7 +401,9 @@ class Connection(asyncio.Protocol):
         if self._frame_since is not None and not self._choked:
             received = self._decoder.buffered
             allowed = options.frame_seconds + received / _BYTES_PER_SECOND_MIN
-            if now - self._frame_since > (allowed if received else options.first_frame_seconds):
+            if now - self._frame_since > (allowed if received else options.first_frame_seconds) or (
+                received and now - self._received_at > options.frame_seconds
+            ):
                 self._drop("a frame takes too long")
                 return
         if now - self.last_activity > options.server_channel_max_idle_time_seconds:

@@ -20,7 +20,8 @@ class RemotingOptions:
         doc="Seconds a new connection may be silent.")
     frame_seconds: int = option(
         10, flaremq="frameSeconds", affects="behaviour", minimum=1,
-        doc="Seconds a frame may take from its first byte on, plus one second for every 64 KiB received.")
+        doc="Seconds a frame may take from its first byte on, plus one second for every 64 KiB received; and seconds "
+            "it may stand still.")
     write_stall_seconds: int = option(
         30, flaremq="writeStallSeconds", affects="behaviour", minimum=1,
         doc="A peer that reads nothing for so long while replies wait is cut off.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flaremq.errors import InvalidArgumentError
 from flaremq.message.codec import PREFIX_BY_FAMILY
 from flaremq.storage import kernels
 from flaremq.storage.commit_log import CommitLog
@@ -76,6 +77,7 @@ def append_batch_body(
     born_host: bytes,
     store_host: bytes,
     size_max: int,
+    count_max: int,
 ) -> tuple[int, int, int, list[int]] | None:
     """Append the messages of a batch body as it came off the wire, under ``log.lock``; None if plain code must look.
 
@@ -85,6 +87,8 @@ def append_batch_body(
     source = kernels.as_array(body)
     sizes = np.empty(len(body) // _ITEM_MIN + 1, np.int64)
     count, total = kernels.measure_batch(source, struct.size + len(topic_prefix) + 2, sizes)
+    if count > count_max:
+        raise InvalidArgumentError(f"a batch of {count} messages, at most {count_max} are taken")
     if count <= 0 or total > size_max:
         return None
 

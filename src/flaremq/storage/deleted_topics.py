@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Iterable
 from typing import Self
 
-from flaremq.errors import CorruptionError, FlareMQError, NotFoundError
+from flaremq.errors import CorruptionError, FlareMQError, NotFoundError, StoreIOError
 from flaremq.storage.filesystem import FileSystem, write_atomically
 
 _COPIES = 2
@@ -57,9 +57,12 @@ class DeletedTopics:
 
     @classmethod
     def peek(cls, filesystem: FileSystem, path: str) -> Self:
-        """As ``load``, but a damaged file tells nothing; ``whole_copies`` is 0 then."""
+        """As ``load``, but a damaged or unreadable file tells nothing; ``whole_copies`` is 0 then."""
         deleted = cls(filesystem, path)
-        ends, deleted.whole_copies = deleted._stored()
+        try:
+            ends, deleted.whole_copies = deleted._stored()
+        except StoreIOError:
+            ends, deleted.whole_copies = {}, 0
         deleted._use(ends)
         return deleted
 

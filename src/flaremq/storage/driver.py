@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from flaremq.storage.message_store import MessageStore
 
 _PROPERTIES_MAX = 32767
+BATCH_MESSAGES_MAX = 65_536  # a message takes 22 bytes on the wire and five times that in the log
 _HOST_FAMILIES = 0x30
 # A record up to its body between IPv4 hosts; the magic as bytes, the prepared transaction offset always zero.
 _PREFIX = struct.Struct(">i4siiiqqiq8sq8si8xi")
@@ -254,6 +256,9 @@ class StoreDriver:
     ) -> PutResult:
         """Append the messages of a batch body as it came off the wire, all or none; not durable yet."""
         writer = self._writer
+        if len(body) > self._store.options.max_message_size:
+            detail = f"batch of {len(body)} bytes, maxMessageSize is {self._store.options.max_message_size}"
+            return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
         entry = writer.topics.get(topic)
         if (
             entry is not None
@@ -261,7 +266,6 @@ class StoreDriver:
             and self._plain_size_max > 0
             and len(born_host) == 8
             and not sys_flag & (_HOST_FAMILIES | INNER_BATCH | TRANSACTION_MASK)
-            and len(body) <= self._store.options.max_message_size
             and queue_id >= 0
             and b"__CR" not in body  # the reserved name of the record checksum, or one bit off it: plain code decides
             and b"C32#" not in body
@@ -285,9 +289,12 @@ class StoreDriver:
                         born_host,
                         self._store_host,
                         self._store.options.mapped_file_size_commit_log - 8,
+                        BATCH_MESSAGES_MAX,
                     )
                 except StoreIOError as error:
                     return writer.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
+                except InvalidArgumentError as error:
+                    return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
                 except struct.error as error:
                     raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
             if appended is not None:
@@ -296,11 +303,15 @@ class StoreDriver:
                 more = (self._store_host, None, sizes)
                 return PutResult(PutMessageStatus.PUT_OK, queue_offset, physical_offset, now, sum(sizes), more)
         try:
-            items = [(item.flag, bytes(item.body), bytes(item.properties)) for item in decode_batch(body)]
+            found = islice(decode_batch(body), BATCH_MESSAGES_MAX + 1)
+            items = [(item.flag, bytes(item.body), bytes(item.properties)) for item in found]
         except CorruptionError as error:
             return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
         if not items:
             return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, "an empty batch cannot be stored")
+        if len(items) > BATCH_MESSAGES_MAX:
+            detail = f"a batch of more than {BATCH_MESSAGES_MAX} messages"
+            return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
         flags, bodies, properties = zip(*items, strict=True)
         return self.append_batch(
             topic,

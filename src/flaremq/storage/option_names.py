@@ -98,9 +98,9 @@ OTHER_LAYERS: Final = frozenset(
 # Our own options of the broker and of the network, which RocketMQ does not have: one broker.conf serves the store too.
 OTHER_LAYERS_OWN: Final = frozenset(
     """
-    connectionsMax connectionsPerAddressMax consumerOffsetsMax filterExpressionBytesMax firstFrameSeconds frameSeconds groupsMax
-    heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable queueLocksMax queuesPerTopicMax registrationsMax
-    subscriptionsPerGroupMax tlsCertPath tlsKeyPath tlsMode tlsTrustPath topicsMax writeBufferHighBytes
+    connectionsMax connectionsPerAddressMax consumerOffsetsMax filterExpressionBytesMax firstFrameSeconds
+    frameSeconds groupsMax heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable queueLocksMax queuesPerTopicMax
+    registrationsMax subscriptionsPerGroupMax tlsCertPath tlsKeyPath tlsMode tlsTrustPath topicsMax writeBufferHighBytes
     writeStallSeconds
     """.split()  # noqa: SIM905
 )

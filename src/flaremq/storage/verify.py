@@ -227,7 +227,7 @@ class StoreVerifier:
             detail = "the store was not closed cleanly: opening it walks the log and completes queues and index"
             yield Finding(reader.layout.abort, None, "not-closed", detail, Severity.NOTE)
         if (copies := reader.deleted.whole_copies) < 2:
-            detail = "one of its two copies is damaged" if copies else "the list of deleted topics is damaged"
+            detail = "one of its two copies is damaged" if copies else "the list of deleted topics cannot be read"
             severity = Severity.WARNING if copies else Severity.DAMAGE
             yield Finding(reader.layout.deleted_topics, None, "deletions-damaged", detail, severity)
         path = reader.layout.checkpoint

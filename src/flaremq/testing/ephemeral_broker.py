@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 import threading
 from collections.abc import Coroutine
@@ -95,7 +96,8 @@ class EphemeralBroker:
             raise
 
     async def _start_servers(self, path: str) -> None:
-        self._namesrv = NamesrvService(NamesrvOptions.from_properties({"listenPort": "0"}))
+        kv_path = os.path.join(path, "config", "kvConfig.json")
+        self._namesrv = NamesrvService(NamesrvOptions.from_properties({"listenPort": "0", "kvConfigPath": kv_path}))
         await self._namesrv.start()
         settings = {"listenPort": "0", "namesrvAddr": self._namesrv.address, "mappedFileSizeCommitLog": "16777216"}
         settings |= {"mappedFileSizeConsumeQueue": "600000", "maxHashSlotNum": "10000", "maxIndexNum": "40000"}

@@ -43,7 +43,7 @@ def target(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def wire_servers(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Servers]:
-    """Name server and broker that all suites of the session share."""
+    """Name server and broker that all suites of a run share."""
     with servers.started(target, tmp_path_factory.mktemp("servers")) as started:
         yield started
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,20 @@ _READ_S = 120.0
 
 
 def run(
-    target: servers.Servers, version: str, header: str, names: Sequence[str], *, run: str, scratch: Path
+    target: servers.Servers,
+    version: str,
+    header: str,
+    names: Sequence[str],
+    *,
+    run: str,
+    scratch: Path,
+    properties: Mapping[str, str] | None = None,
 ) -> dict[str, programs.Result]:
-    """All these scenarios in one JVM; ``run`` begins the names of their topics and groups."""
+    """All these scenarios in one JVM with these properties; ``run`` begins the names of their topics and groups."""
     actions = {"restart": target.restart, "kill": target.kill_and_restart}
     arguments = [f"namesrv={target.name_server}", f"run={run}", f"scenarios={','.join(names)}"]
     return programs.run_scenarios(
-        programs.java_command(version, "Wire", arguments, header=header, scratch=scratch),
+        programs.java_command(version, "Wire", arguments, header=header, scratch=scratch, more_properties=properties),
         log=scratch / "client.log",
         timeout_s=_RUN_S,
         asked=lambda what: actions[what](),

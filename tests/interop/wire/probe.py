@@ -20,9 +20,18 @@ _BUILT_IN_TOPIC = "TBW102"
 def has_route(name_server: str, topic: str = _BUILT_IN_TOPIC, *, timeout_s: float = 1.0) -> bool:
     """Whether the name server answers and knows a live broker for the topic."""
     try:
-        return _code_of_reply(name_server, _GET_ROUTE, {"topic": topic}, timeout_s) == 0
+        return _reply(name_server, _GET_ROUTE, {"topic": topic}, timeout_s)[0] == 0
     except OSError:
         return False
+
+
+def broker_count(name_server: str, topic: str = _BUILT_IN_TOPIC) -> int:
+    """How many brokers the name server knows for the topic; 0 if it does not answer."""
+    try:
+        code, body = _reply(name_server, _GET_ROUTE, {"topic": topic}, 1.0)
+    except OSError:
+        return 0
+    return len(json.loads(body)["brokerDatas"]) if code == 0 else 0
 
 
 def create_topic(broker: str, topic: str, *, queues: int) -> None:
@@ -36,12 +45,13 @@ def create_topic(broker: str, topic: str, *, queues: int) -> None:
         "topicSysFlag": "0",
         "order": "false",
     }
-    code = _code_of_reply(broker, _UPDATE_TOPIC, fields, 10.0)
+    code, _body = _reply(broker, _UPDATE_TOPIC, fields, 10.0)
     if code != 0:
         raise RuntimeError(f"creation of {topic} was answered with code {code}")
 
 
-def _code_of_reply(address: str, code: int, fields: dict[str, str], timeout_s: float) -> int:
+def _reply(address: str, code: int, fields: dict[str, str], timeout_s: float) -> tuple[int, bytes]:
+    """Code and body of the answer to one request on a connection of its own."""
     host, port = address.rsplit(":", 1)
     header = {"code": code, "language": "JAVA", "version": 407, "opaque": 1, "flag": 0, "extFields": fields}
     encoded = json.dumps(header).encode()
@@ -49,7 +59,8 @@ def _code_of_reply(address: str, code: int, fields: dict[str, str], timeout_s: f
         connection.sendall(struct.pack(">ii", 4 + len(encoded), len(encoded)) + encoded)
         length, header_length = struct.unpack(">ii", _exactly(connection, 8))
         frame = _exactly(connection, length - 4)
-    return int(json.loads(frame[: header_length & 0xFFFFFF])["code"])
+    header_length &= 0xFFFFFF
+    return int(json.loads(frame[:header_length])["code"]), frame[header_length:]
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:

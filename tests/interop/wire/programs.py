@@ -26,7 +26,15 @@ _CLIENT_JVM = ("-Xms128m", "-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLeve
 Result = dict[str, Any]
 
 
-def java_command(version: str, main: str, arguments: Sequence[str], *, header: str, scratch: Path) -> list[str]:
+def java_command(
+    version: str,
+    main: str,
+    arguments: Sequence[str],
+    *,
+    header: str,
+    scratch: Path,
+    more_properties: Mapping[str, str] | None = None,
+) -> list[str]:
     """One of our Java programs on a release's client jars. ``scratch`` gets what the client writes: logs, offsets."""
     jars = f"{version}-servers"
     sources = [jvm.JAVA / "Json.java", *(HERE / "java").glob("*.java")]
@@ -42,6 +50,7 @@ def java_command(version: str, main: str, arguments: Sequence[str], *, header: s
         "rmq.logback.configurationFile": str(logback),
         # An address of the machine that is not loopback would end up in client ids only, but varies.
         "java.net.preferIPv4Stack": "true",
+        **(more_properties or {}),
     }
     definitions = [f"-D{name}={value}" for name, value in properties.items()]
     class_path = f"{classes}:{jvm.jar_folder(jars)}/*"

@@ -4,6 +4,7 @@
     with started("flaremq", folder) as servers: ...            # both of ours in one process, `flaremq up`
     with started("flaremq+rocketmq-4.9.7", folder) ...         # our name server, a real broker
     with started("rocketmq-5.5.0+flaremq", folder) ...         # a real name server, our broker
+    with started("flaremq+flaremq", folder) ...                # both of ours, in processes of their own
 
 The same suites against the real thing prove the suites right; against ours they prove ours. Ports are free ones
 of this machine, everything is below ``folder``, and the options are the same for both: unless told otherwise, short
@@ -71,11 +72,12 @@ class RocketMQ:
         self._flags = flags
         self._jars = jvm.jar_folder(f"{version}-servers")
 
-    def name_server(self, folder: Path, address: str) -> ServerProcess:
+    def name_server(self, folder: Path, address: str, options: Mapping[str, str]) -> ServerProcess:
         settings = {
             "listenPort": address.rsplit(":", 1)[1],
             "kvConfigPath": str(folder / "kv.json"),
             "configStorePath": str(folder / "namesrv.properties"),
+            **options,
         }
         return self._start("org.apache.rocketmq.namesrv.NamesrvStartup", folder, "namesrv", settings)
 
@@ -111,16 +113,13 @@ class FlareMQ:
         arguments = ["up", "--data", str(folder / "store"), "--listen", name_server, "--broker-listen", broker]
         return self._start(arguments, folder, "up", options)
 
-    def name_server(self, folder: Path, address: str) -> ServerProcess:
-        return self._start(["namesrv", "--listen", address], folder, "namesrv", {})
+    def name_server(self, folder: Path, address: str, options: Mapping[str, str]) -> ServerProcess:
+        settings = {"kvConfigPath": str(folder / "kv.json"), **options}
+        return self._start(["namesrv", "--listen", address], folder, "namesrv", settings)
 
     def broker(self, folder: Path, address: str, name_server: str, options: Mapping[str, str]) -> ServerProcess:
-        settings = {
-            "listenPort": address.rsplit(":", 1)[1],
-            "storePathRootDir": str(folder / "store"),
-            **options,
-        }
-        return self._start(["broker", "-n", name_server], folder, "broker", settings)
+        arguments = ["broker", "-n", name_server, "--data", str(folder / "store"), "--listen", address]
+        return self._start(arguments, folder, "broker", options)
 
     def _start(self, arguments: list[str], folder: Path, name: str, options: Mapping[str, str]) -> ServerProcess:
         command = [sys.executable, "-m", "flaremq", *arguments]
@@ -132,8 +131,18 @@ class FlareMQ:
 class Servers:
     """A name server and a broker at fixed addresses; the broker can be restarted and killed, its store outlives it."""
 
-    def __init__(self, target: str, folder: Path, options: Mapping[str, str] | None, flags: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        target: str,
+        folder: Path,
+        *,
+        options: Mapping[str, str] | None = None,
+        name_server_options: Mapping[str, str] | None = None,
+        flags: tuple[str, ...] = TEST_JVM,
+    ) -> None:
         first, _, second = target.partition("+")
+        self._is_one_process = target == "flaremq"
+        self._name_server_options = name_server_options or {}
         self.target = target
         self._folder = folder
         self._namesrv_side = _side(first, flags)
@@ -166,7 +175,7 @@ class Servers:
     def start(self, *, together: bool = False) -> None:
         """The name server first, then the broker, which else may miss it and try again only after half a minute."""
         if not self._running and not self._is_one_process:
-            self._running.append(self._namesrv_side.name_server(self._folder, self.name_server))
+            self._running.append(self._start_name_server())
             if not together:
                 probe.wait("name server", lambda: probe.is_open(self.name_server), seconds=READY_S)
         self._start_broker()
@@ -205,9 +214,8 @@ class Servers:
     def log_tail(self) -> str:
         return "\n".join(process.log_tail() for process in self._running)
 
-    @property
-    def _is_one_process(self) -> bool:
-        return isinstance(self._namesrv_side, FlareMQ) and isinstance(self._broker_side, FlareMQ)
+    def _start_name_server(self) -> ServerProcess:
+        return self._namesrv_side.name_server(self._folder, self.name_server, self._name_server_options)
 
     def _start_broker(self) -> None:
         side = self._broker_side
@@ -224,11 +232,12 @@ def started(
     folder: Path,
     *,
     options: Mapping[str, str] | None = None,
+    name_server_options: Mapping[str, str] | None = None,
     flags: tuple[str, ...] = TEST_JVM,
     together: bool = False,
 ) -> Iterator[Servers]:
     """Servers that are ready; whatever still runs at the end is killed. Without ``options`` those for tests apply."""
-    servers = Servers(target, folder, options, flags)
+    servers = Servers(target, folder, options=options, name_server_options=name_server_options, flags=flags)
     try:
         servers.start(together=together)
         yield servers

@@ -2,8 +2,8 @@
 
 Runs after all other tests over the wire, on the store they have filled. Everything a client can see is compared:
 queues with their bounds, messages with positions, times, identities, properties and bodies, a key of each topic, and
-the offsets of the groups. What was still delayed may have become due in between, so queues may be longer afterwards,
-never different.
+the offsets of the groups. What was still delayed may have become due in between (and a real broker delivers our timer
+messages a second time, because it has a wheel of its own), so queues may be longer afterwards, never different.
 """
 
 from __future__ import annotations
@@ -84,4 +84,7 @@ def _same_topic(topic: str, expected: Contents, found: Contents) -> None:
         assert other["messages"][: len(queue["messages"])] == queue["messages"], f"{topic}, queue {queue_id}"
         assert other["max"] >= queue["max"], f"{topic}, queue {queue_id}"
     for name in expected.keys() - {"queues"}:
-        assert found[name] == expected[name], f"{topic}: {name}"
+        if name.startswith("byKey"):
+            assert set(expected[name]) <= set(found[name]), f"{topic}: {name}"
+        else:
+            assert found[name] == expected[name], f"{topic}: {name}"

@@ -309,7 +309,7 @@ func requestReply(s *stage) error {
 		for _, message := range messages {
 			reply, err := consumer.CreateReplyMessage(message, nil)
 			if err == nil {
-				// The client's helper loses the body; 5.5 brokers refuse a reply without one.
+				// The client's function loses the body; 5.5 brokers refuse a reply without one.
 				reply.Body = []byte("answer")
 				_, err = answering.SendSync(ctx, reply)
 			}

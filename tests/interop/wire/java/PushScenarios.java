@@ -149,7 +149,7 @@ final class PushScenarios {
         List<MessageQueue> queues = producer.fetchPublishMessageQueues(topic);
         for (int i = 0; i < 10; i++) {
             for (MessageQueue queue : queues) {
-                producer.send(new Message(topic, (queue.getQueueId() + " " + i).getBytes()), queue);
+                producer.send(new Message(topic, (queue.getBrokerName() + queue.getQueueId() + " " + i).getBytes()), queue);
             }
         }
         inbox.awaitSize(10 * queues.size());
@@ -182,7 +182,7 @@ final class PushScenarios {
             () -> consumers.stream().allMatch(consumer -> queuesOf(consumer, topic).size() == queues.size() / 2));
         for (int i = 0; i < 6; i++) {
             for (MessageQueue queue : queues) {
-                producer.send(new Message(topic, (queue.getQueueId() + " " + i).getBytes()), queue);
+                producer.send(new Message(topic, (queue.getBrokerName() + queue.getQueueId() + " " + i).getBytes()), queue);
             }
         }
         inbox.awaitSize(6 * queues.size());

@@ -71,6 +71,7 @@ final class SendScenarios {
             ids.add(result.getOffsetMsgId());
         }
         Stage.equal("distinct offset ids", 20, ids.size());
+        stage.facts.put("brokers", sent.values().stream().map(result -> result.getMessageQueue().getBrokerName()).distinct().count());
     }
 
     private static void async(Stage stage) throws Exception {
