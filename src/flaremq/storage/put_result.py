@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flaremq.message.message_id import encode_message_id
+from itertools import accumulate
+
 from flaremq.storage.status import PutMessageStatus
 
 _OK = PutMessageStatus.PUT_OK
@@ -52,12 +53,9 @@ class PutResult:
         """Offset ids, one a message."""
         if self.physical_offset < 0:
             return []
-        host = self._more[0] if isinstance(self._more, tuple) else self._more
-        ids, offset = [], self.physical_offset
-        for size in self._sizes:
-            ids.append(encode_message_id(host, offset))
-            offset += size
-        return ids
+        host = (self._more[0] if isinstance(self._more, tuple) else self._more).hex().upper()
+        offsets = accumulate(self._sizes[:-1], initial=self.physical_offset)
+        return [f"{host}{offset:016X}" for offset in offsets]
 
     @property
     def message_id(self) -> str:

@@ -452,12 +452,56 @@ class SendHandler:
     # Batches
 
     def send_batch(self, connection: Connection, request: RemotingCommand) -> Any:
-        """Several messages of one queue in one body."""
-        return self._send_batch(connection, request)
+        """Several messages of one queue in one body: like a plain send, the long way only where it must be."""
+        header = decode_send_header(request.code, request.ext)
+        queues = self._queues_of.get(header.topic)
+        properties = header.properties or ""
+        if queues is None or not 0 <= header.queue_id < queues or _DELAY in properties:
+            return self._send_batch(connection, request, header)
+        gate = self._gate
+        if gate.unacknowledged >= _UNACKNOWLEDGED_MAX:
+            return _busy(gate)
+        result = gate.driver.append_batch_body(
+            header.topic,
+            header.queue_id,
+            request.body_bytes,
+            born_timestamp=header.born_timestamp,
+            born_host=connection.peer_host,
+            sys_flag=header.sys_flag,
+        )
+        if result.physical_offset < 0:
+            return self._refusal(result)
+        self._statistics.note_put(header.topic, result.count, result.size)
+        if gate.waits_for_sync:
+            connection.begin(request)
+            end = result.physical_offset + result.size
+            gate.when_durable(end, partial(self._confirm_batch, connection, request, header, result))
+            return None
+        gate.appended()
+        return self._stored_batch(header, header.queue_id, result, PutMessageStatus.PUT_OK)
 
-    async def _send_batch(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    def _confirm_batch(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: SendMessageRequestHeader,
+        result: PutResult,
+        status: PutMessageStatus,
+    ) -> None:
+        connection.finish(request)
+        connection.reply(request, self._stored_batch(header, header.queue_id, result, status))
+
+    def _stored_batch(
+        self, header: SendMessageRequestHeader, queue_id: int, result: PutResult, status: PutMessageStatus
+    ) -> RemotingCommand:
+        unique = find_property((header.properties or "").encode("utf-8", "replace"), b"UNIQ_KEY")
+        transaction_id = None if unique is None else unique.decode("utf-8", "replace")
+        return self._stored(status, queue_id, result.queue_offset, result.message_id, transaction_id)
+
+    async def _send_batch(
+        self, connection: Connection, request: RemotingCommand, header: SendMessageRequestHeader
+    ) -> RemotingCommand:
         try:
-            header = decode_send_header(request.code, request.ext)
             if header.topic.startswith(RETRY_PREFIX):
                 raise RequestError(
                     ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {header.topic}"
@@ -481,14 +525,7 @@ class SendHandler:
         if result.physical_offset < 0:
             return self._refusal(result)
         self._statistics.note_put(header.topic, result.count, result.size)
-        unique = find_property((header.properties or "").encode("utf-8", "replace"), b"UNIQ_KEY")
-        return self._stored(
-            result.status,
-            queue_id,
-            result.queue_offset,
-            result.message_id,
-            None if unique is None else unique.decode("utf-8", "replace"),
-        )
+        return self._stored_batch(header, queue_id, result, result.status)
 
     # Replies
 
