@@ -368,11 +368,18 @@ def attack_with_large_frames(target: Target, count: int, size: int) -> int:
         for _ in range(count):
             peer = dial(target.broker)
             peers.append(peer)
-            try:
-                peer.sendall(ANNOUNCED + bytes(size))
-            except (BrokenPipeError, ConnectionResetError):
-                pass  # cut off already: somebody had to be
-            most = max(most, target.resident)
+            peer.setblocking(False)
+            left = memoryview(ANNOUNCED + bytes(size))
+            deadline = time.monotonic() + 0.5
+            while left and time.monotonic() < deadline:
+                try:
+                    left = left[peer.send(left) :]
+                except BlockingIOError:
+                    time.sleep(0.01)  # not read from: that is the point
+                except (BrokenPipeError, ConnectionResetError):
+                    break
+                most = max(most, target.resident)
+            peer.settimeout(PATIENCE)
         for peer in peers:
             assert drain(peer) == ([], True)
     finally:
@@ -387,11 +394,11 @@ def test_half_received_frames_are_bounded_over_all_connections(target: Target) -
     most = []
 
     async def attack() -> None:
-        most.append(await asyncio.to_thread(attack_with_large_frames, target, 20, 15 * MIB))
+        most.append(await asyncio.to_thread(attack_with_large_frames, target, 6, 15 * MIB))
 
     while_served(target, attack)
-    # 32 MiB are allowed (inFlightBytesMax); a frame is copied once when it is looked at.
-    assert most[0] - before < 112 * MIB, f"{(most[0] - before) // MIB} MiB for 300 MiB of half-received frames"
+    # 32 MiB are allowed (inFlightBytesMax), and one frame may always go on.
+    assert most[0] - before < 64 * MIB, f"{(most[0] - before) // MIB} MiB for 90 MiB of half-received frames"
 
 
 # Peers that are slow

@@ -123,7 +123,6 @@ def test_requests_of_a_peer_that_does_not_read_are_not_handled() -> None:
     async def scenario(bench: Bench) -> None:
         client = RemotingClient()
         with socket.create_connection(("127.0.0.1", bench.server.port)) as peer:
-            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             await asyncio.to_thread(peer.sendall, frames(LARGE, 1000))
             await until(lambda: bench.handled > 0)
             for _ in range(20):
@@ -163,46 +162,60 @@ def test_request_bytes_in_flight_are_bounded_for_all_connections() -> None:
         await echo(bench, client)
         dialled = [await dial(bench) for _ in range(6)]
         for _, writer in dialled:
-            writer.write(frames(HELD, 2, bytes(7 * MIB)))
-        await until(lambda: bench.begun >= 3)
+            writer.write(frames(HELD, 4, bytes(3 * MIB)))
         budget = bench.server._budget
         await until(lambda: budget.is_spent)
-        assert budget.in_flight < 16 * MIB + 6 * 7 * MIB
-        begun = bench.begun
+        for _ in range(20):
+            await echo(bench, client)
+        assert bench.begun < 24 and budget.in_flight < 16 * MIB + 6 * 3 * MIB
         bench.gate.set()
         for reader, writer in dialled:
-            assert len(await replies(reader, 2)) == 2
+            assert len(await replies(reader, 4)) == 4
             writer.close()
-        assert begun < 12 and budget.in_flight == 0
+        assert (budget.in_flight, budget.half) == (0, 0)
         await echo(bench, client)
         await client.close()
 
     run(scenario, RemotingOptions(in_flight_bytes_max=16 * MIB))
 
 
-def test_half_received_frames_above_the_budget_cost_the_largest_their_connection() -> None:
+def test_large_frames_that_come_all_at_once_take_turns_and_none_is_lost() -> None:
     async def scenario(bench: Bench) -> None:
+        bench.gate.set()
         client = RemotingClient()
         await echo(bench, client)
-        head = struct.pack(">iI", 16 * MIB - 4, 100)
-        small_reader, small = await dial(bench)
-        small.write(head + bytes(MIB))
-        await until(lambda: bench.server._budget.half > 0)
-        large_reader, large = await dial(bench)
-        large.write(head + bytes(12 * MIB))
-        second_reader, second = await dial(bench)
-        second.write(head + bytes(12 * MIB))
-        done, _ = await asyncio.wait(
-            [asyncio.ensure_future(reader.read()) for reader in (large_reader, second_reader)],
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        assert done, "one of the two large ones is cut off"
-        assert bench.server._budget.half <= 16 * MIB
-        await echo(bench, client)
-        assert not small_reader.at_eof()
-        for writer in (small, large, second):
+        dialled = [await dial(bench) for _ in range(6)]
+        for _, writer in dialled:
+            writer.write(frames(HELD, 1, bytes(12 * MIB)))
+        budget = bench.server._budget
+        most = 0
+        waiting = [asyncio.ensure_future(replies(reader, 1)) for reader, _ in dialled]
+        while not all(task.done() for task in waiting):
+            await echo(bench, client)
+            most = max(most, budget.half)
+        assert all(reply.code == 0 for (reply,) in await asyncio.gather(*waiting))
+        assert most < 16 * MIB + 12 * MIB + 6 * MIB
+        for _, writer in dialled:
             writer.close()
         await client.close()
+
+    run(scenario, RemotingOptions(in_flight_bytes_max=16 * MIB))
+
+
+def test_frame_that_stands_still_while_others_wait_for_room_is_given_up() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.gate.set()
+        head = struct.pack(">iI", 16 * MIB - 4, 100)
+        stuck_reader, stuck = await dial(bench)
+        stuck.write(head + bytes(15 * MIB))
+        await until(lambda: bench.server._budget.half > 14 * MIB)
+        reader, writer = await dial(bench)
+        writer.write(frames(HELD, 1, bytes(14 * MIB)))
+        (reply,) = await replies(reader, 1)
+        assert reply.code == 0
+        assert await stuck_reader.read() == b""
+        for each in (stuck, writer):
+            each.close()
         await until(lambda: not bench.server.connections)
         assert bench.server._budget.half == 0
 

@@ -1,13 +1,13 @@
 """ByteBudget: how much memory the requests of all connections of a server may take together.
 
-Two kinds of bytes count. *Half-received* frames: whoever has most of them is cut off the moment there are too many,
-because nothing else makes them go away. Requests *in flight* (complete, waiting for their replies): while there are too
-many, connections are not read from; their replies are on the way and make room.
+Two kinds of bytes count. Requests *in flight* (complete, waiting for their replies): while there are too many,
+connections are not read from; their replies are on the way and make room. *Half-received* frames: while there are too
+many, only the connection that holds most goes on, for it is nearest to being done; the others wait for it. Whoever
+makes no progress then, and so keeps the others from theirs, is cut off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 class ByteBudget:
     """Shared by the connections of one server. Event loop only."""
 
-    __slots__ = ("_overdrawn", "_was_spent", "bytes_max", "choked", "half", "in_flight")
+    __slots__ = ("_was_overdrawn", "_was_spent", "bytes_max", "choked", "half", "in_flight")
 
-    def __init__(self, bytes_max: int, overdrawn: Callable[[], None] | None = None) -> None:
+    def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.half = 0  # bytes of half-received frames
         self.in_flight = 0  # bytes of requests that wait for their replies
         self.choked: set[Connection] = set()  # not read from, for whatever reason
-        self._overdrawn = overdrawn
-        self._was_spent = False  # connections wait for room
+        self._was_spent = False  # connections wait for requests to be answered
+        self._was_overdrawn = False  # connections wait for others to receive their frames
 
     @property
     def is_spent(self) -> bool:
@@ -45,14 +45,27 @@ class ByteBudget:
         self.in_flight -= size
         if self._was_spent and self.in_flight <= self.bytes_max * 3 // 4:
             self._was_spent = False
-            for connection in list(self.choked):
-                connection.look_again()
+            self._wake()
 
-    def half_received(self, difference: int) -> None:
-        """A connection holds so many more bytes of a frame that is not complete."""
+    @property
+    def is_overdrawn(self) -> bool:
+        """Whether half-received frames take more than there is."""
+        return self.half > self.bytes_max
+
+    def half_received(self, difference: int) -> bool:
+        """A connection holds so many more bytes of a frame that is not complete; whether that is too much."""
         self.half += difference
-        if self.half > self.bytes_max and difference > 0 and self._overdrawn is not None:
-            self._overdrawn()
+        if self.half > self.bytes_max:
+            self._was_overdrawn = True
+            return difference > 0
+        if self._was_overdrawn and self.half <= self.bytes_max * 3 // 4:
+            self._was_overdrawn = False
+            self._wake()
+        return False
+
+    def _wake(self) -> None:
+        for connection in list(self.choked):
+            connection.look_again()
 
     def forget(self, connection: Connection) -> None:
         """A connection is closed."""

@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 _BYTES_PER_SECOND_MIN = 65536  # a frame that comes slower than this does not come at all
 _SLICE_SECONDS = 0.01  # so long one connection is served before the others get their turn
 _LOOK_EVERY = 7  # a mask: every eighth request asks whether to go on
+_STILL_SECONDS = 1.0  # of no progress, when others wait for the memory
 _REMARK_MAX = 4096  # characters of the sentence in a reply
 _UNSENT_MAX = 1 << 20  # reply bytes of one slice before the transport gets them
 
@@ -66,6 +67,8 @@ class Connection(asyncio.Protocol):
         self._backlog: list[RemotingCommand] = []  # read, not handled yet
         self._continuing = False  # the loop will come back to the backlog
         self._half_received = 0  # as the budget knows it
+        self._waits_for_room = False  # others receive their frames first
+        self._goes_on = False  # ours is the one they wait for
         self._choked = False  # reading is paused: too much in flight
         self._stalled_since: float | None = None  # the peer does not read
         self._drained: asyncio.Future[None] | None = None
@@ -179,7 +182,11 @@ class Connection(asyncio.Protocol):
 
     def _note_half_received(self, size: int) -> None:
         difference, self._half_received = size - self._half_received, size
-        self._budget.half_received(difference)
+        if self._budget.half_received(difference) and not self._goes_on:
+            self._waits_for_room = True
+            self._update_reading()
+        elif not size:
+            self._goes_on = False
 
     def _refuse(self, failure: RemoteProtocolError) -> None:
         if self.is_open:
@@ -240,6 +247,7 @@ class Connection(asyncio.Protocol):
             (self._stalled_since is not None and self._opened is not None)
             or self._in_flight >= self._options.in_flight_max
             or self._in_flight_bytes >= IN_FLIGHT_BYTES_MAX
+            or self._waits_for_room
             or self._budget.is_spent
         )
 
@@ -258,12 +266,24 @@ class Connection(asyncio.Protocol):
             self._budget.choked.add(self)
         elif self._choked and not choke:
             self._choked = False
+            if self._frame_since is not None:  # we did not read: its time begins anew
+                self._frame_since = self._received_at = self._loop.time()
             transport.resume_reading()
             self._budget.choked.discard(self)
 
     def look_again(self) -> None:
         """Something that kept the connection from being read may be over."""
+        self._waits_for_room = False
         self._update_reading()
+
+    def go_on(self) -> None:
+        """Receive the frame that is coming in, however little room there is: it is the one nearest to its end."""
+        self._goes_on = True
+        self.look_again()
+
+    def stands_still(self, now: float) -> bool:
+        """Whether a frame is not complete and nothing more of it comes, though it could."""
+        return self._half_received > 0 and not self._choked and now - self._received_at > _STILL_SECONDS
 
     @property
     def is_stalled(self) -> bool:

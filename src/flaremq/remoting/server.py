@@ -35,7 +35,7 @@ class RemotingServer:
         self._sweeper: asyncio.TimerHandle | None = None
         self._tls = _tls_context(self._options)
         self._greeting: set[asyncio.Task[None]] = set()
-        self._budget = ByteBudget(self._options.in_flight_bytes_max, self._cut_off_largest)
+        self._budget = ByteBudget(self._options.in_flight_bytes_max)
         self.port = 0
         self.refused = 0
 
@@ -116,15 +116,20 @@ class RemotingServer:
         self._sweeper = loop.call_later(_SWEEP_SECONDS, self._sweep)
         for connection in list(self.connections):
             connection.sweep_server_side(now)
+        if self._budget.is_overdrawn:
+            self._relieve(now)
 
-    def _cut_off_largest(self) -> None:
-        """Frames that are not complete take too much memory: those that hold most of it lose their connections."""
-        held = sorted(self.connections, key=_buffered, reverse=True)
-        for connection in held:
-            if self._budget.half <= self._budget.bytes_max:
+    def _relieve(self, now: float) -> None:
+        """Frames that are not complete take all the memory there is for them, and those allowed to go on do not."""
+        for connection in sorted(self.connections, key=_buffered, reverse=True):
+            if not self._budget.is_overdrawn:
                 break
-            _log.warning("closing the connection from %s: too many bytes in flight", connection.peer)
-            connection.drop_half_received()
+            if connection.stands_still(now):
+                _log.warning("closing the connection from %s: too many bytes in flight", connection.peer)
+                connection.drop_half_received()
+        if self._budget.is_overdrawn:
+            largest = max(self.connections, key=_buffered)
+            largest.go_on()
 
     # TLS on the same port: the first byte tells
 

@@ -267,8 +267,6 @@ class StoreDriver:
             and len(born_host) == 8
             and not sys_flag & (_HOST_FAMILIES | INNER_BATCH | TRANSACTION_MASK)
             and queue_id >= 0
-            and b"__CR" not in body  # the reserved name of the record checksum, or one bit off it: plain code decides
-            and b"C32#" not in body
         ):
             from flaremq.storage.bulk_put import append_batch_body
 

@@ -21,6 +21,9 @@ from flaremq.storage.kernels_crc import crc32_at
 from flaremq.storage.kernels_memory import address_of, copy_bytes, load_i32, load_u8, store_i32, store_i64, store_u8
 
 _HEAD = 20
+# Halves of the reserved name __CRC32#: a name that is one bit off it would be taken for a damaged checksum.
+_CRC_HEAD = int.from_bytes(b"__CR", "big")
+_CRC_TAIL = int.from_bytes(b"C32#", "big")
 
 
 @helper
@@ -32,8 +35,8 @@ def _load_u16(address: int) -> int:
 def measure_batch(body: Bytes, fixed: int, sizes: Integers) -> tuple[int, int]:
     """(messages, bytes of their records), and each record's size; (-1, place) where the body is malformed.
 
-    ``fixed`` is what a record has besides body and properties. A NUL in properties is malformed too: recovery tells
-    a torn record by it.
+    ``fixed`` is what a record has besides body and properties. A NUL in properties is malformed too (recovery tells
+    a torn record by it), and so is what looks like the name of the record checksum: plain code decides about both.
     """
     start = address_of(body)
     at = count = total = 0
@@ -51,6 +54,10 @@ def measure_batch(body: Bytes, fixed: int, sizes: Integers) -> tuple[int, int]:
         for byte in range(place, place + properties):
             if body[byte] == 0:
                 return -1, at
+            if place + properties - byte >= 4:
+                word = load_i32(start + byte)
+                if word == _CRC_HEAD or word == _CRC_TAIL:
+                    return -1, at
         size = fixed + length + properties
         sizes[count] = size
         count += 1
