@@ -324,25 +324,14 @@ class Progress:
     def document(self) -> dict[str, Any]:
         return {"dataVersion": {"counter": 1}, "offsetTable": {3: 5, 4: 7}}
 
-    def check_point(self) -> bytes:
-        return bytes(56)
 
-    def metrics(self) -> dict[str, Any]:
-        return {"timingCount": {"T": {"count": 1, "timeStamp": 5}}}
-
-
-def test_delay_and_timer_progress_are_told_as_rocketmq_tells_them(tmp_path: Path) -> None:
+def test_delay_progress_is_told_as_rocketmq_tells_it(tmp_path: Path) -> None:
     async def run() -> None:
-        async with AdminLab(tmp_path, delay=Progress(), timer=Progress()) as lab:
+        async with AdminLab(tmp_path, delay=Progress()) as lab:
             reply = await lab.ask(RequestCode.GET_ALL_DELAY_OFFSET)
             assert reply.body_bytes == b'{"dataVersion":{"counter":1},"offsetTable":{3:5,4:7}}'
-            assert (await lab.ask(RequestCode.GET_TIMER_CHECK_POINT)).body_bytes == bytes(56)
-            metrics = parse_java_json((await lab.ask(RequestCode.GET_TIMER_METRICS)).body_bytes)
-            assert metrics == {"timingCount": {"T": {"count": 1, "timeStamp": 5}}}
         async with AdminLab(tmp_path) as lab:
             assert (await lab.ask(RequestCode.GET_ALL_DELAY_OFFSET)).body_bytes == b'{"offsetTable":{}}'
-            for code in (RequestCode.GET_TIMER_CHECK_POINT, RequestCode.GET_TIMER_METRICS):
-                assert (await lab.ask(code)).code == ResponseCode.SYSTEM_ERROR
 
     asyncio.run(run())
 

@@ -136,7 +136,7 @@ def test_batches_wait_for_the_disk_too(tmp_path: Path, monkeypatch: pytest.Monke
             body = batch_body((0, b"one", b""), (0, b"two", b""))
             putting = [
                 asyncio.ensure_future(gate.put_batch_body(TOPIC, 0, body, **fields)),
-                asyncio.ensure_future(gate.put_batch(TOPIC, 0, [b"three"], [b""], None, **fields)),
+                asyncio.ensure_future(gate.put_batch_body(TOPIC, 0, batch_body((0, b"three", b"")), **fields)),
             ]
             await until(lambda: gate.unacknowledged == 2)
             assert not any(task.done() for task in putting)

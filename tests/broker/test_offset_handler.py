@@ -34,6 +34,8 @@ class InlineGate:
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
+    run_cold = run
+
 
 class OffsetLab(MetadataLab):
     """A broker with topic ``T`` of four queues and group ``G``."""

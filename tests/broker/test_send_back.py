@@ -11,6 +11,7 @@ from flaremq.broker.config_file import ConfigFile
 from flaremq.broker.handlers.send_back import SendBackHandler
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.schedule import ScheduleService
+from flaremq.broker.statistics import BrokerStatistics
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.topics import HALF_TOPIC, SCHEDULE_TOPIC
@@ -35,7 +36,10 @@ class Counter:
         self.options = BrokerOptions(**options)
         self.topics = self.lab.topics(self.options)
         self.groups = self.lab.groups(self.options)
-        self.handler = SendBackHandler(self.options, self.lab.access, self.topics, self.groups)
+        self.statistics = BrokerStatistics(self.options.broker_cluster_name, self.lab.clock.now_ms())
+        self.handler = SendBackHandler(
+            self.options, self.lab.access, self.topics, self.groups, self.statistics
+        )
         file = ConfigFile(self.lab.disk, f"{ROOT}/config/delayOffset.json")
         self.schedule = ScheduleService(self.lab.access, self.lab.clock, LEVELS, file, self.lab.declare)
         self.schedule.load()

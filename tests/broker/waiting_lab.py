@@ -72,6 +72,8 @@ class InlineGate:
     async def run(self, function: Callable[..., _T], *arguments: Any) -> _T:
         return function(*arguments)
 
+    run_cold = run
+
 
 class FakeConnection:
     """The peer as handlers see it: keeps what it is told, answers requests as the test says."""

@@ -69,3 +69,13 @@ def test_percentiles_are_taken_by_rank() -> None:
     assert latency_micros(range(1000, 1_001_000, 1000)) == {"p50": 501.0, "p99": 991.0, "p99.9": 1000.0, "max": 1000.0}
     assert latency_micros([5000]) == {"p50": 5.0, "p99": 5.0, "p99.9": 5.0, "max": 5.0}
     assert latency_micros([]) == {"p50": 0.0, "p99": 0.0, "p99.9": 0.0, "max": 0.0}
+
+
+@pytest.mark.parametrize(("name", "messages"), [("send", 500), ("consume", 1500)])
+def test_benchmark_over_the_wire_reports_rate_and_latency(name: str, messages: int, tmp_path: Path) -> None:
+    done = flaremq("bench", name, "--messages", messages, "--body-size", 64, "--path", tmp_path)
+    assert done.code == 0, done.err
+    report = json.loads(done.out)
+    assert report["benchmark"] == name and report["messages"] == messages and report["messagesPerSecond"] > 0
+    assert report["latencyMicros"]["p50"] > 0
+    assert list(tmp_path.iterdir()) == []

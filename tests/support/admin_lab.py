@@ -10,7 +10,7 @@ from typing import Any, Self
 from flaremq.broker.client_info import ClientInfo
 from flaremq.broker.config_admin import Applier, ConfigAdmin
 from flaremq.broker.gate import StoreGate
-from flaremq.broker.handlers.admin import AdminHandler, DelayProgress, TimerProgress
+from flaremq.broker.handlers.admin import AdminHandler, DelayProgress
 from flaremq.broker.handlers.client_relay import ClientRelayHandler
 from flaremq.broker.handlers.consume_stats import ConsumeStatsHandler
 from flaremq.broker.handlers.group_query import GroupQueryHandler
@@ -46,7 +46,6 @@ class AdminLab:
         *,
         appliers: dict[str, Applier] | None = None,
         delay: DelayProgress | None = None,
-        timer: TimerProgress | None = None,
     ) -> None:
         tables = MetadataLab(folder, options)
         self.options = tables.options
@@ -57,7 +56,7 @@ class AdminLab:
         self.table = HandlerTable()
         self.tool = FakeConnection("127.0.0.1:50001")
         self._folder = folder
-        self._appliers, self._delay, self._timer = appliers, delay, timer
+        self._appliers, self._delay = appliers, delay
 
     async def __aenter__(self) -> Self:
         self.store = await asyncio.to_thread(MessageStore.open, self._folder, SMALL, clock=self.clock, driven=True)
@@ -69,7 +68,7 @@ class AdminLab:
         options, topics, groups, offsets = self.options, self.topics, self.groups, self.offsets
         consumers, statistics = self.consumers, self.statistics
         for handler in (
-            AdminHandler(gate, topics, self.config, self.runtime_info, delay=self._delay, timer=self._timer),
+            AdminHandler(gate, topics, self.config, self.runtime_info, delay=self._delay),
             ClientRelayHandler(options, gate, topics, groups, consumers),
             ConsumeStatsHandler(
                 options, gate, topics, groups, offsets, consumers, statistics, self.clock, lambda: ADDRESS

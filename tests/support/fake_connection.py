@@ -21,6 +21,7 @@ class FakeConnection(Connection):
         self.peer, self.peer_host = describe_peer((host, int(port)))
         self.local_port = 10911
         self.is_open = True
+        self._stalled_since = None
         self.on_close: list[Callable[[Connection], None]] = []
         self.replies: list[RemotingCommand] = []
         self.notified: list[RemotingCommand] = []

@@ -2,8 +2,9 @@
 
 Appending is done on the loop, inline: it is a copy into mapped memory. Syncing blocks and has a thread of its own; one
 sync serves everything appended meanwhile, and its end is told to the loop once. The loop then acknowledges what became
-durable, shows it to readers (dispatch) and wakes long polls, all per batch. Reads of data that is likely on disk go to
-worker threads through ``run``.
+durable, shows it to readers (dispatch) and wakes long polls, all per batch. What may block goes to worker threads: what
+clients ask for at any rate (cold pulls, queries) through ``run_cold``, everything the broker itself depends on through
+``run``, so that saves and deliveries never queue behind thousands of cold pulls.
 
 In SYNC_FLUSH nothing is acknowledged and nothing becomes readable before it is durable. After a failed sync nothing is
 acknowledged any more.
@@ -33,6 +34,7 @@ _KERNELS_BYTES = 1 << 20  # after so many appended bytes the kernels are worth l
 _LARGE_BATCH_BYTES = 256 << 10  # a batch body of this size is not left to plain code
 _NEVER = 1 << 62
 _WORKERS = 4
+_COLD_WORKERS = 4
 
 DurableCallback = Callable[[PutMessageStatus], None]
 ArrivalCallback = Callable[[set[tuple[str, int]]], None]
@@ -56,6 +58,7 @@ class StoreGate:
         self._dispatch_held = False  # while the flush type changes
         self._flush_type_lock = asyncio.Lock()  # one change at a time
         self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="flaremq-store")
+        self._cold_executor = ThreadPoolExecutor(_COLD_WORKERS, thread_name_prefix="flaremq-cold")
         self._closed = False
         self._failure: StoreIOError | None = None
         self._kernels_from = self.driver.appended + _KERNELS_BYTES
@@ -70,31 +73,6 @@ class StoreGate:
         """Append a record and wait until it is durable (SYNC_FLUSH, unless the message does not ask for it)."""
         result = self.driver.append_form(form)
         return await self._settle(result, form.wait_store_msg_ok)
-
-    async def put_batch(
-        self,
-        topic: str,
-        queue_id: int,
-        bodies: list[bytes],
-        properties: list[bytes],
-        flags: list[int] | None,
-        *,
-        born_timestamp: int,
-        born_host: bytes,
-        sys_flag: int = 0,
-    ) -> PutResult:
-        """Append messages of one queue, all or none, and wait until they are durable."""
-        result = self.driver.append_batch(
-            topic,
-            queue_id,
-            bodies,
-            properties,
-            flags,
-            born_timestamp=born_timestamp,
-            born_host=born_host,
-            sys_flag=sys_flag,
-        )
-        return await self._settle(result, True)
 
     async def put_batch_body(
         self, topic: str, queue_id: int, body: bytes, *, born_timestamp: int, born_host: bytes, sys_flag: int
@@ -301,10 +279,17 @@ class StoreGate:
     # Work that may block
 
     async def run(self, function: Callable[..., _T], *arguments: Any) -> _T:
-        """Run blocking work on a worker thread."""
+        """Run blocking work of the broker itself on a worker thread: saving state, delivering."""
+        return await self._run_in(self._executor, function, *arguments)
+
+    async def run_cold(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Run a read that a client asked for on a worker thread; thousands may wait, for each other only."""
+        return await self._run_in(self._cold_executor, function, *arguments)
+
+    async def _run_in(self, executor: ThreadPoolExecutor, function: Callable[..., _T], *arguments: Any) -> _T:
         if self._closed:
             raise UnavailableError("the store is closing")
-        return await self._loop.run_in_executor(self._executor, function, *arguments)
+        return await self._loop.run_in_executor(executor, function, *arguments)
 
     async def close(self) -> None:
         """Wait for what is waiting, stop the sync thread; the store stays open for its owner to close."""
@@ -317,6 +302,7 @@ class StoreGate:
         self._work.release()
         await self._loop.run_in_executor(None, self._thread.join)
         await self._loop.run_in_executor(None, self._executor.shutdown)
+        await self._loop.run_in_executor(None, self._cold_executor.shutdown)
         for _, _, callback in self._waiting:
             callback(PutMessageStatus.SERVICE_NOT_AVAILABLE)
         self._waiting.clear()

@@ -43,6 +43,7 @@ class GroupTable:
         self._table: dict[str, SubscriptionGroupConfig] = {}
         self._forbidden: dict[str, Any] = {}  # RocketMQ's, kept for it; nothing here sets or reads it
         self.data_version = DataVersion(timestamp=clock.now_ms())
+        self.on_delete: list[Callable[[str], None]] = []
 
     def load(self) -> None:
         """Read the file, then add those of RocketMQ's own groups that it lacks."""
@@ -107,6 +108,8 @@ class GroupTable:
             return False
         self._forbidden.pop(group, None)
         self._changed()
+        for callback in self.on_delete:
+            callback(group)
         return True
 
     def disable_consume(self, group: str) -> None:
@@ -118,6 +121,10 @@ class GroupTable:
     async def settle(self) -> None:
         """Return when all changes so far are on disk."""
         await self._saver.save()
+
+    def settle_soon(self) -> None:
+        """Save without waiting, for those who must answer at once; periodic work tries again what fails."""
+        self._saver.save_soon()
 
     @property
     def is_settled(self) -> bool:

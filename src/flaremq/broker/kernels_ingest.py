@@ -53,7 +53,7 @@ def _word(text: bytes) -> int:
 
 
 _N_CODE, _N_FLAG, _N_OPAQUE, _N_VERSION = _word(b"code"), _word(b"flag"), _word(b"opaque"), _word(b"version")
-_N_LANGUAGE, _N_EXT, _N_FIELDS = _word(b"language"), _word(b"extField"), _word(b"s")
+_N_EXT = _word(b"extField")
 _N_DELAY, _N_TRAN, _N_CLUSTER, _N_TRACE = _word(b"DELAY"), _word(b"TRAN_MSG"), _word(b"CLUSTER"), _word(b"TRACE_ON")
 _N_POP, _N_WAIT, _N_TRUE, _N_KEY = _word(b"POP_CK"), _word(b"WAIT"), _word(b"true"), _word(b"UNIQ_KEY")
 _N_TIMER, _N_INNER, _N_REGION = _word(b"TIMER_"), _word(b"INNER_"), _word(b"MSG_REGI")

@@ -69,11 +69,6 @@ class TimerRules:
         )
 
 
-def takes_detour(properties: bytes) -> bool:
-    """Whether ``prepare`` may have something to do. False for nearly all messages, at the price of three searches."""
-    return b"TIMER_" in properties or b"DELAY\x01" in properties or b"TRAN_MSG\x01" in properties
-
-
 def prepare(form: StoredForm, *, now_ms: int, timer: TimerRules) -> tuple[MessageKind, StoredForm]:
     """What to store for a message a client sent; RequestError (13, or 1 if timers are off) if it cannot be."""
     delay_level = delay_level_of(form.properties)

@@ -167,7 +167,8 @@ class BrokerOptions:
         doc="Let consumers filter by SQL92 expressions over message properties.")
     filter_support_retry: bool = option(
         False, rocketmq="filterSupportRetry", affects="behaviour",
-        doc="Apply a group's SQL92 expression to its retried messages too.")
+        doc="Apply a group's SQL92 expression to its retried messages too.",
+        unused="a consumer subscribes to its retry topic with an expression of its own, and that one is applied.")
     notify_consumer_ids_changed_enable: bool = option(
         True, rocketmq="notifyConsumerIdsChangedEnable", affects="behaviour",
         doc="Tell the clients of a group at once when one comes or goes; false leaves it to their own pace.")
@@ -215,19 +216,21 @@ class BrokerOptions:
         doc="Queues of the topic that remembers what was popped.")
     revive_interval: int = option(
         1_000, rocketmq="reviveInterval", affects="behaviour", minimum=1,
-        doc="Milliseconds between two looks for popped messages that nobody acknowledged in time.")
+        doc="Milliseconds between two looks for popped messages that nobody acknowledged in time.",
+        unused="what is due is known without looking, and given again at once.")
     revive_max_slow: int = option(
         3, rocketmq="reviveMaxSlow", affects="speed", minimum=1,
-        doc="How many of those pauses an idle look may wait.")
+        doc="How many of those pauses an idle look may wait.", unused="there are no such looks.")
     revive_scan_time: int = option(
         10_000, rocketmq="reviveScanTime", affects="behaviour", minimum=1,
-        doc="Milliseconds one look may take.")
+        doc="Milliseconds one look may take.", unused="there are no such looks.")
     revive_ack_wait_ms: int = option(
         180_000, rocketmq="reviveAckWaitMs", affects="behaviour", minimum=1,
         doc="Milliseconds an acknowledgement without its pop is kept.")
     pop_revive_max_attempt_times: int = option(
         16, rocketmq="popReviveMaxAttemptTimes", affects="behaviour", minimum=1,
-        doc="Tries to put an unacknowledged message into its retry topic.")
+        doc="Tries to put an unacknowledged message into its retry topic.",
+        unused="it is tried until it is there: giving up would lose the message.")
     pop_from_retry_probability: int = option(
         20, rocketmq="popFromRetryProbability", affects="behaviour", maximum=100,
         doc="Percentage of pops that look into the retry topic first.")
@@ -246,14 +249,15 @@ class BrokerOptions:
         doc="Pops held in all at most.")
     pop_polling_map_size: int = option(
         100_000, rocketmq="popPollingMapSize", affects="behaviour", minimum=1,
-        doc="Topic, group and queue combinations with held pops at most.")
+        doc="Topic, group and queue combinations with held pops at most.",
+        unused="`maxPopPollingSize` bounds them: a combination lasts as long as a pop is held for it.")
     enable_pop_buffer_merge: bool = option(
         True, rocketmq="enablePopBufferMerge", affects="speed",
         doc="Note acknowledgements of the first seconds in memory only: a crash delivers such messages again, loses "
         "none. RocketMQ's default is false.")
     enable_pop_batch_ack: bool = option(
         False, rocketmq="enablePopBatchAck", affects="speed",
-        doc="Store acknowledgements of one pop together.")
+        doc="Store acknowledgements of one pop together.", unused="those that come together always are.")
     init_pop_offset_by_check_msg_in_mem: bool = option(
         True, rocketmq="initPopOffsetByCheckMsgInMem", affects="behaviour",
         doc="A new group starts a young queue at its beginning.")
@@ -286,7 +290,8 @@ class BrokerOptions:
         doc="Bytes of decisions written together at most.")
     transaction_op_batch_interval: int = option(
         3_000, rocketmq="transactionOpBatchInterval", affects="speed", minimum=1,
-        doc="Milliseconds decisions may wait to be written together.")
+        doc="Milliseconds decisions may wait to be written together.",
+        unused="a decision is written at once, with those that came during the last write.")
 
     # --- limits on what clients can make us keep ------------------------------------------------------------
     topics_max: int = option(
@@ -392,15 +397,13 @@ CHANGEABLE: Final = frozenset(
     autoCreateSubscriptionGroup autoCreateTopicEnable brokerPermission channelExpiredTimeout
     clearRetryTopicWhenDeleteTopic consumerFallbehindThreshold consumerOffsetsMax defaultMessageRequestMode
     defaultPopShareQueueNum defaultTopicQueueNums disableConsumeIfConsumerReadSlowly enableMixedMessageType
-    enablePopBatchAck enablePopBufferMerge enablePropertyFilter enableSingleTopicRegister filterExpressionBytesMax
-    filterSupportRetry
+    enablePopBufferMerge enablePropertyFilter enableSingleTopicRegister filterExpressionBytesMax
     flushConsumerOffsetInterval flushDelayOffsetInterval groupsMax heldPullsMax initPopOffsetByCheckMsgInMem
     litePullMessageEnable longPollingEnable maxPopPollingSize notifyConsumerIdsChangedEnable popFromRetryProbability
-    popPollingSize popReviveMaxAttemptTimes queueLocksMax queuesPerTopicMax recallMessageEnable
-    registerBrokerTimeoutMills registerNameServerPeriod registrationsMax rejectPullConsumerEnable
-    rejectTransactionMessage reviveAckWaitMs reviveInterval reviveMaxSlow reviveScanTime serverLoadBalancerEnable
-    shortPollingTimeMills startAcceptSendRequestTimeStamp storeReplyMessageEnable subscriptionsPerGroupMax
-    timerMaxDelaySec topicsMax traceOn transactionCheckInterval transactionCheckMax transactionOpBatchInterval
+    popPollingSize queueLocksMax queuesPerTopicMax recallMessageEnable registerBrokerTimeoutMills
+    registerNameServerPeriod registrationsMax rejectPullConsumerEnable rejectTransactionMessage reviveAckWaitMs
+    serverLoadBalancerEnable shortPollingTimeMills startAcceptSendRequestTimeStamp storeReplyMessageEnable
+    subscriptionsPerGroupMax timerMaxDelaySec topicsMax traceOn transactionCheckInterval transactionCheckMax
     transactionOpMsgMaxSize transactionTimeOut useServerSideResetOffset validateSystemTopicWhenUpdateTopic
     """.split()  # noqa: SIM905  (a list would take a line for each name)
 )

@@ -67,7 +67,7 @@ class PopService:
         self._next_forget = 0
         self.on_available: list[Wake] = []
         self.order_info = order_info = order_info or ConsumerOrderInfo()
-        self.table = table = PopTable(offsets)
+        self.table = table = PopTable(offsets, lambda: gate.store.flushed_offset)
         self.log = log = ReviveLog(
             gate,
             offsets,
@@ -117,7 +117,7 @@ class PopService:
             await self.log.follow()
             await self._store_older_than(self._clock.monotonic() - _STAY_IN_MEMORY_SECONDS)
             await self.revive.run_due()
-            self.log.commit()
+            await self.log.commit()
             if now >= self._next_forget:
                 self._next_forget = now + _FORGET_INTERVAL_MS
                 self.order_info.forget(now, self._is_known)
@@ -127,7 +127,7 @@ class PopService:
     async def stop(self) -> None:
         """Store everything that is handed out, so that the next start knows it."""
         await self._store_older_than(self._clock.monotonic())
-        self.log.commit()
+        await self.log.commit()
         self._gate.on_arrival.remove(self._arrived)
 
     async def _store_older_than(self, popped_before: float) -> None:

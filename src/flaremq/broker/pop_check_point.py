@@ -45,6 +45,7 @@ class PopCheckPoint:
         "offsets",
         "pop_time",
         "queue_id",
+        "reach",
         "revive_offset",
         "revive_queue_id",
         "start_offset",
@@ -85,6 +86,7 @@ class PopCheckPoint:
         self.logged = acked  # settled, and the log says so
         self.moving = 0  # about to be settled: not before the other check point is stored
         self.revive_offset = revive_offset  # its record in the revive queue; -1: none
+        self.reach = 0  # end of the newest record in the log that its being passed depends on
         self.storing: Future[None] | None = None  # the record is on its way
         self.logging: Future[None] | None = None  # a record of acknowledgements is on its way
         self.is_covering = True  # False: the group was moved, the queue's messages are to be given again regardless

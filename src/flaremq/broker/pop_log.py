@@ -28,6 +28,7 @@ from flaremq.broker.pop_check_point import (
     Reset,
     read_revive_record,
 )
+from flaremq.broker.store_access import is_durable
 from flaremq.errors import FlareMQError, UnavailableError
 from flaremq.message.properties import TAGS, UNIQUE_KEY, encode_properties
 from flaremq.message.stored_form import StoredForm
@@ -126,13 +127,14 @@ class ReviveLog:
         try:
             # A message that moves to another check point is not acknowledged yet: the move may fail.
             acked = point.acked & ~point.moving
-            offset = await self._append(
+            offset, reach = await self._append(
                 point.revive_queue_id,
                 CHECK_POINT_TAG,
                 point.to_json(acked),
                 point.unique_key,
                 point.revive_time - _CHECK_POINT_EARLY_MS,
             )
+            self._table.depend(point, reach)
             point.revive_offset = offset
             point.logged |= acked
             heapq.heappush(self._queues[point.revive_queue_id].open, (offset, point))
@@ -184,7 +186,8 @@ class ReviveLog:
         for queue_id in range(len(self._queues)) if queue_ids is None else queue_ids:
             await self._append(queue_id, RESET_TAG, body, unique_key, now)
 
-    async def _append(self, queue_id: int, tag: str, body: bytes, unique_key: str, deliver_ms: int) -> int:
+    async def _append(self, queue_id: int, tag: str, body: bytes, unique_key: str, deliver_ms: int) -> tuple[int, int]:
+        """Queue offset of the new record, and its end in the log: stored it is, durable perhaps not yet."""
         form = StoredForm(
             topic=self.topic,
             queue_id=queue_id,
@@ -205,7 +208,9 @@ class ReviveLog:
             raise UnavailableError(f"the revive log takes no records: {result.status.name} {result.detail or ''}")
         queue.own.add(result.queue_offset)
         queue.pass_own()
-        return result.queue_offset
+        reach = result.physical_offset + result.size
+        self._table.reach = max(self._table.reach, reach)
+        return result.queue_offset, reach
 
     # Reading
 
@@ -244,6 +249,8 @@ class ReviveLog:
             await self.store(point)
         elif queue.known < 0:
             await self.log_reset((self.topic, REVIVE_GROUP, queue_id), [queue_id])
+        if not await is_durable(self._gate, self._table.reach):
+            raise UnavailableError("the revive log cannot be made durable")
         self._offsets.commit(REVIVE_GROUP, self.topic, queue_id, queue.known)
 
     def arrived(self, queue_id: int) -> None:
@@ -325,12 +332,22 @@ class ReviveLog:
 
     # Offsets
 
-    def commit(self) -> None:
-        """Note up to where the log need not be read again."""
-        for queue_id, queue in enumerate(self._queues):
-            known = queue.known
-            if known > self._committed(queue_id):
-                self._offsets.commit(REVIVE_GROUP, self.topic, queue_id, known)
+    async def commit(self) -> bool:
+        """Commit held offsets, and up to where the log need not be read again; False if that has to wait.
+
+        Both are taken at one moment, so a record is never given up before the offset that answers for it.
+        """
+        held = self._table.held()
+        known = [(queue_id, queue.known) for queue_id, queue in enumerate(self._queues)]
+        known = [(queue_id, offset) for queue_id, offset in known if offset > self._committed(queue_id)]
+        if not held and not known:
+            return True
+        if not await is_durable(self._gate, self._table.reach):
+            return False
+        self._table.commit_held(held)
+        for queue_id, offset in known:
+            self._offsets.commit(REVIVE_GROUP, self.topic, queue_id, offset)
+        return True
 
     def _committed(self, queue_id: int) -> int:
         return self._offsets.find(REVIVE_GROUP, self.topic, queue_id)

@@ -185,4 +185,5 @@ class PopRevive:
         result = await self._gate.put(form)
         if not result.status.stored:
             raise UnavailableError(f"{form.topic} takes no messages: {result.status.name} {result.detail or ''}")
+        self._table.depend(point, result.physical_offset + result.size)
         point.acked |= bit

@@ -120,6 +120,7 @@ class PopSettling:
         try:
             await self._revive_log.store(moved)
             self._table.add_stored(moved)
+            self._table.depend(point, moved.reach)
         except FlareMQError:
             point.acked &= ~bit
             self._table.schedule(point, max(point.revive_time, self._clock.now_ms() + _RETRY_MS))

@@ -5,6 +5,9 @@ then a crash loses nothing, whatever part of memory was ahead of the disk. So th
 order of their pops, and the offset follows as its front becomes settled or stored. Most are settled within moments and
 never stored at all.
 
+Stored is not durable: an offset that passed a check point because of a record (its own, or a copy of a message that is
+given again) is *held* until the log is durable that far, and only then committed.
+
 After a crash the committed offsets may be older than the log. What the log then says was handed out is *covered*: it is
 not handed out again from the queue but acknowledged already, or given again when its time comes.
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -43,13 +46,26 @@ class PopQueue:
         return not (self.waiting or self.covered or self.is_busy)
 
 
+class HeldOffset:
+    """Where a group has come, once the log is durable up to ``reach``."""
+
+    __slots__ = ("offset", "reach")
+
+    def __init__(self, offset: int, reach: int) -> None:
+        self.offset = offset
+        self.reach = reach
+
+
 class PopTable:
     """The check points that wait. Event loop only."""
 
-    __slots__ = ("_by_key", "_due", "_fresh", "_number", "_offsets", "_queues")
+    __slots__ = ("_by_key", "_due", "_flushed_offset", "_fresh", "_held", "_number", "_offsets", "_queues", "reach")
 
-    def __init__(self, offsets: ConsumerOffsets) -> None:
+    def __init__(self, offsets: ConsumerOffsets, flushed_offset: Callable[[], int]) -> None:
         self._offsets = offsets
+        self._flushed_offset = flushed_offset  # up to where the log is durable
+        self._held: dict[QueueKey, HeldOffset] = {}
+        self.reach = 0  # end of the newest record that any offset depends on
         self._by_key: dict[Key, PopCheckPoint] = {}
         self._queues: dict[QueueKey, PopQueue] = {}
         self._due: list[tuple[int, int, PopCheckPoint]] = []  # heap by the end of the invisible time
@@ -83,6 +99,9 @@ class PopTable:
 
     def next_offset(self, key: QueueKey, committed: int) -> int:
         """Where the next pop of the group begins."""
+        held = self._held.get(key)
+        if held is not None:
+            committed = max(committed, held.offset)
         queue = self._queues.get(key)
         return committed if queue is None or not queue.waiting else max(committed, queue.waiting[-1].next_offset)
 
@@ -109,7 +128,12 @@ class PopTable:
             last = queue.waiting[-1]
             last.next_offset = max(last.next_offset, next_offset)
         else:
-            self._commit(key, next_offset)
+            self._pass(key, next_offset, 0)
+
+    def move(self, key: QueueKey, offset: int) -> None:
+        """The queue does not have what lies between: the group goes on here, whatever was held."""
+        self._held.pop(key, None)
+        self._offsets.commit(key[1], key[0], key[2], offset)
 
     def cover(self, key: QueueKey, offsets: Iterable[int]) -> set[int] | None:
         """The log answers for these: the queue's covered offsets, if any of these is among them."""
@@ -131,17 +155,23 @@ class PopTable:
         queue = self._queues.get(point.queue_key)
         if queue is None:
             return
-        reached = -1
+        offset, reach = -1, 0
         while queue.waiting and (queue.waiting[0].is_done or queue.waiting[0].is_stored):
             passed = queue.waiting.popleft()
             passed.is_waiting = False
-            reached = passed.next_offset
-        if reached >= 0:
-            self._commit(point.queue_key, reached)
+            offset, reach = passed.next_offset, max(reach, passed.reach)
+        if offset >= 0:
+            self._pass(point.queue_key, offset, reach)
             self.release(point.queue_key)
+
+    def depend(self, point: PopCheckPoint, reach: int) -> None:
+        """The offset may pass this check point only when the log is durable up to ``reach``."""
+        point.reach = max(point.reach, reach)
+        self.reach = max(self.reach, reach)
 
     def reset(self, key: QueueKey) -> None:
         """The group goes on elsewhere in this queue; what it holds is no longer about its offset."""
+        self._held.pop(key, None)
         queue = self._queues.get(key)
         if queue is not None:
             for point in queue.waiting:
@@ -149,6 +179,31 @@ class PopTable:
             queue.waiting.clear()
             queue.covered.clear()
             self.release(key)
+
+    def _pass(self, key: QueueKey, offset: int, reach: int) -> None:
+        held = self._held.get(key)
+        if held is not None:
+            held.offset, held.reach = max(held.offset, offset), max(held.reach, reach)
+        elif reach > self._flushed_offset():
+            self._held[key] = HeldOffset(offset, reach)
+        else:
+            self._commit(key, offset)
+
+    def held(self) -> list[tuple[QueueKey, HeldOffset, int]]:
+        """What is held now, for :meth:`commit_held` when the log is durable up to what is now ``reach``."""
+        return [(key, held, held.offset) for key, held in self._held.items()]
+
+    def commit_held(self, durable: Iterable[tuple[QueueKey, HeldOffset, int]]) -> None:
+        """The log is durable for these; what came on top meanwhile stays held."""
+        for key, held, offset in durable:
+            if self._held.get(key) is not held:
+                continue  # the group was moved
+            if held.offset == offset:
+                del self._held[key]
+            topic, group, queue_id = key
+            if self._offsets.find(group, topic, queue_id) >= 0:  # else the group or topic was deleted
+                self._commit(key, offset)
+                self.release(key)
 
     def _commit(self, key: QueueKey, offset: int) -> None:
         topic, group, queue_id = key

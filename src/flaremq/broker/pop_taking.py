@@ -156,7 +156,7 @@ class PopTaking:
             found = await self._read(key, offset, count_max, bytes_max - answer.size, ask.wanted)
             if found.status in _WRONG_OFFSET and found.next_offset != offset:
                 # The queue does not begin or end where the group stands: it goes on where there is something.
-                self._offsets.commit(ask.group, topic, queue_id, found.next_offset)
+                self._table.move(key, found.next_offset)
                 offset = found.next_offset
                 found = await self._read(key, offset, count_max, bytes_max - answer.size, ask.wanted)
             self._take(ask, answer, key, offset, found, points)
@@ -170,7 +170,7 @@ class PopTaking:
     async def _read(self, key: QueueKey, offset: int, count_max: int, bytes_max: int, wanted: Wanted) -> PullResult:
         topic, _, queue_id = key
         if self._puller.is_cold(topic, queue_id, offset):
-            return await self._gate.run(self._pull, topic, queue_id, offset, count_max, bytes_max, wanted)
+            return await self._gate.run_cold(self._pull, topic, queue_id, offset, count_max, bytes_max, wanted)
         return self._pull(topic, queue_id, offset, count_max, bytes_max, wanted)
 
     def _pull(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
-from flaremq.broker.filter import compile_filter
-from flaremq.broker.subscription import TAG, parse_tags
+from flaremq.broker.filter import FilterSyntaxError, compile_filter
+from flaremq.broker.options import BrokerOptions
+from flaremq.broker.subscription import TAG, check_size, parse_tags
 from flaremq.message.java_hash import java_hash
-from flaremq.protocol.command import RemotingCommand
+from flaremq.protocol.codes import ResponseCode
+from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.remoting.connection import Connection
 
 
@@ -25,7 +27,7 @@ class Wanted:
 EVERYTHING = Wanted(None, None)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def wanted_by(expression_type: str | None, expression: str | None) -> Wanted:
     """The filter of an expression; raises FilterSyntaxError or RequestError (23) if it is none."""
     if (expression_type or TAG) == TAG:
@@ -34,18 +36,37 @@ def wanted_by(expression_type: str | None, expression: str | None) -> Wanted:
     return Wanted(None, compile_filter(expression_type, expression).matches)
 
 
+def checked_wanted(options: BrokerOptions, expression_type: str | None, expression: str | None) -> Wanted:
+    """The filter of an expression as a request brings it; RequestError if it is none, too long or not allowed."""
+    if (expression_type or TAG) != TAG and not options.enable_property_filter:
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR,
+            f"The broker does not support consumer to filter message by {str(expression_type)[:32]}",
+        )
+    if expression is not None:
+        check_size(expression, options.filter_expression_bytes_max)  # before anything of it is parsed, or kept
+    try:
+        return wanted_by(expression_type, expression)
+    except FilterSyntaxError as error:
+        raise RequestError(
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}"
+        ) from None
+
+
 class HeldPull:
     """A pull that waits for messages. ``offset`` moves on over messages its filter does not want."""
 
     __slots__ = (
         "connection",
         "group",
+        "is_late",
         "is_over",
         "max_bytes",
         "max_count",
         "offset",
         "queue_id",
         "request",
+        "sent_bytes",
         "topic",
         "wanted",
     )
@@ -71,4 +92,6 @@ class HeldPull:
         self.max_count = max_count
         self.max_bytes = max_bytes
         self.wanted = wanted
+        self.sent_bytes = 0  # of its answer
+        self.is_late = False  # its time is over, but its client does not read
         self.is_over = False

@@ -2,7 +2,8 @@
 
 Start: the store (which recovers), the tables of ``config/``, the services that move messages by themselves, the
 handlers, the main port and the VIP port, and last the name servers: nobody is told of a broker that cannot answer yet.
-Stop goes the other way round; everything is persisted before the store is closed.
+Stop goes the other way round: no request is taken any more, those under way are answered, and everything is persisted
+before the store is closed.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from flaremq.storage.options import StoreOptions
 
 _log = logging.getLogger(__name__)
 _VIP_STEP = 2
+_LOOK_SECONDS = 0.001  # how often a stop looks whether everybody was answered
 # What a consumer waits for does not go through the VIP port.
 _NOT_VIP = (
     RequestCode.PULL_MESSAGE,
@@ -90,11 +92,13 @@ class BrokerService:
         table = self.handlers.table
         self.server = RemotingServer(table, self._remoting_options)
         await self.server.start(options.bind_address, options.listen_port)
+        self._servers = [self.server]
         self._exit.push_async_callback(self.server.stop)
         await self._start_vip()
-        self._exit.push_async_callback(self.handlers.stop)
+        self._exit.push_async_callback(self._answer_all)
         self.registration = Registration(options, self.state.topics, self.clock, self._remoting_options)
-        await self.registration.start(self.address, format_address(options.broker_ip1, options.listen_port + 1))
+        slaves_address = format_address(options.broker_ip2 or options.broker_ip1, options.listen_port + 1)
+        await self.registration.start(self.address, slaves_address)
         self._exit.push_async_callback(self.registration.stop)
         self._schedule()
         self.scheduler.start()
@@ -125,6 +129,7 @@ class BrokerService:
         except (UnavailableError, OverflowError) as error:
             _log.warning("no VIP port: %s", error)  # only clients before 4.5.1 use it
             return
+        self._servers.append(vip)
         self._exit.push_async_callback(vip.stop)
 
     @property
@@ -149,6 +154,17 @@ class BrokerService:
         self.gate.catch_up()
         await self.scheduler.run_due()
         self.gate.catch_up()
+
+    async def _answer_all(self) -> None:
+        """Take no more requests and see that those taken are answered, as long as a slow disk is waited for."""
+        for server in self._servers:
+            await server.stop_reading()
+        await self.handlers.stop()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._store_options.sync_flush_timeout / 1000
+        while (self.gate.unacknowledged or not self.handlers.table.is_idle) and loop.time() < deadline:
+            await asyncio.sleep(_LOOK_SECONDS)
+            self.gate.sweep()
 
     async def stop(self) -> None:
         """Leave the name servers, answer who waits, persist everything, close the store."""

@@ -32,6 +32,12 @@ class FallBehind:
         """Milliseconds since that message was stored (GROUP_GET_FALL_TIME)."""
         self.times[topic, queue_id, group] = behind_ms
 
+    def note_caught_up(self, group: str, topic: str, queue_id: int) -> None:
+        """The group reads what is in memory: whatever it was behind, it no longer is."""
+        key = (topic, queue_id, group)
+        if key in self.sizes:
+            self.sizes[key] = self.times[key] = 0
+
     def groups_behind(self, threshold_bytes: int) -> dict[str, int]:
         """Groups with a queue further behind than the threshold, and by how much."""
         result: dict[str, int] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable
+from inspect import isawaitable
 from typing import Any
 
 from flaremq.broker.cluster_queues import ClusterQueues
@@ -81,12 +82,7 @@ class BrokerState:
         self.schedule = ScheduleService(
             gate, clock, self.delay_levels, self._file("delayOffset.json"), self._declare_topic
         )
-        rules = TimerRules(
-            enabled=options.timer_wheel_enable,
-            delay_ms_max=options.timer_max_delay_sec * 1000,
-            precision_ms=options.timer_precision_ms,
-        )
-        self.timer = TimerService(gate, clock, rules, filesystem, self._declare_topic)
+        self.timer = TimerService(gate, clock, TimerRules.of(options), filesystem, self._declare_topic)
         self.transactions = TransactionService(options, clock, gate, self.offsets, self.producers, self.store_host)
         self._order_file = self._file("consumerOrderInfo.json")
         self.order_info = ConsumerOrderInfo()
@@ -119,6 +115,8 @@ class BrokerState:
         self.topics.on_delete.append(self.request_modes.remove_topic)
         self.topics.on_delete.append(self.statistics.forget_topic)
         self.groups.load()
+        self.groups.on_delete.append(self.request_modes.remove_group)
+        self.groups.on_delete.append(self.statistics.forget_group)
         self.offsets.load()
         self.request_modes.load()
         self.gate.catch_up()  # or offsets of messages that are only not shown yet would be cut
@@ -143,11 +141,13 @@ class BrokerState:
             ("transaction marks", 1_000, self.transactions.operations.retry),
             ("transaction check", lambda: options.transaction_check_interval, self.transactions.check_round),
             ("consumer offsets", lambda: options.flush_consumer_offset_interval, self.offsets.persist_if_changed),
+            ("groups", 1_000, self.groups.settle),  # those that came into being by use
+            ("request modes", 5_000, self.request_modes.settle),
             ("order info", 5_000, self._order_saver.save),
             ("delay offsets", lambda: options.flush_delay_offset_interval, self._persist_delays),
             ("client expiry", 10_000, self._expire),
             ("statistics", 1_000, lambda: self.statistics.tick(now_ms())),
-            ("slow consumers", 180_000, self.slow_consumers.tick),
+            ("slow consumers", 180_000, self._protect),
         ]
 
     async def _persist_delays(self) -> None:
@@ -159,16 +159,39 @@ class BrokerState:
         self.producers.expire()
         self.locks.expire()
 
+    async def _protect(self) -> None:
+        if self.slow_consumers.tick():
+            await self.groups.settle()
+
     async def close(self) -> None:
-        """Persist everything. The store must still be open."""
-        await self.pop.stop()
-        await self.transactions.operations.retry()
-        await self.transactions.persist()
-        await self._persist_delays()
-        self.timer.close()
-        for table in (self.topics, self.groups, self.offsets, self.request_modes, self._order_saver):
-            table.save_now()
-        await self._client.close()
+        """Persist everything. The store must still be open.
+
+        A step that fails does not keep the others from being done; the first error is raised at the end.
+        """
+        errors: list[Exception] = []
+        for step in (
+            self.pop.stop,
+            self.transactions.operations.retry,
+            self.transactions.persist,
+            self.schedule.persist,
+            self.timer.persist,
+            self.timer.close,
+            self.topics.save_now,
+            self.groups.save_now,
+            self.offsets.save_now,
+            self.request_modes.save_now,
+            self._order_saver.save_now,
+            self._client.close,
+        ):
+            try:
+                outcome = step()
+                if isawaitable(outcome):
+                    await outcome
+            except Exception as error:
+                _log.exception("while closing the broker's state")
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
 
 def _as_is(document: dict[str, Any]) -> dict[str, Any]:

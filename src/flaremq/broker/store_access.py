@@ -30,7 +30,11 @@ class StoreAccess(Protocol):
 
     async def put(self, form: StoredForm) -> PutResult: ...
 
-    async def run(self, function: Callable[..., _T], *arguments: Any) -> _T: ...
+    async def run(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Blocking work of the broker itself, on a worker thread."""
+
+    async def run_cold(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """A read that a client asked for, on a worker thread of another pool."""
 
 
 async def is_durable(gate: StoreAccess, physical_offset: int) -> bool:

@@ -29,7 +29,7 @@ def build_subscription(
 ) -> SubscriptionData:
     """The subscription an expression means; RequestError (23) if it means none."""
     if expression is not None:
-        _check_size(expression, bytes_max)
+        check_size(expression, bytes_max)
     if (expression_type or TAG) == TAG:
         tags = parse_tags(expression)
         return SubscriptionData(
@@ -63,7 +63,8 @@ def parse_tags(expression: str | None) -> list[str]:
     return tags
 
 
-def _check_size(expression: str, bytes_max: int) -> None:
+def check_size(expression: str, bytes_max: int) -> None:
+    """RequestError (23) for an expression that is too long to be looked at."""
     size = len(expression.encode("utf-8", "surrogatepass"))
     if size > bytes_max:
         raise _bad(f"the expression has {size} bytes, at most {bytes_max} are allowed")

@@ -52,11 +52,19 @@ class TableSaver:
         """Return when every change made before this call is on disk; StoreIOError if it cannot be."""
         wanted = self._changes
         while self._saved < wanted:
-            if self._writing is None:
-                self._writing = asyncio.ensure_future(self._write())
-                self._writing.add_done_callback(_seen)
             # Shielded: one caller that gives up must not break the write the others wait for.
-            await asyncio.shield(self._writing)
+            await asyncio.shield(self._begin())
+
+    def save_soon(self) -> None:
+        """Begin to write if there is something to write; a failure is left to the next one who saves."""
+        if self._saved < self._changes:
+            self._begin()
+
+    def _begin(self) -> asyncio.Task[None]:
+        if self._writing is None:
+            self._writing = asyncio.ensure_future(self._write())
+            self._writing.add_done_callback(_seen)
+        return self._writing
 
     async def _write(self) -> None:
         number = self._changes

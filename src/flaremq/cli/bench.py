@@ -7,6 +7,7 @@ each call; the rate is all messages over the whole time.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import threading
@@ -29,10 +30,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 _COUNT = click.IntRange(min=1)
 
 
-@click.group()
+class _BenchGroup(click.Group):
+    """Fetches the two benchmarks over the wire from a module of their own."""
+
+    _elsewhere = ("consume", "send")
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *self._elsewhere])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self._elsewhere:
+            command: click.Command = getattr(importlib.import_module("flaremq.cli.bench_wire"), cmd_name)
+            return command
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_BenchGroup)
 @debug_option
 def bench() -> None:
-    """Measure this machine: put, get, query, recover. Prints JSON."""
+    """Measure this machine: put, get, query, recover; send, consume over the wire. Prints JSON."""
 
 
 def _load_options(command: F) -> F:

@@ -64,7 +64,7 @@ class FrameDecoder:
                     self._check(length, word)
                     self._wanted = length + 4
                     break
-                if length + 4 > self._limit:
+                if length + 4 > self._limit or word & 0xFFFFFF > HEADER_SIZE_MAX:
                     self._check(length, word)
                 kind = word >> 24
                 if kind == JSON_HEADER:

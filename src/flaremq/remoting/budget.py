@@ -58,7 +58,7 @@ class ByteBudget:
         if self.half > self.bytes_max:
             self._was_overdrawn = True
             return difference > 0
-        if self._was_overdrawn and self.half <= self.bytes_max * 3 // 4:
+        if self._was_overdrawn:
             self._was_overdrawn = False
             self._wake()
         return False

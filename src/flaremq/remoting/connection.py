@@ -70,6 +70,7 @@ class Connection(asyncio.Protocol):
         self._waits_for_room = False  # others receive their frames first
         self._goes_on = False  # ours is the one they wait for
         self._choked = False  # reading is paused: too much in flight
+        self._listens = True  # until the server stops
         self._stalled_since: float | None = None  # the peer does not read
         self._drained: asyncio.Future[None] | None = None
         self.on_close: list[Callable[[Connection], None]] = []
@@ -249,6 +250,7 @@ class Connection(asyncio.Protocol):
             or self._in_flight_bytes >= IN_FLIGHT_BYTES_MAX
             or self._waits_for_room
             or self._budget.is_spent
+            or not self._listens
         )
 
     def _update_reading(self) -> None:
@@ -270,6 +272,11 @@ class Connection(asyncio.Protocol):
                 self._frame_since = self._received_at = self._loop.time()
             transport.resume_reading()
             self._budget.choked.discard(self)
+
+    def stop_reading(self) -> None:
+        """Take no more requests; those that were taken are still answered."""
+        self._listens = False
+        self._update_reading()
 
     def look_again(self) -> None:
         """Something that kept the connection from being read may be over."""

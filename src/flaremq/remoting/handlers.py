@@ -147,6 +147,7 @@ _LANES = {
     "heartbeat": (64, 50_000, 31.0),
     "end_transaction": (256, 100_000, 3.0),
     "admin": (16, 10_000, 31.0),
+    "relay": (64, 1_000, 31.0),  # ours: these wait for a client, which may be mute, and hold up nothing else
 }
 
 
@@ -161,6 +162,11 @@ class HandlerTable:
         self.entries: dict[int, tuple[Handler, Lane]] = {}
         # A short cut for reads: handles whole frames at the start of one and returns their bytes; 0 leaves it all.
         self.take: Callable[[Connection, bytes], int] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way or waiting for its turn."""
+        return not any(lane.running or lane.waiting for lane in self.lanes.values())
 
     def register(self, code: int, handler: Handler, lane: str = "admin") -> None:
         """Let ``handler`` answer requests of this code."""

@@ -68,6 +68,12 @@ class RemotingServer:
         if self._listener is not None:
             self._listener.close()
 
+    async def stop_reading(self) -> None:
+        """Take neither connections nor requests any more; what was taken can still be answered."""
+        await self.stop_listening()
+        for connection in list(self.connections):
+            connection.stop_reading()
+
     async def stop(self) -> None:
         """Close the port and all connections, after what is written has gone out."""
         await self.stop_listening()

@@ -34,16 +34,6 @@ class DelayProgress(Protocol):
         """``delayOffset.json`` as it would be saved now."""
 
 
-class TimerProgress(Protocol):
-    """What the delivery of timed messages tells about itself."""
-
-    def check_point(self) -> bytes:
-        """RocketMQ's timer check point."""
-
-    def metrics(self) -> Mapping[str, Any]:
-        """RocketMQ's timer metrics: messages that wait, by topic."""
-
-
 class AdminHandler:
     """Administration of the broker itself."""
 
@@ -55,14 +45,12 @@ class AdminHandler:
         runtime_info: RuntimeInfo,
         *,
         delay: DelayProgress | None = None,
-        timer: TimerProgress | None = None,
     ) -> None:
         self._gate = gate
         self._topics = topics
         self._config = config
         self._runtime_info = runtime_info
         self._delay = delay
-        self._timer = timer
         self._inspector = StoreInspector(gate.store)
         self._is_cleaning = False
 
@@ -74,8 +62,6 @@ class AdminHandler:
         table.register(RequestCode.CLEAN_UNUSED_TOPIC, self.clean_unused_topics)
         table.register(RequestCode.DELETE_EXPIRED_COMMITLOG, self.delete_expired_logs)
         table.register(RequestCode.GET_ALL_DELAY_OFFSET, self.delay_offsets)
-        table.register(RequestCode.GET_TIMER_CHECK_POINT, self.timer_check_point)
-        table.register(RequestCode.GET_TIMER_METRICS, self.timer_metrics)
         table.register(RequestCode.GET_BROKER_HA_STATUS, self.ha_status)
 
     # State and configuration
@@ -145,13 +131,3 @@ class AdminHandler:
         document = dict(self._delay.document()) if self._delay is not None else {"offsetTable": {}}
         document["offsetTable"] = integer_keyed(document.get("offsetTable", {}))
         return RemotingCommand.response(body=write_java_json(document))
-
-    def timer_check_point(self, connection: Connection, request: RemotingCommand) -> Outcome:
-        if self._timer is None:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, "The checkpoint is null")
-        return RemotingCommand.response(body=self._timer.check_point())
-
-    def timer_metrics(self, connection: Connection, request: RemotingCommand) -> Outcome:
-        if self._timer is None:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, "The timer message store is null")
-        return RemotingCommand.response(body=write_java_json(dict(self._timer.metrics())))

@@ -1,7 +1,7 @@
 """Clients come, tell what they are, and go: heartbeats and the questions about who is online.
 
 A heartbeat is answered when what it caused is in force: the client is registered (it asks for the list of consumers
-next) and the retry topic of its groups is on disk and known to the name servers (it asks for that route next, and then
+next), its groups are on disk, and their retry topic is on disk and known to the name servers (it asks for that route next, and then
 not again for 30 s).
 """
 
@@ -98,7 +98,8 @@ class ClientManageHandler:
             is_support_heart_beat_v2=True, is_sub_change=has_changed or data.heartbeat_fingerprint == 0
         )
         response = RemotingCommand.response(ext=header.encode())
-        return response if self._topics.is_settled else self._when_settled(response)
+        is_settled = self._topics.is_settled and self._groups.is_settled
+        return response if is_settled else self._when_settled(response)
 
     def _register_consumer(self, info: ClientInfo, data: ConsumerData, heartbeat: HeartbeatData) -> bool:
         """Take one entry; True if the broker does not know the subscriptions its fingerprint stands for."""
@@ -136,6 +137,7 @@ class ClientManageHandler:
 
     async def _when_settled(self, response: RemotingCommand) -> RemotingCommand:
         await self._topics.settle()
+        await self._groups.settle()
         return response
 
     def _watch(self, connection: Connection) -> None:

@@ -59,9 +59,9 @@ class ClientRelayHandler:
         self._consumers = consumers
 
     def register(self, table: HandlerTable) -> None:
-        table.register(RequestCode.GET_CONSUMER_RUNNING_INFO, self.running_info)
-        table.register(RequestCode.CONSUME_MESSAGE_DIRECTLY, self.consume_directly)
-        table.register(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, self.consumer_status)
+        table.register(RequestCode.GET_CONSUMER_RUNNING_INFO, self.running_info, "relay")
+        table.register(RequestCode.CONSUME_MESSAGE_DIRECTLY, self.consume_directly, "relay")
+        table.register(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, self.consumer_status, "relay")
 
     async def running_info(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """What a consumer tells about itself; its body is not looked into."""
@@ -72,7 +72,7 @@ class ClientRelayHandler:
         """Hand one message to one consumer, outside of any queue, and tell what came of it."""
         header = ConsumeMessageDirectlyResultRequestHeader.decode(request.ext)
         _, physical_offset = decode_message_id(header.msg_id or "")
-        message = await self._gate.run(self._gate.store.read, physical_offset)
+        message = await self._gate.run_cold(self._gate.store.read, physical_offset)
         if message is None:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"there is no message with the id {header.msg_id}")
         ext: dict[str, ExtValue] = dict(request.ext or {})

@@ -92,7 +92,7 @@ class ConsumeStatsHandler:
         header = GetTopicStatsInfoRequestHeader.decode(request.ext)
         config = self._topic(header.topic)
         count = _bounded(max(config.read_queue_nums, config.write_queue_nums))
-        ends = await self._gate.run(self._read_ends, header.topic, count)
+        ends = await self._gate.run_cold(self._read_ends, header.topic, count)
         table = {self._queue(header.topic, queue_id): end for queue_id, end in enumerate(ends)}
         body = TopicStatsTable(offset_table=table, topic_put_tps=self._statistics.topic_put_tps(header.topic))
         return RemotingCommand.response(body=body.to_json())
@@ -111,7 +111,7 @@ class ConsumeStatsHandler:
         header = QueryConsumeTimeSpanRequestHeader.decode(request.ext)
         config = self._topic(header.topic)
         places = self._places(header.group, header.topic, _bounded(config.write_queue_nums))
-        spans = await self._gate.run(self._read_spans, places, self._clock.now_ms())
+        spans = await self._gate.run_cold(self._read_spans, places, self._clock.now_ms())
         return RemotingCommand.response(body=QueryConsumeTimeSpanBody(consume_time_span_set=tuple(spans)).to_json())
 
     def _read_spans(self, places: list[Place], now_ms: int) -> list[QueueTimeSpan]:
@@ -175,7 +175,7 @@ class ConsumeStatsHandler:
             total_diff=behind,
             total_inflight_diff=in_flight,
         )
-        return RemotingCommand.response(body=await self._gate.run(body.to_json))
+        return RemotingCommand.response(body=await self._gate.run_cold(body.to_json))
 
     def _subscribed(self, group: str, topics: Iterable[str]) -> list[str]:
         """While a group is online, only what it subscribes to counts; offsets of the past stay out."""
@@ -193,7 +193,7 @@ class ConsumeStatsHandler:
     async def _progress(self, places: list[Place]) -> dict[MessageQueue, OffsetWrapper]:
         table: dict[MessageQueue, OffsetWrapper] = {}
         for start in range(0, len(places), _QUEUES_AT_ONCE):
-            table |= await self._gate.run(self._read_progress, places[start : start + _QUEUES_AT_ONCE])
+            table |= await self._gate.run_cold(self._read_progress, places[start : start + _QUEUES_AT_ONCE])
         return table
 
     def _read_progress(self, places: list[Place]) -> dict[MessageQueue, OffsetWrapper]:

@@ -104,7 +104,7 @@ class GroupQueryHandler:
             subscription = self._consumers.find_subscription(header.consumer_group, topic)
             filter_data, chosen = _filter_of(header.consumer_group, topic, subscription)
         count = min(max(header.count, 0), _UNITS_MAX)
-        units = await self._gate.run(self._inspector.units, topic, queue_id, header.index, count)
+        units = await self._gate.run_cold(self._inspector.units, topic, queue_id, header.index, count)
         body = QueryConsumeQueueResponseBody(
             queue_data=tuple(_unit(unit, chosen) for unit in units),
             subscription_data=subscription,

@@ -60,7 +60,7 @@ class GroupHandler:
         await self._offsets.persist_if_changed()
         return RemotingCommand.response()
 
-    def get(self, connection: Connection, request: RemotingCommand) -> Outcome:
+    async def get(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """A group, created if groups come into being by use: the one who asks is about to use it."""
         group = GetSubscriptionGroupConfigRequestHeader.decode(request.ext).group
         config = self._groups.find(group)
@@ -68,6 +68,7 @@ class GroupHandler:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {group[:255]}"
             )
+        await self._groups.settle()
         return RemotingCommand.response(body=config.to_json())
 
     def get_all(self, connection: Connection, request: RemotingCommand) -> Outcome:

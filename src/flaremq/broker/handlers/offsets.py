@@ -49,10 +49,10 @@ class OffsetHandler:
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.QUERY_CONSUMER_OFFSET, self.query_consumer_offset, "client")
         table.register(RequestCode.UPDATE_CONSUMER_OFFSET, self.update_consumer_offset, "client")
-        table.register(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, self.search_offset)
+        table.register(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, self.search_offset, "client")
         table.register(RequestCode.GET_MAX_OFFSET, self.max_offset)
         table.register(RequestCode.GET_MIN_OFFSET, self.min_offset)
-        table.register(RequestCode.GET_EARLIEST_MSG_STORETIME, self.earliest_store_time)
+        table.register(RequestCode.GET_EARLIEST_MSG_STORETIME, self.earliest_store_time, "client")
         table.register(RequestCode.GET_ALL_CONSUMER_OFFSET, self.all_consumer_offsets)
 
     # Of groups
@@ -113,12 +113,14 @@ class OffsetHandler:
         boundary = "UPPER" if header.is_upper else "LOWER"
         self._catch_up()
         find = self._gate.store.offset_by_time
-        return _offset_response(await self._gate.run(find, header.topic, header.queue_id, header.timestamp, boundary))
+        return _offset_response(
+            await self._gate.run_cold(find, header.topic, header.queue_id, header.timestamp, boundary)
+        )
 
     async def earliest_store_time(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         header = GetEarliestMsgStoretimeRequestHeader.decode(request.ext)
         self._catch_up()
-        found = await self._gate.run(self._gate.store.earliest_store_time, header.topic, header.queue_id)
+        found = await self._gate.run_cold(self._gate.store.earliest_store_time, header.topic, header.queue_id)
         timestamp = GetEarliestMsgStoretimeResponseHeader(timestamp=-1 if found is None else found)
         return RemotingCommand.response(ext=timestamp.encode())
 

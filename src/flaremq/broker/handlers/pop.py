@@ -12,7 +12,6 @@ import logging
 from collections.abc import Awaitable
 from typing import Final
 
-from flaremq.broker.filter import FilterSyntaxError
 from flaremq.broker.gate import StoreGate
 from flaremq.broker.groups import GroupTable
 from flaremq.broker.handlers.pop_ack import check_invisible_time
@@ -21,7 +20,7 @@ from flaremq.broker.pop import PopService
 from flaremq.broker.pop_answer import PopAnswer, PopAsk
 from flaremq.broker.pop_check_point import MESSAGES_MAX
 from flaremq.broker.pop_polling import Poll, PopPolling
-from flaremq.broker.pull_request import EVERYTHING, Wanted, wanted_by
+from flaremq.broker.pull_request import EVERYTHING, checked_wanted
 from flaremq.broker.topics import TopicTable
 from flaremq.clock import Clock
 from flaremq.protocol.bodies import PERM_READ, TopicConfig
@@ -110,6 +109,7 @@ class PopHandler:
         if not 1 <= header.max_msg_nums <= MESSAGES_MAX:
             raise _invalid(f"the broker[{self._options.broker_ip1}] pop message's num is not 1 to {MESSAGES_MAX}")
         self._check_group_and_topic(connection, header.consumer_group, header.topic, header.queue_id)
+        kind, expression = header.expression_type, header.expression
         ask = PopAsk(
             group=header.consumer_group,
             topic=header.topic,
@@ -117,7 +117,7 @@ class PopHandler:
             max_count=header.max_msg_nums,
             invisible_time=check_invisible_time(header.invisible_time),
             init_mode=header.init_mode,
-            wanted=_wanted(header.expression_type, header.expression),
+            wanted=checked_wanted(self._options, kind, expression) if expression else EVERYTHING,
             order=bool(header.order),
             attempt_id=header.attempt_id,
         )
@@ -130,8 +130,10 @@ class PopHandler:
             # After a crash a group that nobody knows would be taken for deleted, and its messages given to nobody.
             await self._groups.settle()
         while True:
+            if not connection.is_open:
+                return None  # what it would be given would be hidden from the others for nobody
             answer = await self._service.taking.pop(ask)
-            if answer.count or not answer.has_more:
+            if answer.count or not answer.has_more or self._clock.monotonic() >= deadline:
                 break
             await asyncio.sleep(0)  # a long stretch that the filter does not want: others get their turn
         if answer.count:
@@ -278,16 +280,6 @@ def _with_born_time(request: RemotingCommand) -> dict[str, object]:
     if ext.get("bornTime", "0") == "0":
         ext["bornTime"] = str(2**62)
     return ext
-
-
-def _wanted(expression_type: str | None, expression: str | None) -> Wanted:
-    if not expression:
-        return EVERYTHING
-    try:
-        return wanted_by(expression_type, expression)
-    except FilterSyntaxError as error:
-        remark = f"parse the consumer's subscription failed: {error}"
-        raise RequestError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark) from None
 
 
 def _invalid(remark: str) -> RequestError:

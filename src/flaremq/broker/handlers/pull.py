@@ -8,26 +8,27 @@ One that finds nothing is held (hold.py).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import perf_counter
 from typing import Any
 
 from flaremq.broker.consumer_offsets import ConsumerOffsets
 from flaremq.broker.consumers import ConsumerTable
-from flaremq.broker.filter import FilterSyntaxError
 from flaremq.broker.gate import StoreGate
 from flaremq.broker.groups import GroupTable
 from flaremq.broker.hold import PullRequestHoldService
 from flaremq.broker.options import BrokerOptions
-from flaremq.broker.pull_request import HeldPull, Wanted, wanted_by
+from flaremq.broker.pull_request import HeldPull, Wanted, checked_wanted
 from flaremq.broker.statistics import BrokerStatistics
-from flaremq.broker.subscription import TAG
 from flaremq.broker.topics import TopicTable
-from flaremq.protocol.bodies import PERM_READ
+from flaremq.clock import Clock
+from flaremq.protocol.bodies import PERM_READ, SubscriptionGroupConfig
 from flaremq.protocol.codes import VERSION, RequestCode, ResponseCode
 from flaremq.protocol.command import JSON_HEADER, ONEWAY_FLAG, RemotingCommand, RequestError
 from flaremq.protocol.frame import encode_head
 from flaremq.protocol.headers_consume import PullMessageRequestHeader, decode_pull_header
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
+from flaremq.storage.inspection import StoreInspector
 from flaremq.storage.pulling import PullResult
 from flaremq.storage.status import GetMessageStatus
 
@@ -62,6 +63,7 @@ class PullHandler:
         consumers: ConsumerTable,
         offsets: ConsumerOffsets,
         statistics: BrokerStatistics,
+        clock: Clock,
     ) -> None:
         self._options = options
         self._gate = gate
@@ -71,6 +73,8 @@ class PullHandler:
         self._consumers = consumers
         self._offsets = offsets
         self._statistics = statistics
+        self._clock = clock
+        self._inspector = StoreInspector(gate.store)
         store = gate.store.options
         self._count_max = store.max_transfer_count_on_message_in_memory
         self._bytes_max = store.max_transfer_bytes_on_message_in_memory
@@ -107,7 +111,12 @@ class PullHandler:
         if self._puller.is_cold(topic, queue_id, offset):
             max_count, max_bytes = min(max_count, self._cold_count_max), min(max_bytes, self._cold_bytes_max)
             return self._pull_cold(connection, request, header, wanted, max_count, max_bytes)
+        began = perf_counter()
         result = self._puller.pull(topic, queue_id, offset, max_count, max_bytes, wanted.codes, wanted.matches)
+        statistics = self._statistics
+        statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000))
+        if statistics.fall_behind.sizes:
+            statistics.fall_behind.note_caught_up(group, topic, queue_id)
         return self._answer(connection, request, header, wanted, max_count, max_bytes, result)
 
     async def _pull_cold(
@@ -119,10 +128,12 @@ class PullHandler:
         max_count: int,
         max_bytes: int,
     ) -> RemotingCommand | None:
-        result = await self._gate.run(
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        began = perf_counter()
+        result = await self._gate.run_cold(
             self._puller.pull,
-            header.topic,
-            header.queue_id,
+            topic,
+            queue_id,
             header.queue_offset,
             max_count,
             max_bytes,
@@ -130,8 +141,13 @@ class PullHandler:
             wanted.matches,
         )
         self._answer(connection, request, header, wanted, max_count, max_bytes, result)
-        behind = self._puller.bytes_behind(header.topic, header.queue_id, result.next_offset)
-        self._statistics.fall_behind.note_size(header.consumer_group, header.topic, header.queue_id, behind)
+        statistics = self._statistics
+        statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000))
+        behind = self._puller.bytes_behind(topic, queue_id, result.next_offset)
+        statistics.fall_behind.note_size(group, topic, queue_id, behind)
+        stored_ms = await self._gate.run_cold(self._inspector.store_time, topic, queue_id, result.next_offset - 1)
+        behind_ms = 0 if stored_ms is None else max(self._clock.now_ms() - stored_ms, 0)
+        statistics.fall_behind.note_time(group, topic, queue_id, behind_ms)
         return None
 
     def _answer(
@@ -151,7 +167,7 @@ class PullHandler:
             seconds = header.suspend_timeout_millis / 1000
             if not options.long_polling_enable:
                 seconds = options.short_polling_time_mills / 1000
-            if self.holds.size >= options.held_pulls_max:
+            if self.holds.size >= options.held_pulls_max or not self.holds.has_room(connection):
                 remark = f"[OVERLOAD]{self.holds.size} pulls are waiting for messages already"
                 connection.reply(request, RemotingCommand.response(ResponseCode.SYSTEM_BUSY, remark))
                 return
@@ -180,6 +196,7 @@ class PullHandler:
             if _code(result.status, pull.offset) == ResponseCode.PULL_NOT_FOUND:
                 return False
         code = _code(result.status, pull.offset)
+        pull.sent_bytes = result.size
         self._reply(pull.connection, pull.request, pull.group, pull.topic, pull.queue_id, code, result)
         return True
 
@@ -229,7 +246,7 @@ class PullHandler:
         if not options.broker_permission & PERM_READ:
             remark = f"the broker[{options.broker_ip1}] pulling message is forbidden"
             raise RequestError(ResponseCode.NO_PERMISSION, remark)
-        group_config = self._groups.find(group)
+        group_config = self._groups.get(group) or self._new_group(group)
         if group_config is None:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group}] does not exist"
@@ -248,7 +265,7 @@ class PullHandler:
                 f"topicConfig.readQueueNums:[{config.read_queue_nums}] consumer:[{connection.peer}]",
             )
         if header.sys_flag & _HAS_SUBSCRIPTION:
-            return self._wanted(header.expression_type, header.subscription)
+            return checked_wanted(options, header.expression_type, header.subscription)
         registered = self._consumers.find_group(group)
         if registered is None:
             remark = f"the consumer's group info not exist, group: {group}"
@@ -263,20 +280,14 @@ class PullHandler:
             raise RequestError(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
         # A newer version in the pull than in the heartbeat means only that the heartbeat is on its way: the newest
         # subscription we know is used rather than stalling the client.
-        return self._wanted(subscription.expression_type, subscription.sub_string)
+        return checked_wanted(options, subscription.expression_type, subscription.sub_string)
 
-    def _wanted(self, expression_type: str | None, expression: str | None) -> Wanted:
-        if (expression_type or TAG) != TAG and not self._options.enable_property_filter:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"The broker does not support consumer to filter message by {expression_type}",
-            )
-        try:
-            return wanted_by(expression_type, expression)
-        except FilterSyntaxError as error:
-            raise RequestError(
-                ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}"
-            ) from None
+    def _new_group(self, group: str) -> SubscriptionGroupConfig | None:
+        """A group that comes into being by use, if it may. It is saved meanwhile; the pull does not wait for that."""
+        found = self._groups.find(group)
+        if found is not None:
+            self._groups.settle_soon()
+        return found
 
 
 def _code(status: GetMessageStatus, offset: int) -> ResponseCode:

@@ -42,7 +42,7 @@ class QueryHandler:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"a key of {len(header.key)} characters is no key")
         store = self._gate.store
         wanted = store.options.default_query_max_num if header.is_unique_key else max(1, header.max_num)
-        found = await self._gate.run(
+        found = await self._gate.run_cold(
             store.query, header.topic, header.key, wanted, header.begin_timestamp, header.end_timestamp
         )
         timestamp, physical_offset = self._inspector.index_end()
@@ -57,7 +57,7 @@ class QueryHandler:
     async def view(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """The message at a physical offset; an offset message id holds one."""
         header = ViewMessageRequestHeader.decode(request.ext)
-        message = await self._gate.run(self._gate.store.read, header.offset)
+        message = await self._gate.run_cold(self._gate.store.read, header.offset)
         if message is None:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {header.offset}")
         return RemotingCommand.response(body=[message.record])

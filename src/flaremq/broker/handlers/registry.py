@@ -40,7 +40,7 @@ class Handlers:
         options, clock, gate = state.options, state.clock, state.gate
         topics, groups, offsets = state.topics, state.groups, state.offsets
         consumers, producers, statistics = state.consumers, state.producers, state.statistics
-        self._pull = PullHandler(options, gate, topics, groups, consumers, offsets, statistics)
+        self._pull = PullHandler(options, gate, topics, groups, consumers, offsets, statistics, clock)
         self._pop = PopHandler(options, gate, clock, topics, groups, state.pop)
         puller = gate.driver.puller
         config = ConfigAdmin(
@@ -75,7 +75,7 @@ class Handlers:
             ),
             GroupQueryHandler(gate, offsets, consumers, statistics, self._address),
             AdminHandler(gate, topics, config, self._runtime_info, delay=state.schedule),
-            SendBackHandler(options, gate, topics, groups),
+            SendBackHandler(options, gate, topics, groups, statistics),
             EndTransactionHandler(state.transactions),
             ReplyHandler(options, clock, gate, topics, producers, state.store_host),
             RecallHandler(options, clock, gate, topics),

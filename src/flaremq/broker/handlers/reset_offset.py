@@ -24,7 +24,7 @@ from flaremq.protocol.headers_admin import CloneGroupOffsetRequestHeader, ResetO
 
 if TYPE_CHECKING:
     from flaremq.remoting.connection import Connection
-    from flaremq.remoting.handlers import HandlerTable, Outcome
+    from flaremq.remoting.handlers import HandlerTable
 
 _log = logging.getLogger(__name__)
 _PUSH_VERSION_MIN: Final = 28  # 3.0.7-SNAPSHOT: the first clients that can be told
@@ -77,9 +77,10 @@ class ResetOffsetHandler:
     async def _reset_here(self, header: ResetOffsetRequestHeader, config: TopicConfig) -> RemotingCommand:
         if header.group not in self._groups:
             raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.group[:255]} does not exist")
-        targets = await self._gate.run(self._find_targets, header, config)
+        targets = await self._gate.run_cold(self._find_targets, header, config)
         for queue_id, offset in targets.items():
             self._offsets.reset(header.group, header.topic, queue_id, offset)
+        await self._offsets.persist_if_changed()
         return RemotingCommand.response(body=self._body(header.topic, targets).to_json())
 
     def _find_targets(self, header: ResetOffsetRequestHeader, config: TopicConfig) -> dict[int, int]:
@@ -118,7 +119,7 @@ class ResetOffsetHandler:
         }
         if -1 in committed.values():
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{header.group[:255]}> not exist")
-        targets = await self._gate.run(self._find_all_targets, header.topic, list(committed), header.timestamp)
+        targets = await self._gate.run_cold(self._find_all_targets, header.topic, list(committed), header.timestamp)
         if not header.is_force:
             targets = {queue_id: min(offset, committed[queue_id]) for queue_id, offset in targets.items()}
         online = self._consumers.find_group(header.group)
@@ -152,7 +153,7 @@ class ResetOffsetHandler:
 
     # Another group's
 
-    def clone(self, connection: Connection, request: RemotingCommand) -> Outcome:
+    async def clone(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Let one group stand where another stands, in one topic or in all of them."""
         header = CloneGroupOffsetRequestHeader.decode(request.ext)
         source, target = header.src_group, header.dest_group
@@ -166,6 +167,7 @@ class ResetOffsetHandler:
             if self._topics.find(topic) is not None:
                 self._offsets.clone(source, target, topic)
         _log.info("%s clones the offsets of group %r to %r", connection.peer, source, target)
+        await self._offsets.persist_if_changed()
         return RemotingCommand.response()
 
 

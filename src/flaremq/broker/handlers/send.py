@@ -351,12 +351,7 @@ class SendHandler:
         return response
 
     def _timer_rules(self) -> TimerRules:
-        options = self._options
-        return TimerRules(
-            enabled=options.timer_wheel_enable,
-            delay_ms_max=options.timer_max_delay_sec * 1000,
-            precision_ms=options.timer_precision_ms,
-        )
+        return TimerRules.of(self._options)
 
     async def _check(self, header: SendMessageRequestHeader) -> TopicConfig:
         """The topic to send to; RocketMQ's checks in RocketMQ's order."""
@@ -447,6 +442,8 @@ class SendHandler:
         topic = dlq_topic(group)
         self._topics.create_on_send_back(topic, 1)
         await self._topics.settle()
+        origin = find_property(form.properties, names.RETRY_TOPIC.encode())
+        self._statistics.note_dead_letter(group, header.topic if origin is None else str(origin, "utf-8", "replace"))
         return replace(form.with_properties({names.DELAY: None}), topic=topic, queue_id=0)
 
     # Batches

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Final
 from flaremq.broker.groups import GroupTable
 from flaremq.broker.names import check_group
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.statistics import BrokerStatistics
 from flaremq.broker.store_access import StoreAccess
 from flaremq.broker.topics import TopicTable
 from flaremq.message.message_ext import MessageExt
+from flaremq.message.properties import RETRY_TOPIC
 from flaremq.message.stored_form import sent_back
 from flaremq.message.topics import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, dlq_topic, retry_topic
 from flaremq.protocol.bodies import PERM_WRITE
@@ -32,11 +34,19 @@ _WAITING_TOPICS: Final = frozenset((HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, T
 class SendBackHandler:
     """Appends the message again: to the group's retry topic after a delay, or to its dead letters."""
 
-    def __init__(self, options: BrokerOptions, gate: StoreAccess, topics: TopicTable, groups: GroupTable) -> None:
+    def __init__(
+        self,
+        options: BrokerOptions,
+        gate: StoreAccess,
+        topics: TopicTable,
+        groups: GroupTable,
+        statistics: BrokerStatistics,
+    ) -> None:
         self._options = options
         self._gate = gate
         self._topics = topics
         self._groups = groups
+        self._statistics = statistics
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.CONSUMER_SEND_MSG_BACK, self.send_back, "send")
@@ -71,10 +81,14 @@ class SendBackHandler:
         result = await self._gate.put(replace(form, wait_store_msg_ok=True))
         if not result.ok:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"{result.status.name}: {result.detail or ''}".rstrip(": "))
+        topic = record.properties.get(RETRY_TOPIC, record.topic)
+        self._statistics.note_send_back(group, topic)
+        if form.topic == dlq_topic(group):
+            self._statistics.note_dead_letter(group, topic)
         return RemotingCommand.response()
 
     async def _read(self, physical_offset: int) -> MessageExt:
-        record = await self._gate.run(self._gate.store.read, physical_offset) if physical_offset >= 0 else None
+        record = await self._gate.run_cold(self._gate.store.read, physical_offset) if physical_offset >= 0 else None
         if record is None or record.topic in _WAITING_TOPICS:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {physical_offset}")
         return record
