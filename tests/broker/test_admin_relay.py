@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,12 @@ from flaremq.protocol.bodies import MessageQueue
 from flaremq.protocol.bodies_stats import GetConsumerStatusBody
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
+from flaremq.remoting.client import RemotingClient
 from flaremq.remoting.connection import RequestTimeoutError
+from flaremq.remoting.handlers import HandlerTable
 from tests.support.admin_lab import AdminLab
+from tests.support.broker_lab import BrokerLab, until
+from tests.support.broker_lab import run as run_broker
 from tests.support.fake_connection import FakeConnection
 
 RUNNING_INFO = {"consumerGroup": "G", "clientId": "client-1", "jstackEnable": "false"}
@@ -182,3 +187,41 @@ def test_status_of_an_offline_group_is_an_error(tmp_path: Path) -> None:
             assert "does not support" in (reply.remark or "")
 
     asyncio.run(run())
+
+
+def test_mute_consumers_do_not_keep_administration_waiting() -> None:
+    async def scenario(lab: BrokerLab) -> None:
+        lab.topic("orders")
+        table = HandlerTable()
+        table.register(RequestCode.GET_CONSUMER_RUNNING_INFO, lambda connection, request: None)
+        mute = RemotingClient(table=table)
+        consumer = {
+            "groupName": "G",
+            "consumeType": "CONSUME_PASSIVELY",
+            "messageModel": "CLUSTERING",
+            "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+            "subscriptionDataSet": [],
+        }
+        heartbeat = {"clientID": "client-1", "producerDataSet": [], "consumerDataSet": [consumer]}
+        reply = await lab.ask(RequestCode.HEART_BEAT, None, json.dumps(heartbeat).encode(), client=mute)
+        assert reply.code == 0, reply.remark
+        lanes = lab.broker.handlers.table.lanes
+        asking = [
+            asyncio.ensure_future(lab.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, RUNNING_INFO)) for _ in range(40)
+        ]
+        await until(lambda: lanes["relay"].running == 40)
+        assert (await lab.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "orders"}, timeout=8.0)).code == 0
+        assert lanes["relay"].running == 40, "and nobody had to give up for that"
+        await mute.close()
+        assert {reply.code for reply in await asyncio.gather(*asking)} == {ResponseCode.SYSTEM_ERROR}
+
+    run_broker(scenario, flushDiskType="ASYNC_FLUSH")
+
+
+def test_questions_for_clients_and_searches_by_time_have_lanes_apart_from_administration() -> None:
+    async def scenario(lab: BrokerLab) -> None:
+        entries = lab.broker.handlers.table.entries
+        for code, lane in ((307, "relay"), (309, "relay"), (223, "relay"), (29, "client"), (32, "client")):
+            assert entries[code][1].name == lane
+
+    run_broker(scenario)

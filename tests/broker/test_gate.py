@@ -401,3 +401,17 @@ def test_blocking_work_does_not_block_the_loop(tmp_path: Path) -> None:
         assert await working is True
 
     run(scenario, tmp_path)
+
+
+def test_saving_does_not_wait_behind_a_thousand_cold_reads(tmp_path: Path) -> None:
+    async def scenario(gate: StoreGate) -> None:
+        released = threading.Event()
+        reading = [asyncio.ensure_future(gate.run_cold(released.wait, 60)) for _ in range(1000)]
+        try:
+            assert await asyncio.wait_for(gate.run(lambda: "saved"), 30) == "saved"
+            assert not any(read.done() for read in reading)
+        finally:
+            released.set()
+        assert all(await asyncio.gather(*reading))
+
+    run(scenario, tmp_path)

@@ -9,12 +9,33 @@ from typing import Any
 
 import pytest
 
-from flaremq.broker.hold import PullRequestHoldService
+from flaremq.broker import hold
+from flaremq.broker.hold import PER_CONNECTION_MAX, PullRequestHoldService
 from flaremq.broker.pull_request import EVERYTHING, HeldPull
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from tests.support.broker_lab import until
 from tests.support.fake_connection import FakeConnection
+
+
+class SlowReader(FakeConnection):
+    """Reads when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = asyncio.Event()
+        self.reads.set()
+
+    @property
+    def is_stalled(self) -> bool:
+        return not self.reads.is_set()
+
+    async def drain(self) -> None:
+        await self.reads.wait()
+
+    def close(self) -> None:
+        super().close()
+        self.reads.set()
 
 
 class Bench:
@@ -28,6 +49,8 @@ class Bench:
         self.tried: list[tuple[HeldPull, bool]] = []
         self.answers: set[HeldPull] = set()  # these find something
         self.broken: set[HeldPull] = set()
+        self.answer_bytes = 0
+        self.after_try: Callable[[], None] = lambda: None
         self.service = PullRequestHoldService(self.gate, self._attempt)
 
     def _hurry(self) -> None:
@@ -35,6 +58,8 @@ class Bench:
 
     def _attempt(self, pull: HeldPull, whatever: bool) -> bool:
         self.tried.append((pull, whatever))
+        self.after_try()
+        pull.sent_bytes = self.answer_bytes
         if pull in self.broken:
             raise ZeroDivisionError("a filter that cannot be evaluated")
         return whatever or pull in self.answers
@@ -164,5 +189,137 @@ def test_pull_that_begins_to_wait_hurries_what_is_on_its_way() -> None:
         bench.hold()
         assert bench.hurried == 1
         bench.service.answer_all()
+
+    run(scenario)
+
+
+# Many at once, and those who do not read
+
+
+def test_one_connection_may_hold_so_many_and_others_are_not_its_business() -> None:
+    async def scenario(bench: Bench) -> None:
+        greedy, modest = FakeConnection(), FakeConnection()
+        pulls = [bench.hold(connection=greedy) for _ in range(PER_CONNECTION_MAX - 1)]
+        assert bench.service.has_room(greedy)
+        pulls.append(bench.hold(connection=greedy))
+        assert not bench.service.has_room(greedy) and bench.service.has_room(modest)
+        bench.answers = {pulls[17]}
+        bench.arrive(("orders", 0))
+        await until(lambda: bench.service.size == PER_CONNECTION_MAX - 1)
+        assert bench.service.has_room(greedy)
+        greedy.close()
+        bench.check_empty()
+
+    run(scenario)
+
+
+def test_those_who_are_woken_together_are_tried_in_slices_and_the_loop_goes_on_in_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hold, "_SLICE_SECONDS", -1.0)  # one at a time
+
+    async def scenario(bench: Bench) -> None:
+        pulls = [bench.hold() for _ in range(20)]
+        other = bench.hold(queue_id=1)
+        bench.answers = {*pulls, other}
+        assert bench.arrive(("orders", 0)) == pulls[:1]
+        await asyncio.sleep(0)
+        assert [pull for pull, _ in bench.tried] == pulls[:2]
+        for callback in bench.gate.on_arrival:
+            callback({("orders", 0), ("orders", 1)})  # meanwhile more arrives
+        assert len(bench.tried) == 2, "it has its turn after the others"
+        await until(lambda: bench.service.size == 0)
+        assert [pull for pull, _ in bench.tried] == [*pulls, other]
+        bench.check_empty()
+
+    run(scenario)
+
+
+def test_what_arrives_while_others_are_tried_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hold, "_SLICE_SECONDS", -1.0)
+
+    async def scenario(bench: Bench) -> None:
+        pulls = [bench.hold() for _ in range(3)]
+        assert bench.arrive(("orders", 0)) == pulls[:1]
+        bench.answers = set(pulls)  # now there is something, also for the one that was tried in vain
+        for callback in bench.gate.on_arrival:
+            callback({("orders", 0)})
+        await until(lambda: bench.service.size == 0)
+        bench.check_empty()
+
+    run(scenario)
+
+
+def test_those_whose_time_is_over_together_are_answered_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hold, "_SLICE_SECONDS", -1.0)
+
+    async def scenario(bench: Bench) -> None:
+        turns: list[int] = []
+        turn = 0
+        bench.after_try = lambda: turns.append(turn)
+        for _ in range(10):
+            bench.hold(0.02)
+        while bench.service.size:
+            turn += 1
+            await asyncio.sleep(0.001)
+        bench.check_empty()
+        assert len(turns) == 10
+
+    # Without time for a single one nothing would ever be answered: a slice has room for one.
+    monkeypatch.setattr(hold, "_SLICE_SECONDS", 0.0)
+    run(scenario)
+
+
+def test_client_that_does_not_read_is_answered_only_so_much_and_the_rest_when_it_reads() -> None:
+    async def scenario(bench: Bench) -> None:
+        slow, quick = SlowReader(), FakeConnection()
+        pulls = [bench.hold(connection=slow) for _ in range(100)]
+        bench.answers, bench.answer_bytes = set(pulls), 256 << 10
+        assert bench.arrive(("orders", 0)) == pulls[:4], "a MiB, then it is looked who reads"
+        slow.reads.clear()
+        other = bench.hold(connection=quick)
+        bench.answers.add(other)
+        for callback in bench.gate.on_arrival:
+            callback({("orders", 0)})
+        await until(lambda: other.is_over)
+        assert [pull for pull, _ in bench.tried] == [*pulls[:4], other]
+        assert bench.service.size == 96
+        slow.reads.set()  # nothing more arrives
+        await until(lambda: bench.service.size == 0)
+        assert {pull for pull, _ in bench.tried} == {*pulls, other}
+        bench.check_empty()
+        assert not bench.service._stalled
+
+    run(scenario)
+
+
+def test_pull_whose_time_ends_while_its_client_does_not_read_is_answered_when_it_does() -> None:
+    async def scenario(bench: Bench) -> None:
+        slow = SlowReader()
+        slow.reads.clear()
+        late, early = bench.hold(0.01, connection=slow), bench.hold(30.0, connection=slow)
+        await until(lambda: late.is_late)
+        assert bench.tried == [] and bench.service.size == 2
+        slow.reads.set()
+        await until(lambda: late.is_over)
+        assert bench.tried == [(late, True), (early, False)]
+        slow.close()
+        bench.check_empty()
+
+    run(scenario)
+
+
+def test_client_that_never_reads_again_leaves_nothing_behind() -> None:
+    async def scenario(bench: Bench) -> None:
+        slow = SlowReader()
+        slow.reads.clear()
+        for _ in range(10):
+            bench.hold(connection=slow)
+        assert bench.arrive(("orders", 0)) == []
+        assert slow in bench.service._stalled
+        slow.close()
+        await until(lambda: not bench.service._stalled)
+        bench.check_empty()
+        assert not bench.service._of_connection and not bench.service._reading
 
     run(scenario)

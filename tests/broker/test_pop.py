@@ -266,7 +266,29 @@ def test_sql_filter_decides_by_properties(tmp_path: Path) -> None:
             await lab.call(RequestCode.POP_MESSAGE, dict(lab.pop_request(expType="SQL92", exp="a >").ext or {}))
         ).code == 23
 
-    run(tmp_path, scenario)
+    run(tmp_path, scenario, enable_property_filter=True)
+
+
+def test_sql_filter_needs_leave_as_in_a_pull(tmp_path: Path) -> None:
+    async def scenario(lab: PopLab) -> None:
+        await lab.send("m", a="3")
+        reply = await lab.begin(lab.pop_request(expType="SQL92", exp="a > 2"))
+        assert reply is not None and (reply.code, "SQL92" in str(reply.remark)) == (1, True)
+
+    run(tmp_path, scenario, enable_property_filter=False)
+
+
+def test_filter_that_is_too_long_is_refused_before_it_is_parsed_or_kept(tmp_path: Path) -> None:
+    async def scenario(lab: PopLab) -> None:
+        await lab.send("m", TAGS="red")
+        before = wanted_by.cache_info()
+        for kind, expression in (("TAG", "red||" * 500), ("SQL92", "a = 1 OR " * 300 + "a = 2")):
+            reply = await lab.begin(lab.pop_request(expType=kind, exp=expression))
+            assert reply is not None and reply.code == 23
+        assert wanted_by.cache_info() == before
+        assert (await lab.pop(exp="red||" * 400)).bodies == ["m"]
+
+    run(tmp_path, scenario, enable_property_filter=True)
 
 
 def test_a_long_stretch_without_a_match_does_not_hide_what_comes_after(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from flaremq.broker.pop_check_point import PopCheckPoint, read_revive_record
 from flaremq.java_json import parse_java_json
 from flaremq.message.properties import encode_properties
 from flaremq.message.stored_form import StoredForm
+from flaremq.storage.message_store import MessageStore
 from tests.broker.pop_lab import GROUP, HOST, RETRY_TOPIC, REVIVE_GROUP, REVIVE_TOPIC, TOPIC, PopLab, run
 
 
@@ -326,6 +327,111 @@ def test_a_refusing_store_delays_giving_again_and_loses_nothing(tmp_path: Path) 
         await lab.pass_time(10_000)
         assert "b" in (await lab.pop()).bodies
         assert lab.committed() == 2
+
+    run(tmp_path, scenario)
+
+
+class Disk:
+    """A disk that is as far behind the log as a test wants it to be."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_stuck = False
+        self._durable = 0
+        real = MessageStore.flushed_offset.fget  # type: ignore[attr-defined]
+
+        def flushed_offset(store: MessageStore) -> int:
+            if not self.is_stuck:
+                self._durable = real(store)
+            return self._durable
+
+        monkeypatch.setattr(MessageStore, "flushed_offset", property(flushed_offset))
+
+
+def test_an_offset_that_relies_on_a_check_point_is_held_until_the_check_point_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+
+    async def scenario(lab: PopLab) -> None:
+        await lab.send("a", "b")
+        await lab.pop()
+        lab.store.flush()
+        assert lab.store.flushed_offset > 0
+        disk.is_stuck = True
+        await lab.pass_time(10_000)
+        assert [record.tags for record in lab.revive_records()] == ["ck"]
+        assert lab.committed() == 0
+        assert (await lab.pop()).code == 210  # they stay handed out all the same
+        await lab.send("c")
+        third = await lab.pop()
+        assert third.bodies == ["c"]
+        await lab.ack(*third.messages)  # needs no record, but stands behind the others
+        await lab.pass_time(1_000)
+        assert lab.committed() == 0
+        disk.is_stuck = False
+        await lab.pass_time(1_000)
+        assert lab.committed() == 3
+
+    run(tmp_path, scenario)
+
+
+def test_an_offset_does_not_pass_a_message_before_the_copy_that_is_given_again_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+
+    async def scenario(lab: PopLab) -> None:
+        await lab.send("a")
+        await lab.pop(invisibleTime=1_000)
+        lab.store.flush()
+        assert lab.store.flushed_offset > 0
+        disk.is_stuck = True
+        await lab.pass_time(2_000)
+        assert len(lab.messages_of(RETRY_TOPIC)) == 1
+        assert lab.committed() == 0
+        disk.is_stuck = False
+        await lab.pass_time(1)
+        assert lab.committed() == 1
+
+    run(tmp_path, scenario)
+
+
+def test_the_log_is_not_given_up_before_what_closed_its_check_points_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+
+    async def scenario(lab: PopLab) -> None:
+        await lab.send("a")
+        reply = await lab.pop()
+        await lab.pass_time(10_000)
+        queue_id = lab.revive_records()[0].queue_id
+        before = lab.committed(REVIVE_TOPIC, queue_id, REVIVE_GROUP)
+        disk.is_stuck = lab.store.flushed_offset > 0
+        await lab.ack(*reply.messages)
+        await lab.pass_time(1_000)
+        assert lab.committed(REVIVE_TOPIC, queue_id, REVIVE_GROUP) == before
+        disk.is_stuck = False
+        await lab.pass_time(1_000)
+        assert lab.committed(REVIVE_TOPIC, queue_id, REVIVE_GROUP) > before
+
+    run(tmp_path, scenario)
+
+
+def test_a_reset_lets_go_of_an_offset_that_was_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch)
+
+    async def scenario(lab: PopLab) -> None:
+        await lab.send("a", "b")
+        await lab.pop()
+        lab.store.flush()
+        disk.is_stuck = lab.store.flushed_offset > 0
+        await lab.pass_time(10_000)
+        lab.offsets.reset(GROUP, TOPIC, 0, 1)
+        assert (await lab.pop()).bodies == ["b"]
+        disk.is_stuck = False
+        await lab.pass_time(1_000)
+        assert lab.committed() == 1
 
     run(tmp_path, scenario)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from flaremq.broker.pop_answer import PopAnswer, PopAsk
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from tests.broker.pop_lab import GROUP, TOPIC, Client, PopLab, Reply, run
@@ -201,3 +202,32 @@ def test_too_many_notifications_are_told_so(tmp_path: Path) -> None:
         assert (response.ext or {})["pollingFull"] == "true"
 
     run(tmp_path, scenario, max_pop_polling_size=1)
+
+
+def test_a_pop_does_not_look_on_after_its_deadline_or_for_a_client_that_is_gone(tmp_path: Path) -> None:
+    async def scenario(lab: PopLab) -> None:
+        taking = lab.service.taking
+        looks = 0
+        client = Client()
+
+        async def nothing_yet(ask: PopAsk) -> PopAnswer:
+            nonlocal looks
+            looks += 1
+            assert looks < 100, "it looks for ever"
+            lab.clock.advance(1_000)
+            if looks == 20:
+                client.is_open = False
+            answer = PopAnswer(lab.clock.now_ms(), ask.invisible_time, 0)
+            answer.has_more = True
+            return answer
+
+        taking.pop = nothing_yet  # type: ignore[method-assign]
+        request = lab.pop_request(pollTime=10_000)
+        assert Reply(await lab.begin(request) or await lab.reply_to(request), TOPIC).code == 210
+        assert looks == 11, "the last look begins before the deadline"
+        assert await lab.begin(lab.pop_request(pollTime=60_000), client) is None
+        assert looks == 20 and not client.replies and len(lab.handler.pops) == 0
+        assert await lab.begin(lab.pop_request(pollTime=60_000), client) is None
+        assert looks == 20, "a client that is gone is given nothing"
+
+    run(tmp_path, scenario)

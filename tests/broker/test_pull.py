@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from flaremq.broker import hold
+from flaremq.broker.pull_request import wanted_by
 from flaremq.protocol.bodies import SubscriptionGroupConfig
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
+from flaremq.protocol.frame import encode_frame
 from flaremq.remoting.client import RemotingClient, RequestTimeoutError
 from tests.support.broker_lab import UNIQUE, BrokerLab, bodies, messages, pull_fields, run, texts, until
 
@@ -181,6 +184,21 @@ def test_property_expression_filters_where_it_is_allowed() -> None:
         assert (await lab.ask(RequestCode.UPDATE_BROKER_CONFIG, {}, b"enablePropertyFilter=false\n")).code == 0
         reply = await lab.pull("orders", subscription="price > 3", expressionType="SQL92")
         assert reply.code == SYSTEM_ERROR and "SQL92" in str(reply.remark)
+
+    run(scenario, enablePropertyFilter=True, **ASYNC)
+
+
+@pytest.mark.parametrize(("kind", "part"), [("TAG", "red||"), ("SQL92", "a = 1 OR ")])
+def test_expression_that_is_too_long_is_refused_before_it_is_parsed_or_kept(kind: str, part: str) -> None:
+    async def scenario(lab: BrokerLab) -> None:
+        lab.topic("orders")
+        before = wanted_by.cache_info()
+        expression = part * (2048 // len(part) + 1) + "a = 2"
+        reply = await lab.pull("orders", subscription=expression, expressionType=kind)
+        assert reply.code == PARSE_FAILED and "2048" in str(reply.remark)
+        assert wanted_by.cache_info() == before
+        expression = part * 10 + "a = 2"
+        assert (await lab.pull("orders", subscription=expression, expressionType=kind)).code == NOT_FOUND
 
     run(scenario, enablePropertyFilter=True, **ASYNC)
 
@@ -431,6 +449,49 @@ def test_thousands_of_held_pulls_are_bounded_and_all_answered() -> None:
         assert holds.size == 0 and not holds._held
 
     run(scenario, heldPullsMax=2000, **ASYNC)
+
+
+def test_held_pulls_of_one_connection_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hold, "PER_CONNECTION_MAX", 5)
+
+    async def scenario(lab: BrokerLab) -> None:
+        lab.topic("orders")
+        holds = lab.broker.handlers._pull.holds
+        waiting = [asyncio.ensure_future(lab.pull("orders", **HELD)) for _ in range(5)]
+        await until(lambda: holds.size == 5)
+        over = await lab.pull("orders", **HELD)
+        assert over.code == BUSY and str(over.remark).startswith("[OVERLOAD]")
+        other = RemotingClient()
+        waiting.append(asyncio.ensure_future(lab.pull("orders", client=other, **HELD)))
+        await until(lambda: holds.size == 6)
+        await lab.send("orders", b"for all")
+        assert {bodies(reply)[0] for reply in await asyncio.gather(*waiting)} == {b"for all"}
+        await other.close()
+
+    run(scenario, **ASYNC)
+
+
+def test_thousands_of_held_pulls_of_a_client_that_does_not_read_fill_no_memory_and_keep_nobody_waiting() -> None:
+    async def scenario(lab: BrokerLab) -> None:
+        lab.topic("orders")
+        holds = lab.broker.handlers._pull.holds
+        ext = texts(pull_fields("orders", 0, group="readers", queue_id=0, **HELD))
+        frame = encode_frame(RemotingCommand.request(RequestCode.PULL_MESSAGE, ext))
+        _, writer = await asyncio.open_connection("127.0.0.1", lab.broker.port)
+        writer.write(frame * 4000)
+        await until(lambda: holds.size == 4000)
+        (connection,) = holds._of_connection
+        honest = asyncio.ensure_future(lab.pull("orders", **HELD))
+        await until(lambda: holds.size == 4001)
+        assert (await lab.send("orders", bytes(200_000))).code == 0
+        assert len(bodies(await asyncio.wait_for(honest, 20))[0]) == 200_000
+        assert connection.is_stalled and holds.size > 3000, "the others wait until it reads"
+        transport = connection._transport
+        assert transport is not None and transport.get_write_buffer_size() < 16 << 20
+        writer.transport.abort()
+        await until(lambda: holds.size == 0)
+
+    run(scenario, **ASYNC)
 
 
 def test_without_long_polling_a_pull_waits_a_short_time() -> None:

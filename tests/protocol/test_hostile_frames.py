@@ -266,3 +266,16 @@ def test_a_slow_sender_of_a_large_frame_is_held_once() -> None:
     assert command is not None
     assert len(command.body_bytes) == size
     assert peak < 4 * size
+
+
+@pytest.mark.parametrize("size", [HEADER_SIZE_MAX, HEADER_SIZE_MAX + 1])
+def test_a_long_header_gets_the_same_verdict_whole_and_in_pieces(size: int) -> None:
+    header = b'{"code":310,"opaque":1,"flag":0'
+    frame = json_frame(header + b" " * (size - len(header) - 1) + b"}")
+    verdicts = []
+    for step in (len(frame), 1460, 7):
+        decoder = FrameDecoder()
+        commands = [command for at in range(0, len(frame), step) for command in decoder.receive(frame[at : at + step])]
+        verdicts.append((len(commands), str(decoder.failure)))
+    assert len(set(verdicts)) == 1, verdicts
+    assert (verdicts[0][0] == 1) == (size == HEADER_SIZE_MAX)

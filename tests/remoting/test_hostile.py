@@ -136,7 +136,8 @@ async def honest(target: Target, client: RemotingClient) -> None:
     pulled = await ask(client, target.broker, RequestCode.PULL_MESSAGE, ext)
     assert bodies(pulled)[:1] == [b"well meant"], pulled.remark
     route = await ask(client, target.name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "honest"})
-    assert route.code == 0, route.remark
+    # 17: among broken frames may be a whole one that unregisters the broker, which then registers anew.
+    assert route.code in (0, 17), route.remark
 
 
 def while_served(target: Target, attack: Callable[[], Awaitable[None]]) -> float:

@@ -6,12 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from flaremq.cli.parameters import debug_option, options_options
-from flaremq.cli.serve import log_option, serve, split_listen
+from flaremq.cli.parameters import debug_option, server_options
+from flaremq.cli.serve import log_level, log_option, serve, split_listen
+from flaremq.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from flaremq.storage.options import StoreOptions
 
 _PORT_STEP = 10  # room for the VIP and HA ports of each
 
@@ -28,7 +32,7 @@ _PORT_STEP = 10  # room for the VIP and HA ports of each
 )
 @click.option("--data", metavar="DIR", default=None, type=click.Path(file_okay=False), help="Where the store is kept.")
 @click.option("--listen", metavar="ADDR", default=None, help="Address to listen at.  [default: 127.0.0.1:10911]")
-@options_options
+@server_options("broker.conf", "flushDiskType=ASYNC_FLUSH")
 @click.option(
     "--processes",
     metavar="N",
@@ -68,6 +72,7 @@ def broker(
         return
     folder = loaded[1].store_path_root_dir or os.path.join(os.path.expanduser("~"), "store")
     if processes > 1:
+        _check_own_stores(loaded[1])
         sys.exit(_run_several(processes, config_file, settings, folder, *loaded[:1]))
     from flaremq.broker.service import BrokerService
 
@@ -81,17 +86,31 @@ def broker(
     )
 
 
+def _check_own_stores(options: StoreOptions) -> None:
+    """Every broker needs a commit log of its own: two that write to one destroy it."""
+    for name, text in (
+        ("storePathCommitLog", options.store_path_commit_log),
+        ("readOnlyCommitLogStorePaths", options.read_only_commit_log_store_paths),
+    ):
+        if text:
+            raise InvalidArgumentError(
+                f"{name}={text} cannot be used with --processes: each broker needs a commit log of its own, "
+                "and gets it below storePathRootDir"
+            )
+
+
 def _run_several(count: int, config_file: str | None, settings: dict[str, str], folder: str, options: Any) -> int:
     """One child process a broker; a signal stops them all, and one that ends unasked ends the others."""
     children = []
+    level = log_level()
     for number in range(count):
         name = f"{options.broker_name}-{number}"
         own = settings | {
             "brokerName": name,
-            "listenPort": str(options.listen_port + _PORT_STEP * number),
+            "listenPort": str(options.listen_port and options.listen_port + _PORT_STEP * number),  # 0: any free one
             "storePathRootDir": os.path.join(folder, name),
         }
-        line = [sys.executable, "-m", "flaremq", "broker"]
+        line = [sys.executable, "-m", "flaremq", "broker", "--log-level", level]
         if config_file is not None:
             line += ["-c", config_file]
         for key, value in own.items():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from flaremq.cli.parameters import debug_option, options_options
+from flaremq.cli.parameters import debug_option, server_options
 from flaremq.cli.serve import log_option, serve, split_listen
 
 
 @click.command()
 @click.option("--listen", metavar="ADDR", default=None, help="Address to listen at.  [default: 127.0.0.1:9876]")
-@options_options
+@server_options("namesrv.conf", "needWaitForService=true")
 @click.option("-p", "--print-options", is_flag=True, help="Print every option with value, default and meaning.")
 @log_option
 @debug_option

@@ -46,22 +46,34 @@ path_argument = click.argument("path", metavar="PATH", type=click.Path(exists=Tr
 
 
 def options_options(command: F) -> F:
-    """``-c broker.conf`` and ``--set key=value``."""
-    command = click.option(
-        "--set",
-        "assignments",
-        metavar="KEY=VALUE",
-        multiple=True,
-        help="Set one option, by RocketMQ's name (repeatable), e.g. maxHashSlotNum=200.",
-    )(command)
-    return click.option(
-        "-c",
-        "--config",
-        "config_file",
-        metavar="FILE",
-        type=click.Path(exists=True, dir_okay=False),
-        help="A broker.conf with the options the store was written with.",
-    )(command)
+    """``-c broker.conf`` and ``--set key=value`` of commands that read a store."""
+    return _options("A broker.conf with the options the store was written with.", "maxHashSlotNum=200")(command)
+
+
+def server_options(file_name: str, example: str) -> Callable[[F], F]:
+    """``-c FILE`` and ``--set key=value`` of commands that start servers."""
+    return _options(f"A {file_name} to take options from.", example)
+
+
+def _options(file_help: str, example: str) -> Callable[[F], F]:
+    def add(command: F) -> F:
+        command = click.option(
+            "--set",
+            "assignments",
+            metavar="KEY=VALUE",
+            multiple=True,
+            help=f"Set one option, by RocketMQ's name (repeatable), e.g. {example}.",
+        )(command)
+        return click.option(
+            "-c",
+            "--config",
+            "config_file",
+            metavar="FILE",
+            type=click.Path(exists=True, dir_okay=False),
+            help=file_help,
+        )(command)
+
+    return add
 
 
 def read_properties(config_file: str | None, assignments: tuple[str, ...]) -> dict[str, str]:

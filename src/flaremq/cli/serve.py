@@ -13,6 +13,7 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 _began = time.monotonic()
+_LOG_LEVEL = "flaremq.log_level"  # key in click's context
 
 
 class Server(Protocol):
@@ -26,7 +27,8 @@ class Server(Protocol):
 def log_option(command: F) -> F:
     """``--log-level``."""
 
-    def configure(_: click.Context, __: click.Parameter, level: str) -> None:
+    def configure(context: click.Context, _: click.Parameter, level: str) -> None:
+        context.meta[_LOG_LEVEL] = level
         logging.basicConfig(
             level=level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
         )
@@ -40,6 +42,12 @@ def log_option(command: F) -> F:
         callback=configure,
         help="What to write to stderr.",
     )(command)
+
+
+def log_level() -> str:
+    """What ``--log-level`` says, for processes we start."""
+    level: str = click.get_current_context().meta[_LOG_LEVEL]
+    return level
 
 
 def split_listen(address: str | None) -> dict[str, str]:

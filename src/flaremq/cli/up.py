@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from flaremq.cli.parameters import debug_option, options_options
+from flaremq.cli.parameters import debug_option, server_options
 from flaremq.cli.serve import Server, log_option, serve, split_listen
 
 
@@ -23,7 +23,7 @@ from flaremq.cli.serve import Server, log_option, serve, split_listen
 @click.option(
     "--broker-listen", metavar="ADDR", default="127.0.0.1:10911", show_default=True, help="The broker's address."
 )
-@options_options
+@server_options("broker.conf", "flushDiskType=ASYNC_FLUSH")
 @log_option
 @debug_option
 def up(data: str, listen: str, broker_listen: str, config_file: str | None, assignments: tuple[str, ...]) -> None:

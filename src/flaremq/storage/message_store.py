@@ -131,14 +131,22 @@ class MessageStore:
             raise InvalidArgumentError(f"{self.path} is not a directory")
         filesystem.make_directories(self.path)
         filesystem.sync_directory(os.path.dirname(self.path))  # an earlier start may have failed between the two
-        self._lock = filesystem.lock(layout.lock)  # before anything is read, let alone changed
+        self._locks = [filesystem.lock(layout.lock)]  # before anything is read, let alone changed
         try:
+            self._lock_outside_logs()
             self._load()
             self._recover()
             self._start()
         except BaseException:
             self._release()
             raise
+
+    def _lock_outside_logs(self) -> None:
+        """Two stores that were given one log folder would destroy it; the lock of the root says nothing about it."""
+        read_only = set(self.options.read_only_commit_log_folders)
+        for path in self._layout.outside_locks(read_only):
+            self._filesystem.make_directories(os.path.dirname(path))
+            self._locks.append(self._filesystem.lock(path))
 
     def _load(self) -> None:
         filesystem, layout, options = self._filesystem, self._layout, self.options
@@ -846,7 +854,8 @@ class MessageStore:
                     held.close()
                 except FlareMQError:
                     _log.exception("while closing %s", part)
-        self._lock.release()
+        for lock in reversed(self._locks):
+            lock.release()
 
     def _check_open(self) -> None:
         if self._closed:

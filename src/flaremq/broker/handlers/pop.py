@@ -133,7 +133,7 @@ class PopHandler:
             if not connection.is_open:
                 return None  # what it would be given would be hidden from the others for nobody
             answer = await self._service.taking.pop(ask)
-            if answer.count or not answer.has_more or self._clock.monotonic() >= deadline:
+            if answer.count or not answer.has_more or self._clock.monotonic() > deadline:
                 break
             await asyncio.sleep(0)  # a long stretch that the filter does not want: others get their turn
         if answer.count:
