@@ -47,6 +47,7 @@ def test_reset_to_a_time_commits_and_stays_pending_until_a_pull_takes_it(tmp_pat
             assert reply.code == ResponseCode.SUCCESS
             assert offsets_in(reply) == {0: 1, 1: 0}
             assert lab.offsets.find("G", "T", 0) == 1
+            assert b'"T@G"' in (tmp_path / "config" / "consumerOffset.json").read_bytes()
             assert not lab.offsets.commit("G", "T", 0, 4)  # the client does not know yet
             assert lab.offsets.take_reset("G", "T", 0) == 1
             assert lab.offsets.commit("G", "T", 0, 4)

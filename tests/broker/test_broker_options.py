@@ -120,6 +120,10 @@ def test_what_may_change_is_never_an_address_or_a_name() -> None:
     assert not CHANGEABLE & {"insecureBindEnable", "aclEnable", "authenticationEnabled", "authorizationEnabled"}
 
 
+def test_what_may_change_has_an_effect() -> None:
+    assert not CHANGEABLE & {row.key for row in rows(BrokerOptions) if row.unused}
+
+
 def test_properties_read_back_as_they_were() -> None:
     options = BrokerOptions(broker_name="b", default_pop_share_queue_num=3, enable_property_filter=True)
     assert BrokerOptions.from_properties(options.to_properties()) == options

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flaremq.broker.client_info import ClientInfo
+from flaremq.broker.consumers import ConsumerTable
 from flaremq.broker.options import BrokerOptions
+from flaremq.clock import ManualClock
 from flaremq.protocol.bodies import (
     ConsumerConnection,
+    ConsumerData,
     GetConsumerListByGroupResponseBody,
     ProducerConnection,
     ProducerTableInfo,
+    SubscriptionData,
     SubscriptionGroupConfig,
     TopicConfig,
 )
 from flaremq.protocol.codes import RequestCode, ResponseCode
-from flaremq.protocol.command import RemotingCommand
+from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.remoting.client import RemotingClient
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
@@ -117,7 +123,7 @@ def test_first_heartbeat_creates_group_and_retry_topic(lab: MetadataLab) -> None
         topic_name="%RETRY%G", read_queue_nums=3, write_queue_nums=3, perm=6
     )
     assert again.topics.find("%RETRY%H") is not None
-    assert "H" in lab.groups
+    assert "H" in again.groups
 
 
 def test_reply_waits_until_the_retry_topic_is_published(lab: MetadataLab) -> None:
@@ -496,3 +502,95 @@ def test_over_the_wire_a_lost_client_is_noticed_at_once_and_the_survivor_told(la
             await server.stop()
 
     asyncio.run(scenario())
+
+
+class Crowd:
+    """Groups of one client each, at a table without handlers."""
+
+    def __init__(self, **limits: int) -> None:
+        self.table = ConsumerTable(BrokerOptions(), ManualClock(), **limits)
+        self.connections: dict[str, FakeConnection] = {}
+
+    def subscribe(self, group: str, *expressions: str, version: int = 1) -> None:
+        """One topic an expression."""
+        connection = self.connections.setdefault(group, FakeConnection())
+        subscriptions = tuple(
+            SubscriptionData(topic=f"T{number}", sub_string=expression, sub_version=version)
+            for number, expression in enumerate(expressions)
+        )
+        data = ConsumerData(group_name=group, subscription_data_set=subscriptions)
+        self.table.register(ClientInfo(connection, f"c-{group}", "JAVA", 407), data)
+
+    def refused(self, group: str, *expressions: str, version: int = 1) -> str:
+        with pytest.raises(RequestError) as caught:
+            self.subscribe(group, *expressions, version=version)
+        assert caught.value.code == ResponseCode.SYSTEM_ERROR
+        return caught.value.remark
+
+
+def test_subscriptions_of_all_groups_together_are_limited_in_number() -> None:
+    crowd = Crowd(subscriptions_max=3)
+    crowd.subscribe("G", "*", "*")
+    crowd.subscribe("H", "*")
+    assert "3 subscriptions" in crowd.refused("I", "*")
+    assert crowd.table.find_group("I") is None
+    assert "3 subscriptions" in crowd.refused("H", "*", "*")
+    assert crowd.table.find_group("H") is not None
+    crowd.subscribe("G", "*", "*")  # nothing new is not more
+    crowd.table.unregister("G", crowd.connections["G"])
+    crowd.subscribe("I", "*", "*")
+    assert "3 subscriptions" in crowd.refused("G", "*")
+
+
+def test_subscriptions_of_all_groups_together_are_limited_in_size() -> None:
+    crowd = Crowd(subscription_bytes_max=3_000)
+    crowd.subscribe("G", "x" * 1_000)
+    crowd.subscribe("H", "x" * 1_000)
+    assert "bytes" in crowd.refused("I", "x" * 1_000)
+    assert "bytes" in crowd.refused("I", "||".join("abcdefghij"))  # few letters, but many tags
+    crowd.subscribe("G", "y", version=2)
+    crowd.subscribe("I", "x" * 1_000)
+    crowd.table.connection_closed(crowd.connections["H"])
+    crowd.subscribe("K", "x" * 1_000)
+    assert "bytes" in crowd.refused("G", "y" * 1_000, version=3)
+    found = crowd.table.find_subscription("G", "T0")
+    assert found is not None and found.sub_string == "y"
+
+
+def test_a_large_heartbeat_is_read_beside_the_loop_and_taken_like_any_other(
+    lab: MetadataLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    checked = ConsumerTable.checked
+
+    def watched(table: ConsumerTable, data: ConsumerData) -> ConsumerData:
+        threads.append(threading.get_ident())
+        return checked(table, data)
+
+    monkeypatch.setattr(ConsumerTable, "checked", watched)
+    client = Client(lab, "c1")
+    assert client.heartbeat(consumer("small")).code == ResponseCode.SUCCESS
+    assert not threads
+    many = [subscription(f"{'T' * 60}{number}", "red || blue") for number in range(2_500)]
+    assert client.heartbeat(consumer("large", *many)).code == ResponseCode.SUCCESS
+    assert threads and threads[0] != threading.get_ident()
+    group = lab.consumers.find_group("large")
+    assert group is not None and len(group.subscriptions) == 2_500
+    assert all(one.tags_set == {"red", "blue"} and len(one.code_set) == 2 for one in group.subscriptions.values())
+    long = [subscription(f"{'T' * 60}{number}", "x" * 3_000, version=2) for number in range(2_500)]
+    assert client.heartbeat(consumer("large", *long[:200])).code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+
+
+def test_a_large_heartbeat_of_a_client_that_left_meanwhile_registers_nothing(lab: MetadataLab) -> None:
+    connection = FakeConnection()
+    many = [subscription(f"{'T' * 60}{number}", "red || blue") for number in range(2_500)]
+    body = json.dumps({"clientID": "c1", "consumerDataSet": [consumer("large", *many)]}).encode()
+    request = RemotingCommand(RequestCode.HEART_BEAT, body=body, language="JAVA", version=407)
+
+    async def scenario() -> None:
+        work: Any = lab.table.entries[RequestCode.HEART_BEAT][0](connection, request)
+        connection.close()
+        assert await work is None
+
+    asyncio.run(scenario())
+    assert lab.consumers.find_group("large") is None

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flaremq.broker.offset_table import OffsetTable, Table
 from flaremq.broker.options import BrokerOptions
 from flaremq.java_json import parse_java_json
 from tests.support.crash_fs import CrashFS
@@ -226,3 +227,54 @@ def test_a_restart_finds_the_last_commit_of_each_queue(history: list[tuple[str, 
     again = lab.reopened().offsets
     assert {(g, t, q): again.find(g, t, q) for g, t, q in model} == model
     assert sum(map(len, again.table().values())) == len(model)
+
+
+# Snapshots
+
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "put", "remove group", "remove topic", "snapshot"]),
+        st.sampled_from("GH"),
+        st.sampled_from("TU"),
+        st.integers(0, 2),
+        st.integers(0, 5),
+    ),
+    max_size=40,
+)
+
+
+@given(CHANGES)
+def test_a_snapshot_stays_as_it_was_whatever_happens_to_the_table(
+    changes: list[tuple[str, str, str, int, int]],
+) -> None:
+    table = OffsetTable({"G": {"T": {0: 7}}})
+    model: dict[tuple[str, str, int], int] = {("G", "T", 0): 7}
+    snapshots: list[tuple[Table, dict[tuple[str, str, int], int]]] = []
+
+    def flat(groups: Table) -> dict[tuple[str, str, int], int]:
+        return {(g, t, q): o for g, topics in groups.items() for t, queues in topics.items() for q, o in queues.items()}
+
+    for change, group, topic, queue_id, offset in changes:
+        if change == "put":
+            table.put(group, topic, queue_id, offset)
+            model[group, topic, queue_id] = offset
+        elif change == "remove group":
+            table.remove_group(group)
+            model = {key: value for key, value in model.items() if key[0] != group}
+        elif change == "remove topic":
+            table.remove_topic(topic)
+            model = {key: value for key, value in model.items() if key[1] != topic}
+        else:
+            snapshots.append((table.snapshot(), dict(model)))
+        assert flat(table.groups) == model and table.count == len(model)
+    for snapshot, then in snapshots:
+        assert flat(snapshot) == then
+
+
+def test_a_snapshot_shares_what_has_not_changed_since_the_last_one() -> None:
+    table = OffsetTable({"G": {"T": {0: 1}, "U": {0: 1}}, "H": {"T": {0: 1}}})
+    first = table.snapshot()
+    table.put("G", "T", 0, 2)
+    second = table.snapshot()
+    assert second["H"] is first["H"] and second["G"]["U"] is first["G"]["U"]
+    assert (first["G"]["T"], second["G"]["T"]) == ({0: 1}, {0: 2})

@@ -136,6 +136,7 @@ def test_deleted_group_loses_its_offsets_if_asked_for(
 def test_one_group_is_shown_and_created_like_by_any_other_use(lab: MetadataLab) -> None:
     reply = lab.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "G"})
     assert SubscriptionGroupConfig.from_json(reply.body_bytes) == group()
+    assert "G" in lab.reopened().groups, "saved before it was answered"
     lab.options.change({"autoCreateSubscriptionGroup": "false"})
     reply = lab.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "H"})
     assert reply.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
@@ -147,3 +148,24 @@ def test_all_groups_come_in_one_reply(lab: MetadataLab) -> None:
     body = SubscriptionGroupWrapper.from_json(reply.body_bytes)
     assert body.subscription_group_table == lab.groups.all()
     assert body.forbidden_table == {}
+
+
+TOO_MUCH = [{f"name{number}": "v" for number in range(65)}, {"name": "v" * 4_093}, {"n": "ü" * 2_048}]
+
+
+@pytest.mark.parametrize("attributes", TOO_MUCH, ids=["many", "long", "long in bytes"])
+def test_attributes_beyond_the_limit_are_refused_and_ignored_when_loaded(
+    lab: MetadataLab, attributes: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    fitting = {f"name{number}": "v" for number in range(64)}
+    body = group("fits", attributes=fitting).to_json()
+    assert lab.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body).code == ResponseCode.SUCCESS
+    reply = lab.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group("G", attributes=attributes).to_json())
+    assert reply.code == ResponseCode.INVALID_PARAMETER and "attributes" in (reply.remark or "")
+    assert "G" not in lab.groups
+    lab.groups.update(group("old", attributes=attributes, retry_max_times=3))  # as a file may have it
+    lab.groups.save_now()
+    again = lab.reopened().groups
+    assert again.get("old") == group("old", retry_max_times=3)
+    assert again.get("fits") == group("fits", attributes=fitting)
+    assert [record.message for record in caplog.records if "group old" in record.message]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from flaremq.cli.free_ports import free_ports
 from flaremq.clock import ManualClock
 from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.frame import FrameDecoder, encode_frame
@@ -54,10 +55,12 @@ def send(number: int, properties: str, body: bytes, kind: int, **changes: str) -
     )
 
 
-async def run(path: Path, reads: list[bytes], *, compiled: bool, flush: str) -> tuple[dict[int, Any], bytes, int]:
+async def run(
+    path: Path, reads: list[bytes], *, compiled: bool, flush: str, port: int
+) -> tuple[dict[int, Any], bytes, int]:
     """Replies by opaque, the log's bytes, and how many frames the kernels took."""
     clock = ManualClock()
-    async with ephemeral_broker(clock=clock, path=str(path), flushDiskType=flush, listenPort="54321") as lab:
+    async with ephemeral_broker(clock=clock, path=str(path), flushDiskType=flush, listenPort=port) as lab:
         broker = lab.broker
         wire = Wire()
         connection = Connection(broker.handlers.table, RemotingOptions())
@@ -100,8 +103,9 @@ async def run(path: Path, reads: list[bytes], *, compiled: bool, flush: str) -> 
 
 
 def compare(tmp_path: Path, reads: list[bytes], flush: str = "ASYNC_FLUSH") -> tuple[dict[int, Any], int]:
-    plain, plain_log, _ = asyncio.run(run(tmp_path / "plain", reads, compiled=False, flush=flush))
-    fast, fast_log, taken = asyncio.run(run(tmp_path / "fast", reads, compiled=True, flush=flush))
+    (port,) = free_ports(1)  # records carry it
+    plain, plain_log, _ = asyncio.run(run(tmp_path / "plain", reads, compiled=False, flush=flush, port=port))
+    fast, fast_log, taken = asyncio.run(run(tmp_path / "fast", reads, compiled=True, flush=flush, port=port))
     assert _without_long_way(fast) == _without_long_way(plain)
     assert fast_log == plain_log
     return fast, taken

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from flaremq.broker.pull_request import wanted_by
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from tests.broker.pop_lab import GROUP, RETRY_TOPIC, TOPIC, PopLab, run

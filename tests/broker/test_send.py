@@ -415,6 +415,7 @@ def test_message_sent_back_too_often_becomes_a_dead_letter() -> None:
         dead = await retry(lab, 4, properties=f"DELAY\x013\x02{UNIQUE}")
         assert (dead.topic, dead.queue_id) == ("%DLQ%group", 0)
         assert "DELAY" not in dead.properties
+        assert lab.broker.state.statistics.find("DLQ_PUT_NUMS", "%RETRY%group@group") is not None
         config = lab.broker.state.topics.find("%DLQ%group")
         assert config is not None and config.read_queue_nums == 1
 
@@ -461,6 +462,30 @@ def test_delayed_timed_and_half_messages_wait_elsewhere_and_answer_for_the_queue
                 assert reply.field("queueOffset") == str(record.queue_offset)
                 assert ((reply.ext or {}).get("recallHandle") is not None) == (topic == "rmq_sys_wheel_timer")
         assert lab.broker.store.max_offset("orders", 3) == 0
+
+    run(scenario, flushDiskType="ASYNC_FLUSH")
+
+
+def test_no_transaction_begins_while_too_many_are_not_done_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flaremq.broker.half_table.HALF_MESSAGES_MAX", 2)
+
+    async def scenario(lab: BrokerLab) -> None:
+        lab.topic("orders", queues=4)
+        state = lab.broker.state
+
+        async def begin() -> int:
+            properties = "TRAN_MSG\x01true\x02PGROUP\x01writers\x02" + UNIQUE
+            reply = await lab.send("orders", queue_id=3, properties=properties, sys_flag=TRANSACTION_PREPARED)
+            state.gate.catch_up()
+            return reply.code
+
+        assert [await begin(), await begin()] == [0, 0]
+        assert await begin() == BUSY
+        assert (await lab.send("orders", queue_id=3, properties=UNIQUE)).code == 0  # others are not concerned
+        state.transactions.half.finish((1,))  # takes memory until the one before is done with, too
+        assert await begin() == BUSY
+        state.transactions.half.finish((0,))
+        assert await begin() == 0
 
     run(scenario, flushDiskType="ASYNC_FLUSH")
 

@@ -37,9 +37,7 @@ class Counter:
         self.topics = self.lab.topics(self.options)
         self.groups = self.lab.groups(self.options)
         self.statistics = BrokerStatistics(self.options.broker_cluster_name, self.lab.clock.now_ms())
-        self.handler = SendBackHandler(
-            self.options, self.lab.access, self.topics, self.groups, self.statistics
-        )
+        self.handler = SendBackHandler(self.options, self.lab.access, self.topics, self.groups, self.statistics)
         file = ConfigFile(self.lab.disk, f"{ROOT}/config/delayOffset.json")
         self.schedule = ScheduleService(self.lab.access, self.lab.clock, LEVELS, file, self.lab.declare)
         self.schedule.load()
@@ -68,6 +66,8 @@ def test_message_comes_back_under_the_retry_topic_after_ten_seconds() -> None:
     sent = counter.lab.send(b"a", KEYS="k", TAGS="t", UNIQ_KEY="U")
     reply = counter.send_back(sent.physical_offset, originTopic="orders", originMsgId="U", maxReconsumeTimes="16")
     assert (reply.code, reply.ext, reply.remark) == (0, None, None)
+    assert counter.statistics._named["SNDBCK_PUT_NUMS"].keys() == {f"orders@{GROUP}"}
+    assert counter.statistics._named["DLQ_PUT_NUMS"] == {}
     assert counter.due(9) == []
     (message,) = counter.due(1)
     assert (message.body, message.topic, message.reconsume_times) == (b"a", RETRY, 1)

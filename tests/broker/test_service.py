@@ -17,7 +17,7 @@ from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.java_json import parse_java_json
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.namesrv.service import NamesrvService
-from flaremq.protocol.bodies import SubscriptionGroupConfig, TopicRouteData
+from flaremq.protocol.bodies import SetMessageRequestModeRequestBody, SubscriptionGroupConfig, TopicRouteData
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
@@ -159,6 +159,98 @@ def test_stop_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path) -> 
             assert [m.body for m in store.get("orders", queue_id, offset, 1).messages] == [body]
         assert store.recovery.closed_cleanly
         await asyncio.to_thread(store.close)
+
+    run(scenario)
+
+
+def test_stop_answers_the_sends_that_wait_for_the_disk_and_takes_no_more() -> None:
+    async def scenario() -> None:
+        async with BrokerLab() as lab:
+            lab.topic("orders")
+            broker = lab.broker
+            with lab.slow_disk() as released:
+                sending = [asyncio.ensure_future(lab.send("orders", b"%d" % number)) for number in range(20)]
+                waiting = asyncio.ensure_future(lab.pull("orders", 0, sysFlag=6, suspendTimeoutMillis=30_000))
+                await until(lambda: broker.gate.unacknowledged == 20)
+                stopping = asyncio.ensure_future(broker.stop())
+                assert (await waiting).code == 19, "answered before anything is closed"
+                with pytest.raises(UnavailableError):
+                    await lab.send("orders", b"late", client=RemotingClient())
+                assert not any(task.done() for task in (*sending, stopping))
+                released.set()
+                assert [reply.code for reply in await asyncio.gather(*sending)] == [0] * 20
+                await stopping
+
+    run(scenario)
+
+
+def test_disk_that_hangs_does_not_keep_a_broker_from_stopping() -> None:
+    async def scenario() -> None:
+        async with BrokerLab(syncFlushTimeout="50") as lab:
+            lab.topic("orders")
+            with lab.slow_disk() as released:
+                sending = asyncio.ensure_future(lab.send("orders"))
+                await until(lambda: lab.broker.gate.unacknowledged == 1)
+                stopping = asyncio.ensure_future(lab.broker.stop())
+                assert (await sending).code == 10, "told that it took too long"
+                released.set()
+                await stopping
+
+    run(scenario)
+
+
+def test_step_of_the_stop_that_fails_keeps_nothing_else_from_being_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        broker = service(tmp_path / "store")
+        await broker.start()
+        state = broker.state
+        state.groups.update(SubscriptionGroupConfig(group_name="readers"))
+        state.offsets.commit("readers", "orders", 0, 7)
+
+        def fail(*_: object) -> None:
+            raise OSError("no")
+
+        monkeypatch.setattr(state.transactions, "persist", fail)
+        monkeypatch.setattr(state.topics, "save_now", fail)
+        with pytest.raises(OSError, match="no"):
+            await broker.stop()
+        assert named_threads() == []
+        config = tmp_path / "store" / "config"
+        assert b"readers" in (config / "subscriptionGroup.json").read_bytes()
+        assert b"orders@readers" in (config / "consumerOffset.json").read_bytes()
+        assert not (tmp_path / "store" / "abort").exists(), "the store was closed"
+
+    run(scenario)
+
+
+# Groups that come into being by use
+
+
+def test_group_that_pulls_for_the_first_time_is_saved_without_being_waited_for(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with BrokerLab(path=str(tmp_path / "store")) as lab:
+            lab.topic("orders")
+            await lab.pull("orders", group="newcomers")
+            await until(lambda: lab.broker.state.groups.is_settled)
+            assert b"newcomers" in (tmp_path / "store" / "config" / "subscriptionGroup.json").read_bytes()
+
+    run(scenario)
+
+
+def test_deleted_group_takes_its_request_modes_and_statistics_along() -> None:
+    async def scenario() -> None:
+        async with BrokerLab() as lab:
+            state = lab.broker.state
+            state.groups.update(SubscriptionGroupConfig(group_name="readers"))
+            mode = SetMessageRequestModeRequestBody(topic="orders", consumer_group="readers", mode="POP")
+            state.request_modes.update(mode)
+            state.statistics.note_get("readers", "orders", 0, 1, 10)
+            reply = await lab.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "readers"})
+            assert reply.code == 0
+            assert state.request_modes.find("orders", "readers").mode == "PULL"
+            assert state.statistics.find("GROUP_GET_NUMS", "orders@readers") is None
 
     run(scenario)
 

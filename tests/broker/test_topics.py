@@ -12,6 +12,7 @@ import pytest
 
 from flaremq.broker.config_file import ConfigFile
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.topic_attributes import changed_attributes, check_attributes
 from flaremq.broker.topics import TopicTable
 from flaremq.clock import ManualClock
 from flaremq.errors import StoreIOError
@@ -434,3 +435,20 @@ def test_system_topics_are_listed(lab: MetadataLab) -> None:
     reply = lab.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
     names = TopicList.from_json(reply.body_bytes).topic_list
     assert {"TBW102", "broker-a", "SCHEDULE_TOPIC_XXXX"} <= set(names) and "T" not in names
+
+
+def test_attributes_beyond_the_limit_are_refused_and_ignored_when_loaded(
+    lab: MetadataLab, caplog: pytest.LogCaptureFixture
+) -> None:
+    many = {f"name{number}": "v" for number in range(65)}
+    config = TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1, attributes=many)
+    with pytest.raises(RequestError, match="65 attributes") as caught:
+        check_attributes({}, many, is_new=True)
+    assert caught.value.code == ResponseCode.INVALID_PARAMETER
+    with pytest.raises(RequestError, match="65 attributes"):  # what a topic has counts as well
+        changed_attributes({f"name{number}": "v" for number in range(64)}, "+message.type=FIFO", is_new=False)
+    lab.topics.update(config)  # as a file may have it
+    lab.topics.save_now()
+    found = lab.reopened().topics.find("T")
+    assert found == replace(config, attributes={})
+    assert [record.message for record in caplog.records if "topic T" in record.message]

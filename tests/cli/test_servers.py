@@ -109,6 +109,17 @@ def test_several_processes_are_one_cluster_with_stores_and_ports_of_their_own(tm
 
 
 @pytest.mark.slow
+def test_several_processes_on_any_free_port_log_as_they_are_told(tmp_path: Path) -> None:
+    arguments = ["broker", "--processes", 2, "--data", tmp_path / "store", "--listen", "127.0.0.1:0"]
+    with server(*arguments, "--log-level", "info", *SMALL, cwd=tmp_path) as brokers:
+        lines = [brokers.ready(), brokers.ready()]
+        addresses = {name for line in lines for name in ADDRESS.findall(line)}
+        assert len(addresses) == 2 and "127.0.0.1:10" not in addresses
+        assert brokers.stop() == 0
+        assert brokers.errors.count("serves at 127.0.0.1") == 2
+
+
+@pytest.mark.slow
 def test_one_of_several_that_cannot_start_stops_the_others_with_a_code(tmp_path: Path) -> None:
     port = free_ports(2)
     with socket.create_server(("127.0.0.1", port + 10)):
@@ -159,6 +170,11 @@ def test_print_options_shows_every_option_and_starts_nothing(command: str, tmp_p
         (["broker", "-n", "nowhere", "--set", "listenPort=0"], ["nowhere"]),
         (["broker", "--processes", "0"], ["--processes"]),
         (["broker", "--processes", "1000"], ["--processes"]),
+        (["broker", "--processes", "2", "--set", "storePathCommitLog=logs"], ["storePathCommitLog", "--processes"]),
+        (
+            ["broker", "--processes", "2", "--set", "readOnlyCommitLogStorePaths=logs"],
+            ["readOnlyCommitLogStorePaths", "--processes"],
+        ),
         (["broker", "--log-level", "loud"], ["--log-level"]),
         (["broker", "--no-such-flag"], ["--no-such-flag"]),
         (["namesrv", "--listen", "nonsense"], ["nonsense"]),

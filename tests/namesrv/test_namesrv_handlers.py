@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -22,6 +24,7 @@ from flaremq.protocol.bodies import (
 )
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
+from flaremq.remoting.connection import Connection
 from tests.namesrv.conversation import FakeConnection, SilentNamesrv
 
 IDENTITY = {"clusterName": "C", "brokerName": "broker-a", "brokerId": "0", "brokerAddr": "127.0.0.1:10911"}
@@ -338,3 +341,93 @@ def test_any_request_gets_a_reply_without_a_traceback(
     listed = {ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION}
     assert reply.code in listed | {ResponseCode.TOPIC_NOT_EXIST, ResponseCode.QUERY_NOT_FOUND}
     assert len(reply.remark or "") <= 1200 and "Traceback" not in (reply.remark or "")
+
+
+# Large registrations
+
+MANY = tuple(f"{'T' * 100}{number}" for number in range(2_000))
+
+
+class SlowReader:
+    """Large registrations are read when the test says so; on which thread is noted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.go_on = threading.Event()
+        self.threads: list[int] = []
+        decode = RegisterBrokerBody.decode
+
+        def slow(data: bytes) -> RegisterBrokerBody:
+            self.threads.append(threading.get_ident())
+            if threading.current_thread() is not threading.main_thread():
+                assert self.go_on.wait(30)
+            return decode(data)
+
+        monkeypatch.setattr(RegisterBrokerBody, "decode", staticmethod(slow))
+
+
+def begin(namesrv: SilentNamesrv, request: RemotingCommand, connection: FakeConnection) -> Any:
+    """What the handler returns at once: a reply, or the work that leads to it."""
+    return namesrv.table.entries[request.code][0](cast(Connection, connection), request)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_large_registration_is_read_beside_the_loop_and_those_after_it_wait(
+    namesrv: SilentNamesrv, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    reader, connection = SlowReader(monkeypatch), FakeConnection()
+    other = registration(brokerName="broker-b", brokerAddr="127.0.0.1:10921")
+
+    async def scenario() -> None:
+        large = asyncio.ensure_future(begin(namesrv, registration(*MANY, packed=packed), connection))
+        small = asyncio.ensure_future(begin(namesrv, registration("T", "U", version=2), connection))
+        assert isinstance(begin(namesrv, other, connection), RemotingCommand)  # others do not wait
+        while len(reader.threads) < 2:
+            await asyncio.sleep(0.001)
+        assert not large.done() and not small.done()
+        reader.go_on.set()
+        replies = await asyncio.gather(large, small)
+        assert [reply.code for reply in replies] == [ResponseCode.SUCCESS] * 2
+
+    asyncio.run(scenario())
+    assert threading.get_ident() in reader.threads and len(set(reader.threads)) > 1
+    assert namesrv.routes.find_data_version("C", "127.0.0.1:10911") == DataVersion(counter=2)
+    assert set(namesrv.routes.topics()) == {*MANY, "T", "U"}
+    assert isinstance(begin(namesrv, registration("T", "U", version=3), connection), RemotingCommand)  # no trace left
+
+
+def test_goodbye_after_a_large_registration_is_the_last_word(
+    namesrv: SilentNamesrv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, connection = SlowReader(monkeypatch), FakeConnection()
+    goodbye = RemotingCommand.request(RequestCode.UNREGISTER_BROKER, IDENTITY)
+
+    async def scenario() -> None:
+        work = [begin(namesrv, registration(*MANY), connection), begin(namesrv, goodbye, connection)]
+        reader.go_on.set()
+        await asyncio.gather(*work)
+
+    asyncio.run(scenario())
+    assert namesrv.routes.find_data_version("C", "127.0.0.1:10911") is None
+
+
+def test_large_registration_of_a_broker_that_is_gone_meanwhile_enters_nothing(
+    namesrv: SilentNamesrv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, connection = SlowReader(monkeypatch), FakeConnection()
+
+    async def scenario() -> None:
+        large = asyncio.ensure_future(begin(namesrv, registration(*MANY), connection))
+        while not reader.threads:
+            await asyncio.sleep(0.001)
+        connection.close()
+        reader.go_on.set()
+        assert await large is None
+
+    asyncio.run(scenario())
+    assert not namesrv.routes.topics()
+
+
+def test_large_registration_that_is_dropped_before_its_turn_holds_up_nothing(namesrv: SilentNamesrv) -> None:
+    connection = FakeConnection()
+    begin(namesrv, registration(*MANY), connection).close()
+    assert isinstance(begin(namesrv, registration(), connection), RemotingCommand)

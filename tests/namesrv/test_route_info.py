@@ -365,6 +365,45 @@ def test_repeated_registration_is_refreshed_without_being_read() -> None:
     assert refresh(b"1", connection) is None
 
 
+def test_filter_servers_have_a_maximum_each_and_together() -> None:
+    brokers = Brokers(filter_servers_max=3)
+    with pytest.raises(RequestError, match="65 filter servers"):
+        brokers.register(filter_servers=tuple(f"h:{port}" for port in range(65)))
+    with pytest.raises(RequestError, match="filter server"):
+        brokers.register(filter_servers=("h" * 256,))
+    assert not brokers.routes.topics()
+    brokers.register(filter_servers=("h:1", "h:2"))
+    brokers.register("broker-b", port=10921, filter_servers=("h:3",))
+    with pytest.raises(RequestError, match="more than 3 filter servers"):
+        brokers.register("broker-c", port=10931, filter_servers=("h:4",))
+    brokers.register(filter_servers=("h:5", "h:6"))  # as many as before
+    brokers.register(filter_servers=("h:5",))
+    brokers.register("broker-c", port=10931, filter_servers=("h:4",))
+
+
+def test_mappings_of_static_topics_have_a_maximum_each_and_together() -> None:
+    brokers = Brokers(mappings_max=2)
+    topics = {"T": 6, "U": 6, "V": 6}
+    with pytest.raises(RequestError, match="5001 mappings"):
+        brokers.register(topics=topics, mappings={f"T{number}": {} for number in range(5_001)})
+    with pytest.raises(RequestError, match="a mapping of T with"):
+        brokers.register(topics=topics, mappings={"T": {"topic": "x" * (16 << 10)}})
+    with pytest.raises(RequestError, match="more than 2 mappings"):
+        brokers.register(topics=topics, mappings={"T": {}, "U": {}, "V": {}})
+    assert not brokers.routes.topics()
+    brokers.register(topics=topics, mappings={"T": {}, "U": {}, "unknown": {}})
+    brokers.register(topics=topics, mappings={"T": {}, "U": {}}, version=2)
+    with pytest.raises(RequestError, match="more than 2 mappings"):
+        brokers.register("broker-b", port=10921, topics=topics, mappings={"T": {}})
+    brokers.routes.delete_topic("U")
+    assert brokers.routes.queues.mapping_count == 1
+    brokers.register("broker-b", port=10921, topics=topics, mappings={"T": {}})
+    assert brokers.routes.queues.mapping_count == 2
+    for name, port in (("broker-a", 10911), ("broker-b", 10921)):
+        brokers.routes.unregister(cluster=CLUSTER, broker_name=name, address=f"127.0.0.1:{port}")
+    assert brokers.routes.queues.mapping_count == 0
+
+
 def test_brokers_and_topics_have_a_maximum() -> None:
     brokers = Brokers(brokers_max=2, queue_entries_max=5)
     brokers.register("broker-a", port=1)

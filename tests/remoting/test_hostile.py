@@ -132,7 +132,8 @@ async def honest(target: Target, client: RemotingClient) -> None:
     header = send_header("honest")
     sent = await ask(client, target.broker, RequestCode.SEND_MESSAGE_V2, header.encode_letters(), b"well meant")
     assert sent.code in (0, 10), sent.remark  # 10: the disk of a busy machine
-    ext = pull_fields("honest", int(sent.field("queueOffset")), group="honest", queue_id=0)
+    place = int(sent.field("queueOffset"))
+    ext = pull_fields("honest", place, group="honest", queue_id=0, sysFlag=6, suspendTimeoutMillis=20_000)
     pulled = await ask(client, target.broker, RequestCode.PULL_MESSAGE, ext)
     assert bodies(pulled)[:1] == [b"well meant"], pulled.remark
     route = await ask(client, target.name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "honest"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -16,6 +17,7 @@ from flaremq.message.message import Message
 from flaremq.storage import bulk_dispatch, dispatch
 from flaremq.storage.batch_consume_queue import BatchUnit
 from flaremq.storage.deleted_topics import DeletedTopics, pack_deletions, parse_deletions
+from flaremq.storage.driver import StoreDriver
 from flaremq.storage.filesystem import LocalFileSystem
 from flaremq.storage.finding import Severity
 from flaremq.storage.inspection import StoreInspector
@@ -419,7 +421,7 @@ class _NotedLock:
         self._lock.release()
 
 
-def test_nobody_appends_before_a_deletion_is_durable_or_dispatches_before_the_queues_are_gone(
+def test_nobody_dispatches_before_the_queues_are_gone_and_appends_do_not_wait_for_the_disk(
     lab: StoreLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = lab.open()
@@ -447,9 +449,99 @@ def test_nobody_appends_before_a_deletion_is_durable_or_dispatches_before_the_qu
         monkeypatch.setattr(queue.files, "_filesystem", watched)
     delete(lab, AGAIN)
     views = frozenset({"_close_lock", "_checkpoint_lock", "_dispatch_lock"})
-    assert seen[0] == ("durable", views | {"log.lock"})
+    assert seen[0] == ("durable", views)
     assert seen[1:] == [("removed", views)] * 6
     monkeypatch.undo()
+
+
+class _SentMeanwhile:
+    """Messages that come while a deletion is written, one each time."""
+
+    def __init__(self, lab: StoreLab, driver: StoreDriver, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+        self.locked: list[bool] = []
+        usual = DeletedTopics.add
+
+        def add(deleted: DeletedTopics, topics: Iterable[str], log_end: int) -> None:
+            usual(deleted, topics, log_end)
+            locked = lab.store._commit_log.lock.locked()
+            self.locked.append(locked)
+            if not locked and len(self.locked) <= times:
+                driver.append(AGAIN, 0, b"meanwhile", b"", 0, 0, 1, BORN_HOST, 0)
+
+        monkeypatch.setattr(DeletedTopics, "add", add)
+
+
+@pytest.mark.parametrize(("times", "locked"), [(1, [False] * 2), (2, [False] * 3), (9, [False] * 3 + [True])])
+def test_message_that_comes_while_its_topic_is_deleted_goes_with_it(
+    lab: StoreLab, monkeypatch: pytest.MonkeyPatch, times: int, locked: list[bool]
+) -> None:
+    driver = open_driven(lab)
+    lab.put_many(5, topic=AGAIN)
+    show(driver)
+    meanwhile = _SentMeanwhile(lab, driver, monkeypatch, times)
+    assert delete(lab, AGAIN) == 1
+    assert meanwhile.locked == locked, "appends wait only if somebody keeps sending"
+    driver.append(AGAIN, 0, b"new", b"", 0, 0, 1, BORN_HOST, 0)
+    show(driver)
+    assert all_bodies(lab.store, AGAIN) == [b"new"]
+    lab.kill_and_open()
+    assert all_bodies(lab.store, AGAIN) == [b"new"]
+    assert lab.store.check() == []
+
+
+def test_crash_after_such_a_message_keeps_it_and_hides_the_older_ones(
+    lab: StoreLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = open_driven(lab)
+    lab.put_many(5, topic=AGAIN)
+    show(driver)
+    usual = DeletedTopics.add
+
+    class DiedError(Exception):
+        pass
+
+    def add(deleted: DeletedTopics, topics: Iterable[str], log_end: int) -> None:
+        usual(deleted, topics, log_end)
+        driver.append(AGAIN, 0, b"meanwhile", b"", 0, 0, 1, BORN_HOST, 0)
+        raise DiedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeletedTopics, "add", add)
+        with pytest.raises(DiedError):
+            delete(lab, AGAIN)
+    lab.kill_and_open()
+    assert lab.store.min_offset(AGAIN, 0) == 5
+    assert bodies(lab.store.get(AGAIN, 0, 5, 10).messages) == [b"meanwhile"]
+    assert lab.store.check() == []
+    assert lab.put(b"next", AGAIN).queue_offset == 6
+    assert delete(lab, AGAIN) == 1
+    assert lab.put(b"new", AGAIN).queue_offset == 0
+    lab.kill_and_open()
+    assert all_bodies(lab.store, AGAIN) == [b"new"]
+
+
+def test_failure_of_a_later_attempt_stops_writing(lab: StoreLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = open_driven(lab)
+    lab.put_many(5, topic=AGAIN)
+    show(driver)
+    usual = DeletedTopics.add
+    calls = []
+
+    def add(deleted: DeletedTopics, topics: Iterable[str], log_end: int) -> None:
+        calls.append(log_end)
+        if len(calls) > 1:
+            raise StoreIOError("write", "flaremq.deleted", OSError("no"))
+        usual(deleted, topics, log_end)
+        driver.append(AGAIN, 0, b"meanwhile", b"", 0, 0, 1, BORN_HOST, 0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeletedTopics, "add", add)
+        with pytest.raises(StoreIOError):
+            delete(lab, AGAIN)
+    assert lab.store.health_state.poison is not None
+    lab.kill_and_open()
+    assert bodies(lab.store.get(AGAIN, 0, 5, 10).messages) == [b"meanwhile"]
+    assert lab.store.check() == []
 
 
 def test_units_that_wait_in_memory_go_too_and_undispatched_messages_never_show(lab: StoreLab) -> None:

@@ -110,6 +110,7 @@ class Ingest:
         end = self._driver.append_rows(topic, queue_ids, total, connection.peer_host, self._writer(read, count))
         if end is None:
             return False
+        gate.note_awaited(topic, end)
         self._statistics.note_put(topic, count, int(table[:count, kernels.BODY_LENGTH].sum()))
         size = kernels.encode_acks(
             table, count, self._json, self._json_ends, self._compact, self._compact_ends, self._host, self._out

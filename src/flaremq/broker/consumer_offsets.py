@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from flaremq.broker.config_file import ConfigFile, Rendered, render_integers
+from flaremq.broker.offset_table import OffsetTable, Table
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.table_saver import Run, TableSaver, run_inline
 from flaremq.clock import Clock
@@ -26,8 +27,6 @@ from flaremq.protocol.bodies import DataVersion
 _log = logging.getLogger(__name__)
 _read_queues = integer_table_reader(read_long)
 
-Table = dict[str, dict[str, dict[int, int]]]  # group, topic, queue
-
 
 class ConsumerOffsets:
     """The offsets of one broker's groups. Event loop only."""
@@ -37,11 +36,9 @@ class ConsumerOffsets:
         self._file = file
         self._clock = clock
         self._saver = TableSaver(file, self._snapshot, run)
-        self._table: Table = {}
-        self._pulled: Table = {}
-        self._pulled_count = 0
+        self._table = OffsetTable()
+        self._pulled = OffsetTable()
         self._resets: dict[tuple[str, str, int], int] = {}
-        self._count = 0
         self._commits = 0
         self._full_was_logged = False
         self.data_version = DataVersion(timestamp=clock.now_ms())
@@ -50,17 +47,14 @@ class ConsumerOffsets:
         """Read the file, RocketMQ 4.9's or 5's."""
         loaded = self._file.load(_read)
         if loaded is not None:
-            self.data_version, self._table, self._pulled = loaded
-            self._count, self._pulled_count = _size(self._table), _size(self._pulled)
+            self.data_version, committed, pulled = loaded
+            self._table, self._pulled = OffsetTable(committed), OffsetTable(pulled)
 
     # One queue
 
     def find(self, group: str, topic: str, queue_id: int) -> int:
         """The committed offset, -1 if there is none."""
-        try:
-            return self._table[group][topic][queue_id]
-        except KeyError:
-            return -1
+        return self._table.find(group, topic, queue_id)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Keep what a client says; False if it is ignored."""
@@ -82,53 +76,39 @@ class ConsumerOffsets:
 
     def note_pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember where a client pulls, ahead of what it has consumed: for statistics, and saved with the rest."""
-        try:
-            queues = self._pulled[group][topic]
-            if queue_id in queues:
-                queues[queue_id] = offset
-                return
-        except KeyError:
-            pass
-        if self._pulled_count < self._options.consumer_offsets_max:
-            self._pulled_count += 1
-            self._pulled.setdefault(group, {}).setdefault(topic, {})[queue_id] = offset
+        old = self._pulled.find(group, topic, queue_id)
+        if old == offset or (old < 0 and self._pulled.count >= self._options.consumer_offsets_max):
+            return
+        self._pulled.put(group, topic, queue_id, offset)
 
     def find_pulled(self, group: str, topic: str, queue_id: int) -> int:
         """Where a client of the group last pulled, -1 if none did."""
-        try:
-            return self._pulled[group][topic][queue_id]
-        except KeyError:
-            return -1
+        return self._pulled.find(group, topic, queue_id)
 
     # Groups and topics
 
     def topics_of(self, group: str) -> set[str]:
         """Topics in which the group has offsets."""
-        return set(self._table.get(group, ()))
+        return set(self._table.groups.get(group, ()))
 
     def groups_of(self, topic: str) -> set[str]:
         """Groups that have offsets in the topic."""
-        return {group for group, topics in self._table.items() if topic in topics}
+        return {group for group, topics in self._table.groups.items() if topic in topics}
 
     def queues_of(self, group: str, topic: str) -> dict[int, int]:
         """The group's offsets in a topic by queue; a copy."""
-        return dict(self._table.get(group, {}).get(topic, {}))
+        return dict(self._table.groups.get(group, {}).get(topic, {}))
 
     def remove_group(self, group: str) -> None:
-        self._pulled_count -= sum(map(len, self._pulled.pop(group, {}).values()))
-        removed = self._table.pop(group, None)
-        if removed is not None:
+        self._pulled.remove_group(group)
+        removed = self._table.remove_group(group)
+        if removed:
             self._forget(group, removed)
 
     def remove_topic(self, topic: str) -> None:
-        for topics in self._pulled.values():
-            self._pulled_count -= len(topics.pop(topic, ()))
-        for group, topics in list(self._table.items()):
-            queues = topics.pop(topic, None)
-            if queues is not None:
-                if not topics:
-                    del self._table[group]
-                self._forget(group, {topic: queues})
+        self._pulled.remove_topic(topic)
+        for group, queues in self._table.remove_topic(topic).items():
+            self._forget(group, {topic: queues})
 
     def clone(self, source_group: str, target_group: str, topic: str) -> None:
         """Let a group stand where another one stands."""
@@ -138,12 +118,12 @@ class ConsumerOffsets:
     def clamp(self, max_offset_of: Callable[[str, int], int]) -> list[str]:
         """Cut offsets that lie beyond the end of their queue; a sentence for each. For the start of a broker."""
         sentences = []
-        for group, topics in self._table.items():
+        for group, topics in self._table.snapshot().items():
             for topic, queues in topics.items():
                 for queue_id, offset in queues.items():
                     end = max_offset_of(topic, queue_id)
                     if offset > end:
-                        queues[queue_id] = end
+                        self._table.put(group, topic, queue_id, end)
                         sentences.append(
                             f"group {group} stood at {offset} in queue {queue_id} of {topic}, which ends at {end}"
                         )
@@ -153,7 +133,7 @@ class ConsumerOffsets:
 
     def table(self) -> dict[str, dict[int, int]]:
         """Every offset by ``topic@group`` and queue; a copy."""
-        return _by_key(self._table)
+        return _by_key(self._table.groups)
 
     def to_json(self) -> bytes:
         """GET_ALL_CONSUMER_OFFSET: what slaves of any version read."""
@@ -174,19 +154,15 @@ class ConsumerOffsets:
         self._saver.save_now()
 
     def _put(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        topics = self._table.get(group)
-        queues = None if topics is None else topics.get(topic)
-        if queues is None or queue_id not in queues:
-            if self._count >= self._options.consumer_offsets_max:
-                if not self._full_was_logged:
-                    self._full_was_logged = True
-                    _log.error("consumerOffsetsMax is reached: no offsets of new groups or queues are kept")
-                return False
-            self._count += 1
-            queues = self._table.setdefault(group, {}).setdefault(topic, {})
-        elif queues[queue_id] == offset:
+        old = self._table.find(group, topic, queue_id)
+        if old < 0 and self._table.count >= self._options.consumer_offsets_max:
+            if not self._full_was_logged:
+                self._full_was_logged = True
+                _log.error("consumerOffsetsMax is reached: no offsets of new groups or queues are kept")
+            return False
+        if old == offset:
             return True
-        queues[queue_id] = offset
+        self._table.put(group, topic, queue_id, offset)
         self._saver.changed()
         self._commits += 1
         if self._commits % self._options.consumer_offset_update_version_step == 0:
@@ -194,7 +170,6 @@ class ConsumerOffsets:
         return True
 
     def _forget(self, group: str, topics: dict[str, dict[int, int]]) -> None:
-        self._count -= sum(map(len, topics.values()))
         for topic, queues in topics.items():
             for queue_id in queues:
                 self._resets.pop((group, topic, queue_id), None)
@@ -205,15 +180,7 @@ class ConsumerOffsets:
         self._saver.changed()
 
     def _snapshot(self) -> Callable[[], dict[str, Any]]:
-        return partial(_document, self.data_version, _copy(self._table), _copy(self._pulled))
-
-
-def _size(table: Table) -> int:
-    return sum(len(queues) for topics in table.values() for queues in topics.values())
-
-
-def _copy(table: Table) -> Table:
-    return {group: {topic: dict(queues) for topic, queues in topics.items()} for group, topics in table.items()}
+        return partial(_document, self.data_version, self._table.snapshot(), self._pulled.snapshot())
 
 
 def _document(version: DataVersion, table: Table, pulled: Table) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Final
 
 from flaremq.broker.client_info import ClientInfo
@@ -24,6 +25,11 @@ from flaremq.remoting.connection import Connection
 _log = logging.getLogger(__name__)
 
 BROADCASTING: Final = "BROADCASTING"
+
+# Of all groups together; what one group may have is an option.
+SUBSCRIPTIONS_MAX: Final = 500_000
+SUBSCRIPTION_BYTES_MAX: Final = 128 << 20
+_TAG_BYTES: Final = 128  # what a tag and its hash take in memory, besides the text they are in
 
 # A thousand clients that come together would be told of each other a million times. Up to this many are told at once,
 # a larger group after a pause, of all that happened meanwhile.
@@ -77,9 +83,20 @@ class ConsumerGroup:
 class ConsumerTable:
     """All consumers that are online. Event loop only."""
 
-    def __init__(self, options: BrokerOptions, clock: Clock) -> None:
+    def __init__(
+        self,
+        options: BrokerOptions,
+        clock: Clock,
+        *,
+        subscriptions_max: int = SUBSCRIPTIONS_MAX,
+        subscription_bytes_max: int = SUBSCRIPTION_BYTES_MAX,
+    ) -> None:
         self._options = options
         self._clock = clock
+        self._subscriptions_max = subscriptions_max
+        self._subscription_bytes_max = subscription_bytes_max
+        self._subscriptions = 0  # over all groups
+        self._subscription_bytes = 0
         self._groups: dict[str, ConsumerGroup] = {}
         self._groups_of: dict[Connection, set[str]] = {}
         self._registrations = 0
@@ -124,13 +141,20 @@ class ConsumerTable:
     # Coming and going
 
     def register(
-        self, info: ClientInfo, data: ConsumerData, *, notify: bool = True, keep_subscriptions: bool = False
+        self,
+        info: ClientInfo,
+        data: ConsumerData,
+        *,
+        notify: bool = True,
+        keep_subscriptions: bool = False,
+        is_checked: bool = False,
     ) -> bool:
         """Take one consumer entry of a heartbeat; True if the group changed.
 
-        ``keep_subscriptions`` is for heartbeats that leave the subscriptions out because nothing changed.
+        ``keep_subscriptions`` is for heartbeats that leave the subscriptions out because nothing changed,
+        ``is_checked`` for those whose subscriptions went through :meth:`checked` already.
         """
-        subscriptions = [] if keep_subscriptions else self._checked(data)
+        subscriptions = {} if keep_subscriptions else self._newest(data, is_checked=is_checked)
         connection = info.connection
         group = self._groups.get(data.group_name)
         is_new = group is None or connection not in group.connections
@@ -138,6 +162,8 @@ class ConsumerTable:
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY, f"{self._registrations} consumers are registered, no more are allowed"
             )
+        if not keep_subscriptions:
+            self._count({} if group is None else group.subscriptions, subscriptions)
         if group is None:
             group = self._groups[data.group_name] = ConsumerGroup(data.group_name)
         if is_new:
@@ -151,7 +177,8 @@ class ConsumerTable:
         group.connections[connection] = info
         changed = is_new
         if not keep_subscriptions:
-            changed |= self._subscribe(group, subscriptions)
+            changed |= subscriptions.keys() != group.subscriptions.keys()
+            group.subscriptions = subscriptions
             for listener in self.on_subscribed:
                 listener(group.name, group.subscriptions.values())
         if changed and notify:
@@ -172,6 +199,7 @@ class ConsumerTable:
         _log.info("consumer %s at %s leaves group %s", info.client_id, connection.peer, group)
         if not found.connections:
             del self._groups[group]
+            self._count(found.subscriptions, {})
             for listener in self.on_gone:
                 listener(group)
         elif notify:
@@ -200,30 +228,54 @@ class ConsumerTable:
 
     # The parts of a registration
 
-    def _checked(self, data: ConsumerData) -> list[SubscriptionData]:
-        subscriptions = data.subscription_data_set
-        if len(subscriptions) > self._options.subscriptions_per_group_max:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"group {data.group_name} subscribes to {len(subscriptions)} topics, too many",
-            )
+    def checked(self, data: ConsumerData) -> ConsumerData:
+        """The entry with subscriptions as they are kept; RequestError if they cannot be. Any thread."""
+        self._check_count(data)
+        bytes_max = self._options.filter_expression_bytes_max
+        subscriptions = (checked_subscription(one, bytes_max=bytes_max) for one in data.subscription_data_set)
+        return replace(data, subscription_data_set=tuple(subscriptions))
+
+    def _newest(self, data: ConsumerData, *, is_checked: bool) -> dict[str, SubscriptionData]:
+        """What the group subscribes to from now on: newer versions win, topics no longer named are dropped."""
+        self._check_count(data)
         bytes_max = self._options.filter_expression_bytes_max
         known = self._groups.get(data.group_name)
-        result = []
-        for subscription in subscriptions:
+        result = {}
+        for subscription in data.subscription_data_set:
             old = None if known is None else known.subscriptions.get(subscription.topic)
             if old is not None and old.sub_version >= subscription.sub_version:
-                result.append(old)
-            else:
-                result.append(checked_subscription(subscription, bytes_max=bytes_max))
+                subscription = old
+            elif not is_checked:
+                subscription = checked_subscription(subscription, bytes_max=bytes_max)
+            result[subscription.topic] = subscription
         return result
 
-    def _subscribe(self, group: ConsumerGroup, subscriptions: Iterable[SubscriptionData]) -> bool:
-        """Newer versions win, topics that are no longer named are dropped; True if topics came or went."""
-        new = {subscription.topic: subscription for subscription in subscriptions}
-        changed = new.keys() != group.subscriptions.keys()
-        group.subscriptions = new
-        return changed
+    def _check_count(self, data: ConsumerData) -> None:
+        count = len(data.subscription_data_set)
+        if count > self._options.subscriptions_per_group_max:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"group {data.group_name} subscribes to {count} topics, too many"
+            )
+
+    def _count(self, old: dict[str, SubscriptionData], new: dict[str, SubscriptionData]) -> None:
+        """Account for a group's change; RequestError if all groups together would have too much."""
+        more = len(new) - len(old)
+        more_bytes = sum(_weight(one) for topic, one in new.items() if old.get(topic) is not one)
+        more_bytes -= sum(_weight(one) for topic, one in old.items() if new.get(topic) is not one)
+        if more > 0 and self._subscriptions + more > self._subscriptions_max:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"the groups of this broker have {self._subscriptions} subscriptions, "
+                f"at most {self._subscriptions_max} are kept",
+            )
+        if more_bytes > 0 and self._subscription_bytes + more_bytes > self._subscription_bytes_max:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"the subscriptions of this broker's groups take {self._subscription_bytes} bytes, "
+                f"at most {self._subscription_bytes_max} are kept",
+            )
+        self._subscriptions += more
+        self._subscription_bytes += more_bytes
 
     def _stamp(self, group: ConsumerGroup, info: ClientInfo) -> None:
         info.last_update_ms = group.last_update_ms = self._clock.now_ms()
@@ -246,3 +298,10 @@ class ConsumerTable:
                     RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group.name}, oneway=True
                 )
             )
+
+
+def _weight(subscription: SubscriptionData) -> int:
+    """About the bytes a subscription keeps."""
+    text = len(subscription.topic.encode("utf-8", "surrogatepass"))
+    text += len(subscription.sub_string.encode("utf-8", "surrogatepass"))
+    return text + _TAG_BYTES * len(subscription.tags_set)

@@ -49,7 +49,9 @@ class StoreGate:
         self.append = self.driver.append
         self.on_arrival: list[ArrivalCallback] = []
         self.on_kernels: list[Callable[[], None]] = []  # called once the kernels are loaded
-        self.eager = 0  # how many wait for arrivals: above zero dispatch follows durability at once
+        self.eager = 0  # how many wait for arrivals anywhere: above zero dispatch follows durability at once
+        self.awaited: dict[str, int] = {}  # how many wait for arrivals of a topic
+        self._urgent = 0  # somebody waits for what was appended up to here
         self._loop = asyncio.get_running_loop()
         self._sync_mode = self.driver.sync_mode
         self._sync_timeout = sync_timeout
@@ -90,6 +92,7 @@ class StoreGate:
     async def _settle(self, result: PutResult, wait: bool) -> PutResult:
         if not result.ok:
             return result
+        self._urgent = self.driver.appended  # retries, deliveries, outcomes: few, and somebody may wait for them
         if not self._sync_mode or not wait:
             self.appended()
             return result
@@ -120,6 +123,11 @@ class StoreGate:
             self._sync_idle = False
             self._work.release()
 
+    def note_awaited(self, topic: str, end_offset: int) -> None:
+        """A message of a topic was appended: if somebody waits for one, it is not to be gathered with others."""
+        if topic in self.awaited:
+            self._urgent = end_offset
+
     def appended(self) -> None:
         """Something was appended that nobody waits for: see that it is dispatched (and synced) in time."""
         if self._sync_mode:
@@ -128,6 +136,8 @@ class StoreGate:
                 self._work.release()
         elif self._dispatch_handle is None:
             self._schedule_dispatch()
+        elif self._urgent >= self.driver.appended:
+            self.hurry()
 
     async def change_flush_disk_type(self, name: str) -> None:
         """Go over to SYNC_FLUSH or ASYNC_FLUSH; everything acknowledged before is durable first."""
@@ -200,8 +210,11 @@ class StoreGate:
         ok = PutMessageStatus.PUT_OK
         while waiting and waiting[0][0] <= durable:
             waiting.popleft()[2](ok)
-        if self._dispatch_handle is None and self.driver.undispatched > 0:
-            self._schedule_dispatch()
+        if self.driver.undispatched > 0:
+            if self._dispatch_handle is None:
+                self._schedule_dispatch()
+            elif self._urgent > self.store.dispatched_offset:
+                self.hurry()
 
     def _failed(self, error: StoreIOError) -> None:
         self._failure = error
@@ -223,8 +236,22 @@ class StoreGate:
 
     # Dispatch
 
+    def await_topic(self, topic: str) -> None:
+        """Somebody waits for arrivals of a topic: they, and what is on its way already, are shown at once."""
+        self.awaited[topic] = self.awaited.get(topic, 0) + 1
+        self._urgent = self.driver.appended
+        self.hurry()
+
+    def forget_topic(self, topic: str) -> None:
+        """One who waited for arrivals of a topic does so no more."""
+        left = self.awaited.get(topic, 0) - 1
+        if left > 0:
+            self.awaited[topic] = left
+        else:
+            self.awaited.pop(topic, None)
+
     def _schedule_dispatch(self) -> None:
-        if self.eager:
+        if self.eager or self._urgent > self.store.dispatched_offset:
             self._dispatch_handle = self._loop.call_soon(self._dispatch)
         else:
             self._dispatch_handle = self._loop.call_later(_GATHER_SECONDS, self._dispatch)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from flaremq.broker.attribute_limits import loaded_attributes
 from flaremq.broker.config_file import ConfigFile
 from flaremq.broker.names import is_legal_group
 from flaremq.broker.options import BrokerOptions
@@ -52,7 +53,10 @@ class GroupTable:
             self.data_version = loaded.data_version
             self._forbidden = loaded.forbidden_table or {}
             for name, config in loaded.subscription_group_table.items():
-                self._table[name] = config if config.group_name == name else replace(config, group_name=name)
+                attributes = loaded_attributes(f"group {name}", config.attributes)
+                if config.group_name != name or attributes is not config.attributes:
+                    config = replace(config, group_name=name, attributes=attributes)
+                self._table[name] = config
         for name in BUILT_IN_GROUPS:
             self._table.setdefault(name, SubscriptionGroupConfig(group_name=name))
 

@@ -6,6 +6,9 @@
 * *Copies*: where the live copy of a message is that was appended again, by its unique key. An answer that names an
   older copy, because it was on its way, ends the live one; so no transaction is committed once by each of its copies.
 * *Claims*: offsets that are being ended or copied; whoever wants the other of the two waits, then looks again.
+
+All of it is about offsets between the cursor and the end of the half topic, so :data:`HALF_MESSAGES_MAX` of those bound
+it: beyond, new half messages are refused. Copies are not, since they are how the cursor moves on.
 """
 
 from __future__ import annotations
@@ -13,8 +16,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from flaremq.message.message_ext import MessageExt
+
+HALF_MESSAGES_MAX: Final = 1_000_000
 
 
 class HalfTable:
@@ -30,6 +36,10 @@ class HalfTable:
     def finished_count(self) -> int:
         """Offsets that are done with although one before them is not."""
         return len(self._finished)
+
+    def has_room(self, end: int) -> bool:
+        """Whether another half message may come; ``end`` is that of the half topic."""
+        return end - self.cursor < HALF_MESSAGES_MAX
 
     def is_open(self, offset: int) -> bool:
         return offset >= self.cursor and offset not in self._finished

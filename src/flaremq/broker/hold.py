@@ -65,7 +65,7 @@ class PullRequestHoldService:
         own[pull] = None
         self._held.setdefault((pull.topic, pull.queue_id), {})[pull] = None
         self.size += 1
-        self._gate.eager += 1
+        self._gate.await_topic(pull.topic)
         deadline = self._loop.time() + seconds
         heapq.heappush(self._deadlines, (deadline, next(self._order), pull))
         if self._timer is None or deadline < self._timer_at:
@@ -156,7 +156,7 @@ class PullRequestHoldService:
             own.pop(pull, None)
         pull.is_over = True
         self.size -= 1
-        self._gate.eager -= 1
+        self._gate.forget_topic(pull.topic)
         if len(self._deadlines) > 1024 and len(self._deadlines) > 4 * self.size:
             self._deadlines = [entry for entry in self._deadlines if not entry[2].is_over]
             heapq.heapify(self._deadlines)
@@ -172,10 +172,6 @@ class PullRequestHoldService:
         now = self._loop.time()
         until, room = monotonic() + _SLICE_SECONDS, _SLICE_BYTES
         while self._deadlines and self._deadlines[0][0] <= now + 0.001:
-            if room <= 0 or monotonic() > until:
-                self._timer_at = now
-                self._timer = self._loop.call_soon(self._expire)
-                return
             pull = heapq.heappop(self._deadlines)[2]
             if pull.is_over:
                 continue
@@ -187,6 +183,10 @@ class PullRequestHoldService:
             if pull.connection.is_open:
                 self._try(pull, True)
                 room -= pull.sent_bytes
+            if room <= 0 or monotonic() > until:
+                self._timer_at = now
+                self._timer = self._loop.call_soon(self._expire)
+                return
         if self._deadlines:
             self._set_timer(self._deadlines[0][0])
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from flaremq.broker.attribute_limits import check_attribute_limits
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RequestError
 
@@ -53,6 +54,7 @@ def changed_attributes(current: Mapping[str, str], changes: str | None, *, is_ne
 
 def check_attributes(current: Mapping[str, str], wanted: Mapping[str, str], *, is_new: bool) -> dict[str, str]:
     """The same for a whole topic sent as a body: its keys may or may not carry the signs."""
+    check_attribute_limits(wanted)
     changes = {key if key[:1] in ("+", "-") else f"+{key}": value for key, value in wanted.items()}
     return _apply(current, changes, is_new=is_new)
 
@@ -94,6 +96,7 @@ def _apply(current: Mapping[str, str], changes: Mapping[str, str], *, is_new: bo
         if not is_new and not attribute.is_changeable:
             raise _refused(f"{name} cannot be changed after a topic was created")
         result[name] = value
+    check_attribute_limits(result)
     return result
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from flaremq.broker.attribute_limits import loaded_attributes
 from flaremq.broker.config_file import ConfigFile, Rendered, render_entry
 from flaremq.broker.names import check_topic
 from flaremq.broker.options import BrokerOptions
@@ -58,7 +59,10 @@ class TopicTable:
         if loaded is not None:
             self.data_version = loaded.data_version
             for name, config in loaded.topic_config_table.items():
-                self._put(config if config.topic_name == name else replace(config, topic_name=name))
+                attributes = loaded_attributes(f"topic {name}", config.attributes)
+                if config.topic_name != name or attributes is not config.attributes:
+                    config = replace(config, topic_name=name, attributes=attributes)
+                self._put(config)
         built_in = built_in_topics(self._options)
         self._system = {config.topic_name for config in built_in}
         missing = [config for config in built_in if config.topic_name not in self._table]

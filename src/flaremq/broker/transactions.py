@@ -104,6 +104,13 @@ class TransactionService:
     def _read(self, queue_offset: int, count: int) -> GetResult:
         return self._gate.store.get(HALF_TOPIC, 0, queue_offset, count, max_bytes=_READ_BYTES)
 
+    def check_room(self) -> None:
+        """RequestError if so many half messages are not done with that no more are taken."""
+        if not self.half.has_room(self._gate.store.max_offset(HALF_TOPIC, 0)):
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY, "[OVERLOAD]too many transactions are open, start flow control for a while"
+            )
+
     # Ending
 
     async def end(

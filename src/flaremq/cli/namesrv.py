@@ -10,7 +10,7 @@ from flaremq.cli.serve import log_option, serve, split_listen
 
 @click.command()
 @click.option("--listen", metavar="ADDR", default=None, help="Address to listen at.  [default: 127.0.0.1:9876]")
-@server_options("namesrv.conf", "needWaitForService=true")
+@server_options("namesrv.conf", "orderMessageEnable=true")
 @click.option("-p", "--print-options", is_flag=True, help="Print every option with value, default and meaning.")
 @log_option
 @debug_option

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
+from typing import Final
+from weakref import WeakValueDictionary
 
 from flaremq.clock import Clock
 from flaremq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVConfig
@@ -29,11 +32,15 @@ from flaremq.protocol.headers_namesrv import (
     UnRegisterBrokerRequestHeader,
 )
 from flaremq.remoting.connection import Connection
-from flaremq.remoting.handlers import HandlerTable
+from flaremq.remoting.handlers import HandlerTable, Outcome
 
 _log = logging.getLogger(__name__)
 
 ZONE_NAME = "__ZONE_NAME"  # may accompany any request of a broker or client that knows its zone
+
+# A registration above this is read beside the event loop. A packed one may be a thousand times larger inside.
+_LARGE_BYTES: Final = 256 << 10
+_LARGE_PACKED_BYTES: Final = 2 << 10
 
 
 class BrokerHandlers:
@@ -44,6 +51,9 @@ class BrokerHandlers:
         self._kv_config = kv_config
         self._options = options
         self._clock = clock
+        # By broker address, while something large of it is being read: what it says meanwhile waits for its turn. Only
+        # the work itself keeps its lock alive, so nothing is left when that ends, or is dropped before it begins.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.REGISTER_BROKER, self.register_broker)
@@ -53,27 +63,58 @@ class BrokerHandlers:
         table.register(RequestCode.GET_BROKER_MEMBER_GROUP, self.get_member_group)
         table.register(RequestCode.REGISTER_TOPIC_IN_NAMESRV, self.register_topic)
 
-    def register_broker(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    def register_broker(self, connection: Connection, request: RemotingCommand) -> Outcome:
         header = RegisterBrokerRequestHeader.decode(request.ext)
         body = request.body_bytes
-        if header.body_crc32 and header.body_crc32 != body_crc32(body):
-            raise RequestError(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-        cluster, address = header.cluster_name, header.broker_addr
-        fingerprint = _fingerprint(request, body)
-        now_ms = self._now_ms()
-        result = self._routes.refresh(cluster, address, fingerprint, connection, now_ms)
+        turn = self._turns.get(header.broker_addr)
+        if turn is None and _is_large(body):
+            turn = self._turns[header.broker_addr] = asyncio.Lock()
+        if turn is not None:
+            return self._register_in_turn(turn, connection, request, header, body)
+        fingerprint = _checked_fingerprint(request, header, body)
+        result = self._refresh(header, fingerprint, connection)
         if result is None:
-            registration = self._registration(header, body, request.optional_field(ZONE_NAME), fingerprint)
-            is_new = self._routes.find_data_version(cluster, address) is None
-            delete_missing = self._options.delete_topic_with_broker_registration
-            result = self._routes.register(registration, connection, now_ms, delete_missing_topics=delete_missing)
-            if self._connection_lost not in connection.on_close:
-                connection.on_close.append(self._connection_lost)
-            if is_new:
-                _log.info(
-                    "broker %s:%d of %s registered from %s", header.broker_name, header.broker_id, cluster, address
-                )
+            zone_name = request.optional_field(ZONE_NAME)
+            result = self._enter(connection, self._registration(header, body, zone_name, fingerprint))
         return self._registered(result)
+
+    async def _register_in_turn(
+        self,
+        turn: asyncio.Lock,
+        connection: Connection,
+        request: RemotingCommand,
+        header: RegisterBrokerRequestHeader,
+        body: bytes,
+    ) -> RemotingCommand | None:
+        """The same, with the reading on another thread, after what the broker said before."""
+        async with turn:
+            fingerprint = await asyncio.to_thread(_checked_fingerprint, request, header, body)
+            result = self._refresh(header, fingerprint, connection)
+            if result is None:
+                zone_name = request.optional_field(ZONE_NAME)
+                registration = await asyncio.to_thread(self._registration, header, body, zone_name, fingerprint)
+                if not connection.is_open:
+                    return None  # its end has been told already: nobody would take the broker out again
+                result = self._enter(connection, registration)
+        return self._registered(result)
+
+    def _refresh(
+        self, header: RegisterBrokerRequestHeader, fingerprint: bytes, connection: Connection
+    ) -> RegisterResult | None:
+        cluster, address = header.cluster_name, header.broker_addr
+        return self._routes.refresh(cluster, address, fingerprint, connection, self._now_ms())
+
+    def _enter(self, connection: Connection, registration: BrokerRegistration) -> RegisterResult:
+        cluster, address = registration.cluster, registration.address
+        is_new = self._routes.find_data_version(cluster, address) is None
+        delete_missing = self._options.delete_topic_with_broker_registration
+        result = self._routes.register(registration, connection, self._now_ms(), delete_missing_topics=delete_missing)
+        if self._connection_lost not in connection.on_close:
+            connection.on_close.append(self._connection_lost)
+        if is_new:
+            name, broker_id = registration.broker_name, registration.broker_id
+            _log.info("broker %s:%d of %s registered from %s", name, broker_id, cluster, address)
+        return result
 
     def _registration(
         self, header: RegisterBrokerRequestHeader, body: bytes, zone_name: str | None, fingerprint: bytes
@@ -105,8 +146,16 @@ class BrokerHandlers:
             body = KVTable(table=dict(order)).to_json()
         return RemotingCommand.response(ext=header.encode(), body=body)
 
-    def unregister_broker(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
+    def unregister_broker(self, _: Connection, request: RemotingCommand) -> Outcome:
         header = UnRegisterBrokerRequestHeader.decode(request.ext)
+        turn = self._turns.get(header.broker_addr)
+        return self._unregister(header) if turn is None else self._unregister_in_turn(turn, header)
+
+    async def _unregister_in_turn(self, turn: asyncio.Lock, header: UnRegisterBrokerRequestHeader) -> RemotingCommand:
+        async with turn:
+            return self._unregister(header)
+
+    def _unregister(self, header: UnRegisterBrokerRequestHeader) -> RemotingCommand:
         cluster, name, address = header.cluster_name, header.broker_name, header.broker_addr
         self._routes.unregister(cluster=cluster, broker_name=name, address=address)
         _log.info("broker %s:%d of %s at %s unregistered", name, header.broker_id, cluster, address)
@@ -149,8 +198,14 @@ class BrokerHandlers:
         return int(self._clock.monotonic() * 1000)
 
 
-def _fingerprint(request: RemotingCommand, body: bytes) -> bytes:
+def _is_large(body: bytes) -> bool:
+    return len(body) > (_LARGE_PACKED_BYTES if body[:1] == b"\x78" else _LARGE_BYTES)
+
+
+def _checked_fingerprint(request: RemotingCommand, header: RegisterBrokerRequestHeader, body: bytes) -> bytes:
     """Equal for requests that say the same; not to be fooled, since one broker must not pass for another's news."""
+    if header.body_crc32 and header.body_crc32 != body_crc32(body):
+        raise RequestError(ResponseCode.SYSTEM_ERROR, "crc32 not match")
     digest = hashlib.blake2b(repr(sorted((request.ext or {}).items())).encode(), digest_size=16)
     digest.update(body)
     return digest.digest()

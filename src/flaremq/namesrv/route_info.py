@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from flaremq.java_json import write_java_json
 from flaremq.namesrv.broker_table import MASTER_ID, BrokerGroup, BrokerTable, LiveBroker
 from flaremq.namesrv.topic_queues import TopicQueues, queue_data, with_write, without_write
 from flaremq.protocol.bodies import (
@@ -40,6 +41,11 @@ UNIT_SUB_FLAG = 2
 NAME_LENGTH_MAX = 255
 BROKERS_MAX = 10_000
 QUEUE_ENTRIES_MAX = 2_000_000  # topics times groups; about 300 bytes each
+FILTER_SERVERS_MAX = 20_000
+FILTER_SERVERS_PER_BROKER_MAX = 64
+MAPPINGS_MAX = 20_000
+MAPPINGS_PER_BROKER_MAX = 5_000
+MAPPING_BYTES_MAX = 16 << 10  # of one, as JSON: about 1,500 queues
 # A 5.x broker keeps notes about its group in a topic of this prefix; its route must show the true roles.
 _MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 
@@ -62,6 +68,20 @@ class BrokerRegistration:
     mappings: Mapping[str, Any] | None = None  # of 5.x's static topics, passed on unread
     fingerprint: bytes = b""  # of the whole request: equal ones say the same
 
+    def __post_init__(self) -> None:
+        """RequestError for what no broker can mean: checked where it is made, perhaps not on the event loop."""
+        if len(self.filter_servers) > FILTER_SERVERS_PER_BROKER_MAX:
+            raise _too_much(f"{len(self.filter_servers)} filter servers, at most {FILTER_SERVERS_PER_BROKER_MAX}")
+        for server in self.filter_servers:
+            _check_name("filter server", server)
+        if self.mappings is not None and len(self.mappings) > MAPPINGS_PER_BROKER_MAX:
+            raise _too_much(f"{len(self.mappings)} mappings of static topics, at most {MAPPINGS_PER_BROKER_MAX}")
+        for topic, mapping in (self.mappings or {}).items():
+            _check_name("topic", topic)
+            size = len(write_java_json(mapping))
+            if size > MAPPING_BYTES_MAX:
+                raise _too_much(f"a mapping of {topic} with {size} bytes, at most {MAPPING_BYTES_MAX}")
+
 
 @dataclass(frozen=True, slots=True)
 class RegisterResult:
@@ -74,12 +94,21 @@ class RegisterResult:
 class RouteInfo:
     """Topics, brokers and clusters of one name server."""
 
-    def __init__(self, *, brokers_max: int = BROKERS_MAX, queue_entries_max: int = QUEUE_ENTRIES_MAX) -> None:
+    def __init__(
+        self,
+        *,
+        brokers_max: int = BROKERS_MAX,
+        queue_entries_max: int = QUEUE_ENTRIES_MAX,
+        filter_servers_max: int = FILTER_SERVERS_MAX,
+        mappings_max: int = MAPPINGS_MAX,
+    ) -> None:
         self.brokers = BrokerTable()
         self.queues = TopicQueues()
         self._filter_servers: dict[str, tuple[str, ...]] = {}  # by broker address
         self._brokers_max = brokers_max
         self._queue_entries_max = queue_entries_max
+        self._filter_servers_max = filter_servers_max
+        self._mappings_max = mappings_max
 
     # Brokers come and go
 
@@ -276,10 +305,24 @@ class RouteInfo:
                 )
         new = sum(not self.queues.has(topic, registration.broker_name) for topic in registration.topics)
         self._check_room(new)
+        self._check_extras(registration)
 
     def _check_room(self, new_entries: int) -> None:
         if new_entries and self.queues.count + new_entries > self._queue_entries_max:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"the name server is full: {self.queues.count} topic entries")
+
+    def _check_extras(self, registration: BrokerRegistration) -> None:
+        own = len(registration.filter_servers) - len(self._filter_servers.get(registration.address, ()))
+        if own > 0 and sum(map(len, self._filter_servers.values())) + own > self._filter_servers_max:
+            raise _too_much(f"with these there were more than {self._filter_servers_max} filter servers")
+        queues, name = self.queues, registration.broker_name
+        new = sum(
+            not queues.has_mapping(topic, name)
+            for topic in registration.mappings or ()
+            if topic in registration.topics or queues.has(topic, name)
+        )
+        if new and queues.mapping_count + new > self._mappings_max:
+            raise _too_much(f"with these there were more than {self._mappings_max} mappings of static topics")
 
     def _enter_topics(self, registration: BrokerRegistration, *, changed: bool, delete_missing: bool) -> None:
         queues, name = self.queues, registration.broker_name
@@ -295,7 +338,7 @@ class RouteInfo:
         if changed:
             for topic, mapping in (registration.mappings or {}).items():
                 if queues.has(topic, name):
-                    queues.mappings.setdefault(topic, {})[name] = mapping
+                    queues.put_mapping(topic, name, mapping)
 
     def _master_for(self, broker: LiveBroker) -> RegisterResult:
         address = self.brokers.groups[broker.broker_name].addresses.get(MASTER_ID)
@@ -337,6 +380,10 @@ def _with_acting_master(data: BrokerData) -> BrokerData:
     lowest = min(data.broker_addrs)
     others = {broker_id: address for broker_id, address in data.broker_addrs.items() if broker_id != lowest}
     return replace(data, broker_addrs={MASTER_ID: data.broker_addrs[lowest], **others})
+
+
+def _too_much(sentence: str) -> RequestError:
+    return RequestError(ResponseCode.SYSTEM_ERROR, f"register broker failed: {sentence}")
 
 
 def _check_name(what: str, name: str) -> None:

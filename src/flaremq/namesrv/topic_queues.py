@@ -16,12 +16,21 @@ class TopicQueues:
         self.table: dict[str, dict[str, QueueData]] = {}
         self.mappings: dict[str, dict[str, Any]] = {}  # the same keys, for 5.x's static topics only; passed on unread
         self.count = 0  # entries over all topics
+        self.mapping_count = 0
         self.deletions = 0  # so far: who remembers the number knows whether entries may be missing since
 
     def put(self, topic: str, data: QueueData) -> None:
         entries = self.table.setdefault(topic, {})
         self.count += data.broker_name not in entries
         entries[data.broker_name] = data
+
+    def put_mapping(self, topic: str, broker_name: str, mapping: Any) -> None:
+        mappings = self.mappings.setdefault(topic, {})
+        self.mapping_count += broker_name not in mappings
+        mappings[broker_name] = mapping
+
+    def has_mapping(self, topic: str, broker_name: str) -> bool:
+        return broker_name in self.mappings.get(topic, ())
 
     def has(self, topic: str, broker_name: str) -> bool:
         return broker_name in self.table.get(topic, ())
@@ -44,7 +53,9 @@ class TopicQueues:
         mappings = self.mappings.get(topic, {})
         for name in list(entries) if broker_names is None else broker_names:
             self.count -= entries.pop(name, None) is not None
-            mappings.pop(name, None)
+            if name in mappings:
+                del mappings[name]
+                self.mapping_count -= 1
         if not entries:
             del self.table[topic]
         if not mappings:

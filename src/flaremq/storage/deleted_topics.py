@@ -6,8 +6,9 @@ beside the log: for each name the end of the log when it was deleted. A record o
 offset has no queue unit and answers no query, in dispatch, recovery, verify and rescue alike. Its index entries stay:
 the index remains a function of the log alone, and readers skip them.
 
-Order makes a deletion safe at every moment: the fact becomes durable first, under the lock that appends take, so that
-no record behind the offset has an old number; then the queues go; then a checkpoint is saved. Recovery finishes what a
+Order makes a deletion safe at every moment: the fact becomes durable first; then, if the topic got no message meanwhile
+(or else the fact is written again), it counts from 0, so that no record behind the offset has an old number; then the
+queues go; then a checkpoint is saved. Recovery finishes what a
 crash left undone: a queue whose units may be older than the fact is built anew. An entry is dropped when the log's
 start has passed it, for then it hides nothing.
 

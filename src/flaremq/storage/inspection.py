@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flaremq.storage.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
+_ATTEMPTS = 3  # to delete without keeping appends waiting
 _TOPICS_AT_ONCE = 16  # nothing is appended, then dispatched, while so many are deleted
 
 
@@ -115,23 +116,10 @@ class StoreInspector:
 
     def _delete(self, topics: list[str]) -> int:
         store = self._store
-        log, writer, queues = store._commit_log, store._writer, store._queues
+        queues = store._queues
         # A checkpoint under way would sync files that are removed here; dispatch would write to them.
         with store._checkpoint_lock, store._dispatch_lock:
-            # Held until the deletion is durable: behind its offset no record may have a number of the earlier life.
-            with log.lock:
-                if store.health_state.poison is not None:
-                    raise UnavailableError(f"no topic is deleted: {store.health_state.refusal}")
-                try:
-                    store._deleted.add(topics, log.end_offset)
-                except StoreIOError as error:
-                    if not store._deleted.is_as_stored():  # perhaps deleted, perhaps not: the next start decides
-                        self._stop(error)
-                    raise
-                for topic in topics:
-                    writer.topics.pop(topic, None)
-                    # Emptied, not replaced: a put that waits for the lock holds this very table.
-                    writer.queue_offsets.get(topic, {}).clear()
+            self._begin_new_lives(topics)
             keys = {key for key in queues.places if key[0] in topics}
             counted = sum(key in queues.simple or key in queues.batch for key in keys)
             try:
@@ -140,6 +128,53 @@ class StoreInspector:
                 self._stop(error)  # units of both lives in one file: the next start builds these queues anew
                 raise
         return counted
+
+    def _begin_new_lives(self, topics: list[str]) -> None:
+        """Make the deletion durable, then let the topics count from 0 again.
+
+        Behind the deletion's offset no record may have a number of the earlier life. Appends need not wait for the
+        disk for that: if one of these topics got a message meanwhile, the deletion is written again with the new end
+        of the log. Only where somebody keeps sending do appends wait for the last attempt.
+        """
+        store = self._store
+        log = store._commit_log
+        end, numbers = -1, {}
+        for attempt in range(_ATTEMPTS):
+            with log.lock:
+                now = self._numbers(topics)
+                if end >= 0 and now == numbers:
+                    self._count_from_zero(topics)
+                    return
+                end, numbers = log.end_offset, now
+            self._record(topics, end, attempt)
+        with log.lock:
+            if self._numbers(topics) != numbers:
+                self._record(topics, log.end_offset, _ATTEMPTS)
+            self._count_from_zero(topics)
+
+    def _numbers(self, topics: list[str]) -> dict[str, dict[int, int]]:
+        """The next queue offsets of these topics; with the lock of the log."""
+        next_offsets = self._store._writer.queue_offsets
+        return {topic: dict(next_offsets.get(topic, ())) for topic in topics}
+
+    def _count_from_zero(self, topics: list[str]) -> None:
+        writer = self._store._writer
+        for topic in topics:
+            writer.topics.pop(topic, None)
+            # Emptied, not replaced: a put that waits for the lock holds this very table.
+            writer.queue_offsets.get(topic, {}).clear()
+
+    def _record(self, topics: list[str], log_end: int, attempt: int) -> None:
+        store = self._store
+        if store.health_state.poison is not None:
+            raise UnavailableError(f"no topic is deleted: {store.health_state.refusal}")
+        try:
+            store._deleted.add(topics, log_end)
+        except StoreIOError as error:
+            # Perhaps deleted, perhaps not, or up to where an earlier attempt saw the log end: the next start decides.
+            if attempt or not store._deleted.is_as_stored():
+                self._stop(error)
+            raise
 
     def _stop(self, error: FlareMQError) -> None:
         store = self._store

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop import jvm
-from tests.interop.wire import mqadmin, mqadmin_steps, programs
+from tests.interop.wire import mqadmin, mqadmin_steps, programs, scenarios
 from tests.interop.wire.selection import require
 from tests.interop.wire.servers import Servers
 
@@ -56,6 +56,8 @@ def test_mqadmin(
     step: mqadmin_steps.Step,
 ) -> None:
     require(programs.why_no_java(version))
+    if scenarios.asks_too_much(version, wire_servers.broker_version):
+        pytest.skip(f"RocketMQ {wire_servers.broker_version} is too old for the tool of {version}")
     if version[0] == "4" and wire_servers.broker_version[0] == "5" and step.name == "clusterList":
         pytest.skip("a 5.x broker does not say what the tool of 4.9 reads")
     if version not in tools:

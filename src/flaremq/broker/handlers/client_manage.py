@@ -1,15 +1,17 @@
 """Clients come, tell what they are, and go: heartbeats and the questions about who is online.
 
 A heartbeat is answered when what it caused is in force: the client is registered (it asks for the list of consumers
-next), its groups are on disk, and their retry topic is on disk and known to the name servers (it asks for that route next, and then
-not again for 30 s).
+next), its groups are on disk, and so is their retry topic, which the name servers know (it asks for that route next,
+and then not again for 30 s).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.client_info import ClientInfo
 from flaremq.broker.clients import ConsumerTable, ProducerTable
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PULL_TYPE = "CONSUME_ACTIVELY"
+_LARGE_HEARTBEAT_BYTES: Final = 256 << 10  # reading more than this would keep everybody else waiting
 
 
 class ClientManageHandler:
@@ -81,7 +84,27 @@ class ClientManageHandler:
     # Heartbeats
 
     def heartbeat(self, connection: Connection, request: RemotingCommand) -> Outcome:
-        data = HeartbeatData.from_json(request.body_bytes)
+        body = request.body_bytes
+        if len(body) > _LARGE_HEARTBEAT_BYTES:
+            return self._large_heartbeat(connection, request, body)
+        return self._heartbeat(connection, request, HeartbeatData.from_json(body), is_checked=False)
+
+    async def _large_heartbeat(
+        self, connection: Connection, request: RemotingCommand, body: bytes
+    ) -> RemotingCommand | None:
+        data = await asyncio.to_thread(self._read_checked, body)
+        if not connection.is_open:
+            return None  # nobody would notice that it is gone
+        outcome = self._heartbeat(connection, request, data, is_checked=True)
+        return outcome if outcome is None or isinstance(outcome, RemotingCommand) else await outcome
+
+    def _read_checked(self, body: bytes) -> HeartbeatData:
+        data = HeartbeatData.from_json(body)
+        return replace(data, consumer_data_set=tuple(map(self._consumers.checked, data.consumer_data_set)))
+
+    def _heartbeat(
+        self, connection: Connection, request: RemotingCommand, data: HeartbeatData, *, is_checked: bool
+    ) -> Outcome:
         info = ClientInfo(connection, check_client_id(data.client_id), request.language, request.version)
         for producer in data.producer_data_set:
             check_group(producer.group_name)
@@ -90,7 +113,7 @@ class ClientManageHandler:
         self._watch(connection)
         has_changed = False
         for consumer in data.consumer_data_set:
-            has_changed |= self._register_consumer(info, consumer, data)
+            has_changed |= self._register_consumer(info, consumer, data, is_checked=is_checked)
         for producer in data.producer_data_set:
             self._producers.register(producer.group_name, info)
         # Without a fingerprint there is nothing to compare: the client is to send everything again, as it does.
@@ -101,7 +124,9 @@ class ClientManageHandler:
         is_settled = self._topics.is_settled and self._groups.is_settled
         return response if is_settled else self._when_settled(response)
 
-    def _register_consumer(self, info: ClientInfo, data: ConsumerData, heartbeat: HeartbeatData) -> bool:
+    def _register_consumer(
+        self, info: ClientInfo, data: ConsumerData, heartbeat: HeartbeatData, *, is_checked: bool
+    ) -> bool:
         """Take one entry; True if the broker does not know the subscriptions its fingerprint stands for."""
         if self._options.reject_pull_consumer_enable and data.consume_type == PULL_TYPE:
             return False
@@ -123,6 +148,7 @@ class ClientManageHandler:
             data,
             notify=config.notify_consumer_ids_changed_enable and self._options.notify_consumer_ids_changed_enable,
             keep_subscriptions=heartbeat.without_sub,
+            is_checked=is_checked,
         )
         return is_unknown
 

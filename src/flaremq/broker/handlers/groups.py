@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from flaremq.broker.attribute_limits import check_attribute_limits
 from flaremq.broker.consumer_offsets import ConsumerOffsets
 from flaremq.broker.groups import GroupTable
 from flaremq.broker.names import check_group
@@ -45,6 +46,7 @@ class GroupHandler:
                 ResponseCode.INVALID_PARAMETER,
                 f"a retry topic has at most {_RETRY_QUEUES_MAX} queues, not {config.retry_queue_nums}",
             )
+        check_attribute_limits(config.attributes)
         self._groups.update(config)
         _log.info("%s sets group %s", connection.peer, config)
         await self._groups.settle()

@@ -103,7 +103,7 @@ class PullHandler:
             return self._moved(topic, queue_id, reset)
         self._offsets.note_pulled(group, topic, queue_id, offset)
         gate = self._gate
-        if gate.driver.undispatched > 0 and offset >= gate.store.max_offset(topic, queue_id):
+        if gate.driver.undispatched > 0:  # who was acknowledged a moment ago finds it
             gate.catch_up()
         count_max = self._count_max if request.language != "PYTHON" else self._count_max * _OWN_CLIENT_FACTOR
         max_count = min(max(header.max_msg_nums, 1), count_max)
@@ -145,8 +145,10 @@ class PullHandler:
         statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000))
         behind = self._puller.bytes_behind(topic, queue_id, result.next_offset)
         statistics.fall_behind.note_size(group, topic, queue_id, behind)
-        stored_ms = await self._gate.run_cold(self._inspector.store_time, topic, queue_id, result.next_offset - 1)
-        behind_ms = 0 if stored_ms is None else max(self._clock.now_ms() - stored_ms, 0)
+        behind_ms = 0
+        if behind > 0:
+            stored_ms = await self._gate.run_cold(self._inspector.store_time, topic, queue_id, result.next_offset - 1)
+            behind_ms = 0 if stored_ms is None else max(self._clock.now_ms() - stored_ms, 0)
         statistics.fall_behind.note_time(group, topic, queue_id, behind_ms)
         return None
 

@@ -54,7 +54,9 @@ class Handlers:
             clock,
             more=lambda: {**state.schedule.runtime_info(), **state.timer.runtime_info()},
         )
-        send = SendHandler(options, clock, gate, topics, groups, statistics, state.store_host)
+        send = SendHandler(
+            options, clock, gate, topics, groups, statistics, state.store_host, state.transactions.check_room
+        )
         config.on_change.append(send.options_changed)
         families = (
             send,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import random
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from struct import Struct
@@ -86,6 +86,7 @@ class SendHandler:
         groups: GroupTable,
         statistics: BrokerStatistics,
         store_host: bytes,
+        check_half: Callable[[], None] | None = None,
     ) -> None:
         self._options = options
         self._clock = clock
@@ -97,6 +98,7 @@ class SendHandler:
         self._table: HandlerTable | None = None
         gate.on_kernels.append(self._use_kernels)
         self._store_host = store_host
+        self._check_half = check_half  # raises RequestError if no transaction may begin now
         self._host_text = store_host.hex().upper()
         self._unique_keys = UniqueKeyFactory(
             address=store_host[:-4], process_id=os.getpid(), instance_hash=secrets.randbits(32)
@@ -254,6 +256,7 @@ class SendHandler:
         if type(appended) is not tuple:
             return self._refusal(appended)  # type: ignore[arg-type]  # not a tuple: a refusal
         queue_offset, physical_offset, end = appended
+        gate.note_awaited(topic, end)
         self._statistics.note_put(topic, 1, len(body))
         if gate.waits_for_sync:
             connection.begin(request)
@@ -332,6 +335,8 @@ class SendHandler:
                     ResponseCode.NO_PERMISSION,
                     f"the broker[{self._options.broker_ip1}] sending transaction message is forbidden",
                 )
+            if kind is MessageKind.HALF and self._check_half is not None:
+                self._check_half()
             result = await self._gate.put(routed)
         except RequestError as error:
             return RemotingCommand.response(error.code, error.remark, ext=self._traits)
@@ -469,9 +474,10 @@ class SendHandler:
         if result.physical_offset < 0:
             return self._refusal(result)
         self._statistics.note_put(header.topic, result.count, result.size)
+        end = result.physical_offset + result.size
+        gate.note_awaited(header.topic, end)
         if gate.waits_for_sync:
             connection.begin(request)
-            end = result.physical_offset + result.size
             gate.when_durable(end, partial(self._confirm_batch, connection, request, header, result))
             return None
         gate.appended()

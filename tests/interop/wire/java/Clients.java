@@ -33,9 +33,14 @@ final class Clients {
         for (var broker : brokers) {
             admin.createAndUpdateTopicConfig(broker.selectBrokerAddr(), config);
         }
-        Stage.await("a route to " + config.getTopicName() + " on " + brokers.size() + " brokers", 30, () -> {
+        awaitRoute(config.getTopicName(), brokers.size());
+    }
+
+    /** Waits until the name server knows a topic on so many brokers. */
+    void awaitRoute(String topic, int brokers) throws Exception {
+        Stage.await("a route to " + topic + " on " + brokers + " brokers", 30, () -> {
             try {
-                return admin.examineTopicRouteInfo(config.getTopicName()).getQueueDatas().size() == brokers.size();
+                return admin.examineTopicRouteInfo(topic).getQueueDatas().size() >= brokers;
             } catch (Exception notYet) {
                 return false;
             }

@@ -263,6 +263,7 @@ final class SendScenarios {
         for (int i = 0; i < 8; i++) {
             producer.send(new Message(topic, ("body " + i).getBytes()));
         }
+        stage.clients.awaitRoute(topic, 1);
         var route = stage.admin.examineTopicRouteInfo(topic);
         Stage.equal("queues", 4, route.getQueueDatas().get(0).getReadQueueNums());
         Stage.equal("permission", 6, route.getQueueDatas().get(0).getPerm());
