@@ -41,7 +41,8 @@ def checked_wanted(options: BrokerOptions, expression_type: str | None, expressi
     if (expression_type or TAG) != TAG and not options.enable_property_filter:
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,
-            f"The broker does not support consumer to filter message by {str(expression_type)[:32]}",
+            f"The broker does not support consumer to filter message by {str(expression_type)[:32]}: "
+            "enablePropertyFilter is off",
         )
     if expression is not None:
         check_size(expression, options.filter_expression_bytes_max)  # before anything of it is parsed, or kept

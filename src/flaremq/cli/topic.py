@@ -100,13 +100,13 @@ def kind_of(name: str, own_names: set[str]) -> str:
 
 @topic.command()
 @topic_argument
-@click.option("--queues", type=click.IntRange(min=1), default=8, show_default=True, help="Queues on each broker.")
+@click.option("--queues", type=click.IntRange(min=1), help="Queues on each broker.  [default: 8 for a new topic]")
 @click.option("--read-queues", type=click.IntRange(min=1), help="Queues that can be read, if not all.")
 @click.option("--write-queues", type=click.IntRange(min=1), help="Queues that can be written, if not all.")
 @click.option(
-    "--perm", type=click.Choice(list(PERMISSIONS)), default="rw", show_default=True, help="What clients may do."
+    "--perm", type=click.Choice(list(PERMISSIONS)), help="What clients may do.  [default: rw for a new topic]"
 )
-@click.option("--order", is_flag=True, help="Keep the order of queues even while a broker is away.")
+@click.option("--order/--no-order", default=None, help="Keep the order of queues even while a broker is away.")
 @click.option(
     "--attribute", "attributes", metavar="KEY=VALUE", multiple=True, help="As in message.type=FIFO (repeatable)."
 )
@@ -116,29 +116,28 @@ def kind_of(name: str, own_names: set[str]) -> str:
 @debug_option
 def create(
     topic: str,
-    queues: int,
+    queues: int | None,
     read_queues: int | None,
     write_queues: int | None,
-    perm: str,
-    order: bool,
+    perm: str | None,
+    order: bool | None,
     attributes: tuple[str, ...],
     cluster: str | None,
     broker: str | None,
     name_servers: str,
     output: str | None,
 ) -> None:
-    """Make a topic on all brokers, or change one that exists."""
+    """Make a topic on all brokers, or change one that exists; what is not named stays as it is."""
     from flaremq.options import parse_assignments
 
-    settings: dict[str, Any] = {
-        "read_queues": read_queues or queues,
-        "write_queues": write_queues or queues,
-        "perm": PERMISSIONS[perm],
-        "order": order,
-        "attributes": parse_assignments(attributes),
-    }
+    settings: dict[str, Any] = {"attributes": parse_assignments(attributes)}
 
     async def work(admin: AdminTool) -> list[str]:
+        known = await _known_settings(admin, topic, cluster, broker)
+        settings["read_queues"] = read_queues or queues or known["read_queues"]
+        settings["write_queues"] = write_queues or queues or known["write_queues"]
+        settings["perm"] = known["perm"] if perm is None else PERMISSIONS[perm]
+        settings["order"] = known["order"] if order is None else order
         return await admin.create_topic(topic, cluster=cluster, broker=broker, **settings)
 
     brokers = administer(name_servers, work)
@@ -148,10 +147,28 @@ def create(
         "readQueueNums": settings["read_queues"],
         "writeQueueNums": settings["write_queues"],
         "perm": settings["perm"],
-        "order": order,
+        "order": settings["order"],
         "attributes": settings["attributes"],
     }
     answer(f"topic {topic} has {record['writeQueueNums']} queues on {', '.join(brokers)}", record, output)
+
+
+async def _known_settings(admin: AdminTool, topic: str, cluster: str | None, broker: str | None) -> dict[str, Any]:
+    """The settings a topic has on the first broker that knows it, or those of a new one."""
+    from flaremq.errors import FlareMQError
+
+    for name in await admin.masters(cluster=cluster, broker=broker):
+        try:
+            config = await admin.topic_config(topic, name)
+        except FlareMQError:
+            continue  # not there yet
+        return {
+            "read_queues": config.read_queue_nums,
+            "write_queues": config.write_queue_nums,
+            "perm": config.perm,
+            "order": config.order,
+        }
+    return {"read_queues": 8, "write_queues": 8, "perm": PERMISSIONS["rw"], "order": False}
 
 
 @topic.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Sequence
 from typing import Final
 
@@ -53,7 +54,8 @@ class Sender:
         self._options = options
         self._queue_nums = str(options.default_topic_queue_nums)
         self.faults = FaultTable(self._clock.monotonic, is_enabled=options.send_latency_enable)
-        self._selector = QueueSelector(self.faults)
+        # Many short-lived producers that all began at the same queue would fill that one alone.
+        self._selector = QueueSelector(self.faults, start=random.randrange(1 << 16))
 
     async def route(self, topic: str) -> TopicRoute:
         """Where messages of a topic may go."""
