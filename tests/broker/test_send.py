@@ -362,7 +362,8 @@ def test_unknown_default_topic_field_is_named_in_the_error() -> None:
         ext = send_header("orders").encode_letters()
         del ext["c"]
         reply = await lab.ask(SEND_V2, ext, b"body")
-        assert reply.code == SYSTEM_ERROR and "defaultTopic" in str(reply.remark) or "<c>" in str(reply.remark)
+        assert reply.code == SYSTEM_ERROR
+        assert "defaultTopic" in str(reply.remark) or "<c>" in str(reply.remark)
         for empty in ({}, None):
             assert (await lab.ask(SEND_V2, empty, b"body")).code == SYSTEM_ERROR
             assert (await lab.ask(SEND, empty, b"body")).code == SYSTEM_ERROR

@@ -138,7 +138,8 @@ class StoreInspector:
         """
         store = self._store
         log = store._commit_log
-        end, numbers = -1, {}
+        end = -1
+        numbers: dict[str, dict[int, int]] = {}
         for attempt in range(_ATTEMPTS):
             with log.lock:
                 now = self._numbers(topics)
