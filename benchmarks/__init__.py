@@ -6,9 +6,9 @@
     python -m benchmarks --only wire             # our broker and RocketMQ's, driven by RocketMQ's client
     python -m benchmarks --no-peers              # our store alone; needs no Java
 
-One module a measurement (``put``, ``scan``, ``query``, ``recover``, ``embedded``, ``startup``, ``wire``); each says what
-is run on our side, what on the other, and which figures are compared. ``rounds`` runs them in turns, ``report`` makes
-the table. How to keep it fair:
+One module a measurement (``put``, ``scan``, ``query``, ``recover``, ``embedded``, ``startup``, ``wire``); each says
+what is run on our side, what on the other, and which figures are compared. ``rounds`` runs them in turns, ``report``
+makes the table. How to keep it fair:
 
 * both sides store the same messages (``messages.py``) and make them inside the timed loop;
 * ours and theirs take turns within one run on one machine, medians are compared, and "theirs" is the faster of

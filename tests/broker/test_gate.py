@@ -28,9 +28,8 @@ TOPIC = "orders"
 
 
 def form(body: bytes = b"body", **changes: Any) -> StoredForm:
-    return StoredForm(
-        **({"topic": TOPIC, "queue_id": 0, "body": body, "properties": b"", "born_host": BORN_HOST} | changes)
-    )
+    fields: dict[str, Any] = {"topic": TOPIC, "queue_id": 0, "properties": b"", "born_host": BORN_HOST}
+    return StoredForm(body=body, **(fields | changes))
 
 
 class HeldSync:

@@ -18,10 +18,10 @@ from flaremq.protocol.frame import encode_frame
 from flaremq.remoting.client import RemotingClient, RequestTimeoutError
 from tests.support.broker_lab import UNIQUE, BrokerLab, bodies, messages, pull_fields, run, texts, until
 
-ASYNC = {"flushDiskType": "ASYNC_FLUSH"}
+ASYNC: dict[str, Any] = {"flushDiskType": "ASYNC_FLUSH"}
 FOUND, SYSTEM_ERROR, BUSY, FORBIDDEN, NO_TOPIC, NOT_FOUND, AGAIN, MOVED = 0, 1, 2, 16, 17, 19, 20, 21
 PARSE_FAILED, NOT_SUBSCRIBED, NO_GROUP, BAD = 23, 24, 26, 29
-HELD = {"sysFlag": 6, "suspendTimeoutMillis": 30_000}
+HELD: dict[str, Any] = {"sysFlag": 6, "suspendTimeoutMillis": 30_000}
 
 
 async def fill(lab: BrokerLab, count: int, topic: str = "orders", **fields: Any) -> None:
@@ -252,7 +252,7 @@ def test_subscription_of_the_heartbeat_is_used_when_the_pull_brings_none() -> No
         lab.topic("orders")
         for tag in "ABA":
             await lab.send("orders", tag.encode(), properties=tagged(tag))
-        plain = {"sysFlag": 0, "subscription": None}
+        plain: dict[str, Any] = {"sysFlag": 0, "subscription": None}
         assert (await lab.pull("orders", **plain)).code == NOT_SUBSCRIBED
         await heartbeat(lab, "readers", {"orders": "A"})
         assert bodies(await lab.pull("orders", **plain)) == [b"A", b"A"]
@@ -428,7 +428,7 @@ def test_arrivals_that_are_not_wanted_keep_a_pull_waiting_and_move_it_on() -> No
 def test_unwanted_arrivals_are_told_when_the_time_is_over() -> None:
     async def scenario(lab: BrokerLab) -> None:
         lab.topic("orders")
-        fields = {"sysFlag": 6, "suspendTimeoutMillis": 1500, "subscription": "A"}
+        fields: dict[str, Any] = {"sysFlag": 6, "suspendTimeoutMillis": 1500, "subscription": "A"}
         waiting = asyncio.ensure_future(lab.pull("orders", **fields))
         await until(lambda: lab.broker.handlers._pull.holds.size == 1)
         for _ in range(3):

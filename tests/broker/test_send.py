@@ -364,7 +364,8 @@ def test_unknown_default_topic_field_is_named_in_the_error() -> None:
         reply = await lab.ask(SEND_V2, ext, b"body")
         assert reply.code == SYSTEM_ERROR
         assert "defaultTopic" in str(reply.remark) or "<c>" in str(reply.remark)
-        for empty in ({}, None):
+        nothing: tuple[dict[str, str] | None, ...] = ({}, None)
+        for empty in nothing:
             assert (await lab.ask(SEND_V2, empty, b"body")).code == SYSTEM_ERROR
             assert (await lab.ask(SEND, empty, b"body")).code == SYSTEM_ERROR
             assert (await lab.ask(SEND_BATCH, empty, b"body")).code == SYSTEM_ERROR

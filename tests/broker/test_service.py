@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from flaremq.remoting.client import RemotingClient
 from flaremq.storage.message_store import MessageStore
 from tests.support.broker_lab import UNIQUE, BrokerLab, bodies, until
 
-SMALL_STORE = {
+SMALL_STORE: dict[str, Any] = {
     "mappedFileSizeCommitLog": "1048576",
     "mappedFileSizeConsumeQueue": "6000",
     "maxHashSlotNum": "1000",
@@ -387,8 +388,10 @@ def test_brokers_of_one_cluster_are_all_in_the_route_at_every_name_server(tmp_pa
             found = await route(server.address, "DefaultCluster")
             assert found is not None, "told before it is gone"
             assert sorted(data.broker_name for data in found.broker_datas) == ["one", "three"]
-        for thing in (brokers[0], brokers[2], *servers):
-            await thing.stop()
+        for broker in (brokers[0], brokers[2]):
+            await broker.stop()
+        for server in servers:
+            await server.stop()
 
     run(scenario)
 

@@ -29,7 +29,7 @@ from flaremq.storage.filesystem import LocalFileSystem
 from tests.interop import jvm
 from tests.interop.wire.programs import why_no_java
 from tests.interop.wire.server_process import ServerProcess
-from tests.interop.wire.servers import OPTIONS, RocketMQ
+from tests.interop.wire.servers import SMALL_OPTIONS, RocketMQ
 
 pytestmark = pytest.mark.interop
 
@@ -105,7 +105,7 @@ def java_broker(release: str, folder: Path, name_server: str, **options: str) ->
     folder.mkdir()
     address = f"127.0.0.1:{free_port(0, -2, 1)}"
     size = {"mapedFileSizeCommitLog" if release.startswith("4") else "mappedFileSizeCommitLog": str(16 << 20)}
-    return RocketMQ(release).broker(folder, address, name_server, {**OPTIONS, **size, **options}), address
+    return RocketMQ(release).broker(folder, address, name_server, {**SMALL_OPTIONS, **size, **options}), address
 
 
 def free_port(*neighbours: int) -> int:

@@ -298,7 +298,7 @@ async def load(port: int, child: int, ledger: Ledger, chance: random.Random) -> 
 
 async def read_queue(client: Client, topic: str, queue_id: int, offset: int = 0) -> list[tuple[int, bytes, int]]:
     """(queue offset, body, store time) of everything from an offset on."""
-    found = []
+    found: list[tuple[int, bytes, int]] = []
     while True:
         reply = await client.pull(topic, queue_id, offset)
         if reply.code in (17, 19):

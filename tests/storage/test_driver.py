@@ -251,7 +251,7 @@ def test_append_to_a_full_disk_is_refused_and_taken_again_when_there_is_room() -
 
 
 def retargeted(message: Message, topic: str) -> Message:
-    return Message(topic, message.body, flag=message.flag, properties=dict(message.properties))
+    return Message(topic, message.body, flag=message.flag, properties=dict(message.properties or {}))
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "kernels"])
@@ -397,7 +397,7 @@ def test_batch_field_that_fits_no_record_is_the_callers_fault(
     driver = open_driven(lab)
     appended(driver, b"before")
     before = state(driver)
-    fields = {"queue_id": 0, "born_timestamp": BORN, "born_host": BORN_HOST, "sys_flag": 0} | changes
+    fields: dict[str, Any] = {"queue_id": 0, "born_timestamp": BORN, "born_host": BORN_HOST, "sys_flag": 0} | changes
     with kernels(compiled), pytest.raises(InvalidArgumentError):
         driver.append_batch_body(TOPIC, body=GOOD, **fields)
     assert state(driver) == before

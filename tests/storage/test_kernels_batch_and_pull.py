@@ -270,7 +270,7 @@ def test_too_few_places_for_the_ranges_find_nothing(queue: Queue) -> None:
 @pytest.mark.parametrize("family", [0, 0x10, 0x20, 0x30])
 def test_hosts_of_both_families_are_understood(family: int) -> None:
     filled = Queue()
-    hosts = {
+    hosts: dict[str, Any] = {
         "born_host": bytes(20 if family & 0x10 else 8),
         "store_host": bytes(20 if family & 0x20 else 8),
         "sys_flag": family,

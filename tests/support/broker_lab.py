@@ -144,7 +144,7 @@ class BrokerLab:
             yield released
         finally:
             released.set()
-            del driver.sync  # type: ignore[method-assign]
+            del driver.sync
 
 
 def texts(ext: dict[str, Any] | None) -> dict[str, str] | None:

@@ -35,11 +35,15 @@ class Server:
         self._lines: SimpleQueue[str] = SimpleQueue()
         self._errors: list[str] = []
         self._readers = [
-            threading.Thread(target=lambda: [self._lines.put(line) for line in self.process.stdout or ()], daemon=True),
+            threading.Thread(target=self._read_lines, daemon=True),
             threading.Thread(target=lambda: self._errors.extend(self.process.stderr or ()), daemon=True),
         ]
         for reader in self._readers:
             reader.start()
+
+    def _read_lines(self) -> None:
+        for line in self.process.stdout or ():
+            self._lines.put(line)
 
     def ready(self) -> str:
         """The line that says so."""

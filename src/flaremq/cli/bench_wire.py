@@ -6,7 +6,6 @@ folder; with ``-n`` any broker is measured, RocketMQ's included.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import shutil
 import subprocess
@@ -73,6 +72,8 @@ def consume(messages: int, body_size: int, path: str | None, namesrv: str | None
 
 
 async def _send_all(address: str, messages: int, in_flight: int, body_size: int) -> tuple[array[int], float]:
+    import asyncio
+
     from flaremq import Message, Producer
 
     body = b"x" * body_size
@@ -97,6 +98,8 @@ async def _send_all(address: str, messages: int, in_flight: int, body_size: int)
 
 
 async def _consume_all(address: str, messages: int, body_size: int) -> tuple[array[int], float]:
+    import asyncio
+
     from flaremq import Consumer, Message, Producer
 
     async with Producer(address, group="flaremq_bench") as producer:

@@ -54,6 +54,7 @@ _FOR_TESTS: Mapping[str, str] = {
     "recallMessageEnable": "true",
 }
 # Not the fastest JVM, but the one that is ready first.
+SMALL_OPTIONS: Mapping[str, str] = {**_ALWAYS, **_FOR_TESTS}
 TEST_JVM = ("-Xms256m", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _LOGBACK = """<configuration>
   <appender name="file" class="ch.qos.logback.core.FileAppender">
