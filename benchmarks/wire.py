@@ -10,6 +10,7 @@ memory of name server and broker five seconds later, ``topic list`` a whole comm
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -92,6 +93,7 @@ def _turns(name: str, figures: tuple[Figure, ...], rounds: int, measure: Callabl
     sides = ["ours", VERSION]
     for number in range(rounds):
         for side in sides if number % 2 == 0 else reversed(sides):
+            os.sync()  # what the run before left to be written must not slow down this one
             begin = time.monotonic()
             try:
                 row = measure(side)
