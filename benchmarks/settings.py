@@ -25,6 +25,7 @@ class Settings:
     import_rounds: int
     startup_file_bytes: int
     wire_rounds: int  # over the wire; ours and theirs take turns this often
+    wire_prepare_seconds: int  # of sends before anything else: a broker in Java needs them to be compiled
     wire_warm_seconds: int
     wire_seconds: int
     wire_backlog: int  # messages that are stored first, then consumed
@@ -48,6 +49,7 @@ FULL = Settings(
     import_rounds=11,
     startup_file_bytes=64 << 20,
     wire_rounds=3,
+    wire_prepare_seconds=15,
     wire_warm_seconds=3,
     wire_seconds=6,
     wire_backlog=1_000_000,
@@ -70,6 +72,7 @@ QUICK = Settings(
     import_rounds=5,
     startup_file_bytes=16 << 20,
     wire_rounds=1,
+    wire_prepare_seconds=8,
     wire_warm_seconds=2,
     wire_seconds=4,
     wire_backlog=300_000,
@@ -92,6 +95,7 @@ SMOKE = Settings(
     import_rounds=1,
     startup_file_bytes=1 << 20,
     wire_rounds=1,
+    wire_prepare_seconds=1,
     wire_warm_seconds=1,
     wire_seconds=1,
     wire_backlog=20_000,

@@ -114,18 +114,26 @@ class _Load:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._filled: set[str] = set()
+        self._warmed: set[str] = set()
         self._groups = 0
 
     def prepare(self, client: WireClient, target: servers.Servers) -> None:
         """A topic, and the same work before anything counts: the first sends load classes and map files."""
         client.run("topic", target.pids, namesrv=target.name_server, topic="bench", queues=_QUEUES)
-        warm = self._settings.wire_warm_seconds
+        warm = self._settings.wire_prepare_seconds
         arguments = {"namesrv": target.name_server, "topic": "bench", "threads": 32, "size": 1024}
         for mode, batch in (("send", 1), ("batch", 32)):
             client.run(mode, target.pids, **arguments, batch=batch, warm=warm, seconds=1)
 
     def measure(self, client: WireClient, sides: Mapping[str, servers.Servers], task: _Task, side: str) -> Row:
-        target = sides[side]
+        if task.mode in ("push", "pull") and task.mode not in self._warmed:
+            # Whoever came first would meet a client that has never consumed.
+            self._warmed.add(task.mode)
+            for target in sides.values():
+                self._run(client, target, task)
+        return self._run(client, sides[side], task)
+
+    def _run(self, client: WireClient, target: servers.Servers, task: _Task) -> Row:
         arguments: dict[str, object] = {"namesrv": target.name_server, "topic": "bench", **task.arguments}
         if task.mode in ("send", "batch", "latency"):
             arguments |= {"warm": self._settings.wire_warm_seconds, "seconds": self._settings.wire_seconds}
