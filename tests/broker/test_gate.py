@@ -284,6 +284,23 @@ def test_one_who_fails_at_an_arrival_does_not_keep_it_from_the_others(
     assert "while waking those who wait" in caplog.text
 
 
+def test_message_on_its_way_is_shown_at_once_to_who_begins_to_wait_for_its_topic(tmp_path: Path) -> None:
+    async def scenario(gate: StoreGate) -> None:
+        gate.driver.append_form(form())
+        gate.appended()
+        gathering = gate._dispatch_handle
+        assert gathering is not None
+        gate.await_topic(TOPIC)
+        assert gathering.cancelled() and gate._dispatch_handle is not gathering
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert gate.store.max_offset(TOPIC, 0) == 1
+        gate.forget_topic(TOPIC)
+        assert gate.awaited == {}
+
+    run(scenario, tmp_path, flush_disk_type="ASYNC_FLUSH")
+
+
 def test_dispatch_follows_at_once_when_somebody_waits(tmp_path: Path) -> None:
     async def scenario(gate: StoreGate) -> None:
         await gate.put(form())

@@ -67,6 +67,8 @@ class Bench:
 
     def _await_topic(self, topic: str) -> None:
         self.gate.awaited[topic] += 1
+        if self.gate.driver.undispatched > 0:
+            self._hurry()
 
     def _forget_topic(self, topic: str) -> None:
         self.gate.awaited[topic] -= 1

@@ -39,7 +39,7 @@ class Ingest:
         queues_of: dict[str, int],
         stamp: str,
         store_host: bytes,
-        traits: dict[str, str],
+        traits_block: bytes,
         traits_text: str,
         unacknowledged_max: int,
         confirm: Confirm,
@@ -64,12 +64,8 @@ class Ingest:
             f'",{traits_text}}},"flag":1,"language":"PYTHON","opaque":',
             f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}',
         )
-        block = b"".join(
-            len(name).to_bytes(2, "big") + name.encode() + len(value).to_bytes(4, "big") + value.encode()
-            for name, value in traits.items()
-        )
         self._compact, self._compact_ends = _pieces(
-            b"\0\0\3" + VERSION.to_bytes(2, "big"), b"\0\7queueId", b"\0\5msgId", b"\0\x0bqueueOffset", block
+            b"\0\0\3" + VERSION.to_bytes(2, "big"), b"\0\7queueId", b"\0\5msgId", b"\0\x0bqueueOffset", traits_block
         )
 
     def take(self, connection: Connection, data: bytes) -> int:

@@ -46,7 +46,6 @@ class StoreGate:
     def __init__(self, store: MessageStore, *, sync_timeout: float = 5.0) -> None:
         self.store = store
         self.driver = StoreDriver(store)
-        self.append = self.driver.append
         self.on_arrival: list[ArrivalCallback] = []
         self.on_kernels: list[Callable[[], None]] = []  # called once the kernels are loaded
         self.eager = 0  # how many wait for arrivals anywhere: above zero dispatch follows durability at once

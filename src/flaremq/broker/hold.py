@@ -70,8 +70,6 @@ class PullRequestHoldService:
         heapq.heappush(self._deadlines, (deadline, next(self._order), pull))
         if self._timer is None or deadline < self._timer_at:
             self._set_timer(deadline)
-        if self._gate.driver.undispatched > 0:
-            self._gate.hurry()
 
     def arrived(self, touched: set[tuple[str, int]]) -> None:
         """Queues grew: try those who wait there again."""

@@ -24,6 +24,7 @@ from flaremq.broker.groups import GroupTable
 from flaremq.broker.message_rules import MessageKind, TimerRules, prepare, recall_handle
 from flaremq.broker.names import check_sendable, check_topic
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.put_status import code_of
 from flaremq.broker.statistics import BrokerStatistics
 from flaremq.broker.topics import TopicTable
 from flaremq.clock import Clock
@@ -62,16 +63,6 @@ _SPECIAL = (
     "CRC32",
 )
 _DELAY, _TIMER, _TRAN, _CLUSTER, _REGION, _TRACE, _POP, _NO_WAIT, _INNER, _CRC = _SPECIAL
-
-_CODES: Mapping[PutMessageStatus, ResponseCode] = {
-    PutMessageStatus.PUT_OK: ResponseCode.SUCCESS,
-    PutMessageStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
-    PutMessageStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
-    PutMessageStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
-    PutMessageStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
-    PutMessageStatus.CREATE_MAPPED_FILE_FAILED: ResponseCode.SERVICE_NOT_AVAILABLE,
-    PutMessageStatus.OS_PAGE_CACHE_BUSY: ResponseCode.SYSTEM_BUSY,
-}
 
 
 class SendHandler:
@@ -154,7 +145,7 @@ class SendHandler:
             self._queues_of,
             self._stamp,
             self._store_host,
-            self._traits,
+            self._traits_block,
             self._traits_text,
             _UNACKNOWLEDGED_MAX,
             self._confirm,
@@ -541,7 +532,7 @@ class SendHandler:
         transaction_id: str | None,
     ) -> RemotingCommand:
         """The reply about a message that is in the log."""
-        code = _CODES.get(status, ResponseCode.SYSTEM_ERROR)
+        code = code_of(status)
         ext: dict[str, ExtValue] = {"queueId": queue_id, "msgId": message_id, "queueOffset": queue_offset}
         ext |= self._traits
         if transaction_id is not None:
@@ -551,7 +542,7 @@ class SendHandler:
 
     def _refusal(self, result: PutResult) -> RemotingCommand:
         """The reply about a message that is not."""
-        code = _CODES.get(result.status, ResponseCode.SYSTEM_ERROR)
+        code = code_of(result.status)
         if code == ResponseCode.MESSAGE_ILLEGAL:
             remark = f"{_illegal(self._gate)} {result.detail or ''}".rstrip()
         elif code == ResponseCode.SYSTEM_BUSY:
