@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses=4
 KERNELS := $(wildcard src/flaremq/*/kernels*.py)
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help setup demo test check format bench interop wire soak coverage docs lock clean
+.PHONY: help setup java demo test check format bench interop wire soak coverage docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,10 +32,14 @@ $(VENV)/.kernels: $(VENV)/.installed $(KERNELS)
 	$(BIN)/python -c "import flaremq.broker.kernels_ingest"
 	touch $@
 
-demo: setup ## the whole product in one go
+# Spark runs on it; installed by the system's package manager where that is permitted.
+java:
+	.ci/java run
+
+demo: setup java ## the whole product in one go
 	$(BIN)/flaremq demo
 
-test: check ## lint, types and all tests but interop and soak
+test: check java ## lint, types and all tests but interop and soak
 	$(PYTEST) -m "not interop and not soak"
 
 check: setup ## lint and types only
@@ -51,7 +55,7 @@ bench: setup ## our own measurements
 	$(BIN)/python -m benchmarks
 
 interop: setup ## real clients and stores: Java, Go, Node, mqadmin, a real RocketMQ; needs Java
-	.ci/java
+	.ci/java build
 	tests/interop/fetch.sh
 	FLAREMQ_INTEROP_REQUIRED=1 $(BIN)/python -m pytest -m interop tests/interop
 

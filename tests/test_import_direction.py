@@ -49,6 +49,8 @@ HEAVY = {"numpy", "numba", "pyarrow", "pyspark"}
 # The modules that are heavy on purpose: compiled code and the bulk paths around it. Everybody else imports them, and
 # what they import, inside functions, when a call is large enough to pay for it.
 HEAVY_MODULES = (
+    "pipeline/*.py",
+    "pipeline/jobs/*.py",
     "storage/kernels*.py",
     "storage/bulk_*.py",
     "storage/scan*.py",

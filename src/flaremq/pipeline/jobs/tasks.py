@@ -1,0 +1,103 @@
+"""Running a list of tasks on a Spark cluster, with progress; bodies stay in the Python workers.
+
+One task is one partition of an RDD of small values, so Spark schedules, retries and speculates each on its own. A task must
+therefore be repeatable: the same input gives the same output, written under the same name.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from flaremq.errors import FlareMQError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+Progress = Callable[[str, int, int], None]  # what, done, of how many (tasks)
+
+_POLL_SECONDS = 0.2
+
+
+def run_tasks(
+    spark: SparkSession,
+    tasks: Sequence[_T],
+    function: Callable[[_T], _R],
+    *,
+    what: str,
+    on_progress: Progress | None = None,
+) -> list[_R]:
+    """``[function(task) for task in tasks]``, each on some executor, results in order."""
+    if not tasks:
+        return []
+    context = spark.sparkContext
+    group = f"flaremq-{what}-{threading.get_ident()}"
+    context.setJobGroup(group, f"flaremq {what}: {len(tasks)} tasks", interruptOnCancel=True)
+    done = threading.Event()
+    watcher = None
+    if on_progress is not None:
+        on_progress(what, 0, len(tasks))
+        watcher = threading.Thread(target=_watch, args=(context, group, what, len(tasks), on_progress, done), daemon=True)
+        watcher.start()
+    try:
+        with translated_errors():
+            results: list[_R] = context.parallelize(list(tasks), len(tasks)).map(function).collect()
+        return results
+    except KeyboardInterrupt:
+        context.cancelJobGroup(group)
+        raise
+    finally:
+        done.set()
+        if watcher is not None:
+            watcher.join()
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None clears it
+        if on_progress is not None:
+            on_progress(what, len(tasks), len(tasks))
+
+
+def _watch(context: Any, group: str, what: str, total: int, on_progress: Progress, done: threading.Event) -> None:
+    tracker = context.statusTracker()
+    while not done.wait(_POLL_SECONDS):
+        completed = 0
+        for job in tracker.getJobIdsForGroup(group):
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info is not None else ():
+                status = tracker.getStageInfo(stage)
+                completed += 0 if status is None else status.numCompletedTasks
+        on_progress(what, min(completed, total), total)
+
+
+class translated_errors:
+    """Within, an error of ours raised in a task or planner arrives as itself, without the JVM's pages around it."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        if error is None or isinstance(error, FlareMQError):
+            return
+        ours = error_in_text(str(error))
+        if ours is not None:
+            raise ours from error
+
+
+def error_in_text(text: str) -> FlareMQError | None:
+    """The last error of ours that a Python worker's traceback ends with, made again by its class name."""
+    import flaremq.errors as errors
+
+    for line in reversed(text.splitlines()):
+        name, colon, message = line.strip().partition(": ")
+        kind = getattr(errors, name.rpartition(".")[2], None) if colon and name.startswith("flaremq.") else None
+        if isinstance(kind, type) and issubclass(kind, FlareMQError):
+            return _again(kind, message)
+    return None
+
+
+def _again(kind: type[FlareMQError], message: str) -> FlareMQError:
+    try:
+        return kind(message)
+    except TypeError:  # a class that wants more than a message
+        return FlareMQError(message)
