@@ -27,6 +27,7 @@ from flaremq.protocol.codes import RequestCode
 from flaremq.remoting.address import format_address, parse_addresses
 from flaremq.remoting.options import RemotingOptions
 from flaremq.remoting.server import RemotingServer
+from flaremq.storage.broker_note import write_broker_note
 from flaremq.storage.filesystem import FileSystem, LocalFileSystem
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
@@ -117,9 +118,11 @@ class BrokerService:
         )
 
     def _open_store(self) -> MessageStore:
-        return MessageStore.open(
+        store = MessageStore.open(
             self.path, self._store_options, filesystem=self._filesystem, clock=self.clock, driven=True
         )
+        write_broker_note(os.fspath(self.path), self.options.broker_name, self._filesystem)
+        return store
 
     async def _start_vip(self) -> None:
         port = self.options.listen_port - _VIP_STEP

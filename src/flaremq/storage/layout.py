@@ -26,6 +26,8 @@ OFFSETS = "flaremq.offsets"  # our durable offsets: see checkpoint.py
 SAVED_TAIL = "flaremq.saved"  # folder for log bytes set aside before a truncation
 QUEUE_HINTS = "flaremq.queues"  # queue ends at the last checkpoint
 DELETED_TOPICS = "flaremq.deleted"  # up to where topics were deleted: see deleted_topics.py
+LEASES = "flaremq.leases"  # folder for those who read the log from outside: see leases.py
+BROKER_NOTE = "flaremq.broker"  # who served this store last: see broker_note.py
 
 _FILE_NAME = re.compile(r"\d{20}\Z")
 _INDEX_NAME = re.compile(r"\d{17}\Z")
@@ -101,6 +103,14 @@ class StoreLayout:
     @property
     def deleted_topics(self) -> str:
         return self.path(DELETED_TOPICS)
+
+    @property
+    def leases(self) -> str:
+        return self.path(LEASES)
+
+    @property
+    def broker_note(self) -> str:
+        return self.path(BROKER_NOTE)
 
     def queue_folder(self, topic: str, queue_id: int, *, kind: str = CONSUME_QUEUE) -> str:
         """The folder of one queue; the only place where a name becomes a path."""

@@ -40,6 +40,7 @@ from flaremq.storage.get_result import GetResult
 from flaremq.storage.health import Health, RunningFlag
 from flaremq.storage.index_service import IndexService
 from flaremq.storage.layout import StoreLayout
+from flaremq.storage.leases import Leases
 from flaremq.storage.mapped_file_queue import MappedFileQueue
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.put_result import PutResult
@@ -246,6 +247,7 @@ class MessageStore:
             self._may_delete_before,
             self._dispatch_lock,
             self._deleted,
+            leases=Leases(self._filesystem, self._layout.leases),
             pause=time.sleep if self._threads else _no_pause,
         )
 

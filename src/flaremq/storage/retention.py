@@ -1,7 +1,8 @@
 """What to delete: whole log files, oldest first, never the last, never under a reader; queues and index follow.
 
 A file goes when it is expired and the hour has come (or space is short, or somebody asked), or at once when the disk
-is nearly full. A file's age is the store time of the first record *after* it, so copies and restores of files, which
+is nearly full. Files that somebody reads from outside stay while the lease runs (leases.py), unless the disk is nearly
+full. A file's age is the store time of the first record *after* it, so copies and restores of files, which
 change modification times, do not matter. Deletion is spread: a pause between files, a bound per round.
 """
 
@@ -21,6 +22,7 @@ from flaremq.storage.deleted_topics import DeletedTopics
 from flaremq.storage.filesystem import FileSystem
 from flaremq.storage.health import Health, RunningFlag
 from flaremq.storage.index_service import IndexService
+from flaremq.storage.leases import Leases
 from flaremq.storage.mapped_file import MappedFile
 from flaremq.storage.options import StoreOptions
 
@@ -45,6 +47,7 @@ class Retention:
         dispatch_lock: threading.Lock,
         deleted: DeletedTopics,
         *,
+        leases: Leases | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._filesystem = filesystem
@@ -58,6 +61,7 @@ class Retention:
         self._may_delete_before = may_delete_before  # asked with the new log start
         self._dispatch_lock = dispatch_lock  # held while a queue or the index loses files
         self._deleted = deleted
+        self._leases = leases
         self._pause = pause
         self._lock = threading.RLock()  # one deletion at a time: the maintenance thread and a caller may meet
         self._manual_rounds = 0
@@ -121,9 +125,13 @@ class Retention:
     def _delete_expired(self, *, at_once: bool) -> int:
         deleted = 0
         files = self._log.files
+        leased = None if at_once or self._leases is None else self._leases.lowest(self._clock.now_ms())
         while len(files.files) > 1 and deleted < self._options.delete_file_batch_max:
             oldest, following = files.files[0], files.files[1]
             if not at_once and not self._is_expired(following):
+                break
+            if leased is not None and following.start > leased:
+                _log.info("%s is being read from outside (a lease says so) and stays for now", oldest.path)
                 break
             if following.start > self._log.flushed_offset or not self._may_delete_before(following.start):
                 break

@@ -232,23 +232,44 @@ def find_queues(files: OpenFiles, store_layout: StoreLayout) -> tuple[list[Store
             if not filesystem.is_directory(topic_folder):
                 foreign.append(topic_folder)
                 continue
-            for name in filesystem.list_directory(topic_folder):
-                queue_folder = os.path.join(topic_folder, name)
-                if not (filesystem.is_directory(queue_folder) and name.isascii() and name.isdigit()):
-                    foreign.append(queue_folder)
-                    continue
-                ext_run = find_run(filesystem, [store_layout.path(layout.CONSUME_QUEUE_EXT, topic, name)])
-                queues.append(
-                    StoredQueue(
-                        topic,
-                        int(name),
-                        RunReader(files, find_run(filesystem, [queue_folder])),
-                        folder=queue_folder,
-                        is_batch=is_batch,
-                        ext=RunReader(files, ext_run) if ext_run.files and not is_batch else None,
-                    )
-                )
+            found, strangers = _queues_in(files, store_layout, topic, topic_folder, is_batch)
+            queues += found
+            foreign += strangers
     queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
+    return queues, foreign
+
+
+def find_topic_queues(
+    files: OpenFiles, store_layout: StoreLayout, topic: str, kind: str = layout.CONSUME_QUEUE
+) -> list[StoredQueue]:
+    """The queues of one topic: what a reader needs who does not want to list a hundred thousand folders."""
+    folder = store_layout.path(kind, layout.checked_topic(topic))
+    found, _ = _queues_in(files, store_layout, topic, folder, kind == layout.BATCH_CONSUME_QUEUE)
+    return sorted(found, key=lambda queue: queue.queue_id)
+
+
+def _queues_in(
+    files: OpenFiles, store_layout: StoreLayout, topic: str, topic_folder: str, is_batch: bool
+) -> tuple[list[StoredQueue], list[str]]:
+    filesystem = files.filesystem
+    queues: list[StoredQueue] = []
+    foreign: list[str] = []
+    for name in filesystem.list_directory(topic_folder):
+        queue_folder = os.path.join(topic_folder, name)
+        if not (filesystem.is_directory(queue_folder) and name.isascii() and name.isdigit()):
+            foreign.append(queue_folder)
+            continue
+        ext_run = find_run(filesystem, [store_layout.path(layout.CONSUME_QUEUE_EXT, topic, name)])
+        queues.append(
+            StoredQueue(
+                topic,
+                int(name),
+                RunReader(files, find_run(filesystem, [queue_folder])),
+                folder=queue_folder,
+                is_batch=is_batch,
+                ext=RunReader(files, ext_run) if ext_run.files and not is_batch else None,
+            )
+        )
     return queues, foreign
 
 

@@ -1,0 +1,97 @@
+"""Whole records lying back to back, such as the body of a pull reply, as one Arrow batch."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from flaremq.errors import CorruptionError
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.sys_flag import INNER_BATCH
+from flaremq.storage import kernels
+from flaremq.storage.kernels import Bytes, Integers
+from flaremq.storage.kernels_scan import parse_pieces, queue_hash, split_records
+from flaremq.storage.scan_columns import decode_rows, parse_flags
+from flaremq.storage.scan_filters import RowFilter
+from flaremq.storage.scan_plain import Row, plain_rows, taken_apart
+
+_log = logging.getLogger(__name__)
+_OFFSET_MAX = 2**63 - 1
+
+
+def decode_records(
+    data: bytes | bytearray | memoryview,
+    schema: pa.Schema,
+    *,
+    broker: str,
+    topic: str | None = None,
+    queue_id: int | None = None,
+    start: int = 0,
+    end: int = _OFFSET_MAX,
+    tags: frozenset[str] = frozenset(),
+    fail_on_data_loss: bool = True,
+    origin: str = "the reply",
+) -> pa.RecordBatch:
+    """The messages of ``data`` with queue offsets in [start, end) and one of ``tags`` (if any are given).
+
+    Bodies are held against their checksums if they are asked for. A record that fails, or is not of this topic and
+    queue, is a CorruptionError that names ``origin``, or is left out with a warning.
+    """
+    log = kernels.as_array(data)
+    at, physical, stop = _split(log)
+    table = kernels.RecordTable(max(len(at), 1))
+    parse_pieces(log, at, physical, parse_flags(schema, properties=bool(tags)), table.columns)
+    rows = table.columns[:, : len(at)]
+    good = rows[kernels.RESULT] == kernels.OK
+    if queue_id is not None:
+        good &= rows[kernels.QUEUE_ID] == queue_id
+    if topic is not None:
+        good &= _is_topic(rows, topic)
+    lost = len(at) - int(good.sum()) + (stop < len(log))
+    if lost:
+        where = int(physical[np.argmin(good)]) if not good.all() else None
+        if fail_on_data_loss:
+            raise CorruptionError("a record is damaged; set failOnDataLoss=false to skip it", path=origin, offset=where)
+        _log.warning("%s: %d damaged records left out, the first at physical offset %s", origin, lost, where)
+    if np.any(rows[kernels.SYS_FLAG][good] & INNER_BATCH):
+        return _apart(log, rows[:, good], schema, broker, start, end, tags)
+    offsets = rows[kernels.QUEUE_OFFSET]
+    good &= (offsets >= start) & (offsets < end)
+    if not good.all():
+        rows = np.ascontiguousarray(rows[:, good])
+    return decode_rows(log, RowFilter(tags).choose(log, rows), schema, broker=broker)
+
+
+def _split(log: Bytes) -> tuple[Integers, Integers, int]:
+    capacity = 1024
+    at, physical = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    count, stop = split_records(log, 0, at, physical)
+    while count == capacity:
+        capacity *= 4
+        at, physical = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+        count, stop = split_records(log, 0, at, physical)
+    return at[:count], physical[:count], stop
+
+
+def _is_topic(rows: Integers, topic: str) -> NDArray[np.bool_]:
+    """Whether each row is of this topic: by the hash of topic and queue id that every row has."""
+    padded = kernels.as_array(bytes(8) + topic.encode("utf-8", "surrogatepass"))
+    queue_ids, places = np.unique(rows[kernels.QUEUE_ID], return_inverse=True)
+    hashes = np.array([queue_hash(padded, int(queue_id)) for queue_id in queue_ids], np.int64)
+    return np.asarray(rows[kernels.QUEUE_HASH] == hashes[places])
+
+
+def _apart(
+    log: Bytes, rows: Integers, schema: pa.Schema, broker: str, start: int, end: int, tags: frozenset[str]
+) -> pa.RecordBatch:
+    view = log.data
+    places = zip(rows[kernels.FILE_OFFSET].tolist(), rows[kernels.SIZE].tolist(), strict=True)
+    messages: list[Row] = [
+        message
+        for message in taken_apart(MessageExt(view[at : at + size]) for at, size in places)
+        if start <= message.queue_offset < end and (not tags or message.tags in tags)
+    ]
+    return plain_rows(messages, schema, broker=broker)
