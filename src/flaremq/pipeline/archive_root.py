@@ -1,0 +1,167 @@
+"""ArchiveRoot: the directory of an archive, on a local disk or in a store PyArrow knows (``s3://``, ``gs://``, …).
+
+A file appears under its name whole or not at all. On a local disk that takes a temporary name, a sync of the file, a
+rename and a sync of the folder; an object store shows an object when its upload is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import uuid
+from collections.abc import Iterator
+from typing import IO, Any, Final
+from urllib.parse import quote, unquote
+
+from pyarrow import fs
+
+from flaremq.errors import InvalidArgumentError, NotFoundError, StoreIOError, UnavailableError
+
+METADATA: Final = "_flaremq"  # a leading underscore: Spark, DuckDB and Hive look past it
+_TEMPORARY: Final = ".tmp"
+
+
+class ArchiveRoot:
+    """Reads and writes below one directory; paths are relative to it, with ``/``."""
+
+    def __init__(self, location: str) -> None:
+        if not location:
+            raise InvalidArgumentError("an archive needs a directory or a URI such as s3://bucket/folder")
+        self.location = location
+        try:
+            if "://" in location:
+                self._files, self.base = fs.FileSystem.from_uri(location)
+            else:
+                self._files, self.base = fs.LocalFileSystem(), os.path.abspath(location)
+        except (ValueError, OSError) as error:
+            raise InvalidArgumentError(f"the archive {location!r} cannot be opened: {error}") from error
+        self.is_local = isinstance(self._files, fs.LocalFileSystem)
+
+    def full_path(self, path: str) -> str:
+        return f"{self.base}/{path}" if path else self.base
+
+    def open_input(self, path: str) -> Any:
+        """A file to read at random; ``NotFoundError`` if there is none."""
+        with self._translated("opening", path):
+            return self._files.open_input_file(self.full_path(path))
+
+    def read_bytes(self, path: str) -> bytes:
+        with self.open_input(path) as file, self._translated("reading", path):
+            data: bytes = file.read()
+            return data
+
+    @contextlib.contextmanager
+    def replacing(self, path: str) -> Iterator[IO[bytes]]:
+        """A file to write that takes the place of ``path`` when the block ends well, and is gone if it does not."""
+        if not self.is_local:
+            with self._translated("writing", path):
+                stream = self._files.open_output_stream(self.full_path(path))
+            try:
+                with stream:
+                    yield stream
+            except BaseException:
+                self.delete(path)  # closing it has made an object of what was written so far
+                raise
+            return
+        full = self.full_path(path)
+        folder, name = os.path.split(full)
+        # Hidden, and not *.parquet: no reader takes a half-written file for one of the archive.
+        temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex}{_TEMPORARY}")
+        with self._translated("writing", path):
+            self._make_folders(folder)
+            try:
+                with open(temporary, "wb", buffering=0) as file:
+                    yield file
+                    os.fsync(file.fileno())
+                os.rename(temporary, full)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+                raise
+            _sync_folder(folder)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        with self.replacing(path) as file:
+            file.write(data)
+
+    def list(self, folder: str, *, recursive: bool = False) -> list[str]:
+        """Paths of the files below a folder, sorted; none if there is no such folder."""
+        selector = fs.FileSelector(self.full_path(folder), allow_not_found=True, recursive=recursive)
+        with self._translated("listing", folder):
+            found = self._files.get_file_info(selector)
+        start = len(self.base) + 1
+        return sorted(info.path[start:] for info in found if info.type == fs.FileType.File)
+
+    def size(self, path: str) -> int | None:
+        """Bytes of a file, ``None`` if there is none."""
+        with self._translated("looking at", path):
+            info = self._files.get_file_info(self.full_path(path))
+        return int(info.size) if info.type == fs.FileType.File else None
+
+    def delete(self, path: str) -> None:
+        """Remove a file; one that is gone already is fine."""
+        with contextlib.suppress(NotFoundError), self._translated("removing", path):
+            self._files.delete_file(self.full_path(path))
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one writer at a time; an object store has no locks, there it is up to the caller."""
+        if not self.is_local:
+            yield
+            return
+        folder = self.full_path(METADATA)
+        with self._translated("locking", METADATA):
+            self._make_folders(folder)
+            descriptor = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UnavailableError(
+                    f"the archive {self.location} is being written by another process; wait for it, or stop it"
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _make_folders(self, folder: str) -> None:
+        missing = []
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        for name in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name)
+            _sync_folder(os.path.dirname(name))
+
+    @contextlib.contextmanager
+    def _translated(self, operation: str, path: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise NotFoundError(f"{self.full_path(path)} does not exist") from error
+        except OSError as error:
+            raise StoreIOError(operation, self.full_path(path), error) from error
+
+
+def partition_folder(topic: str, day: str) -> str:
+    """Where the files of a topic's day lie, spelled as Hive, Spark, DuckDB and Polars read it."""
+    return f"topic={quote(topic, safe='')}/day={day}"
+
+
+def topic_folder(topic: str) -> str:
+    return f"topic={quote(topic, safe='')}"
+
+
+def topic_of(path: str) -> str:
+    """The topic of a data file."""
+    return unquote(path.split("/", 1)[0].removeprefix("topic="))
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
