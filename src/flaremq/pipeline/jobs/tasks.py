@@ -1,13 +1,14 @@
 """Running a list of tasks on a Spark cluster, with progress; bodies stay in the Python workers.
 
-One task is one partition of an RDD of small values, so Spark schedules, retries and speculates each on its own. A task must
-therefore be repeatable: the same input gives the same output, written under the same name.
+One task is one partition of an RDD of small values, so Spark schedules, retries and speculates each on its own. A
+task must therefore be repeatable: the same input gives the same output, written under the same name.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flaremq.errors import FlareMQError
@@ -34,18 +35,26 @@ def run_tasks(
     if not tasks:
         return []
     context = spark.sparkContext
+    with watched(spark, what, len(tasks), on_progress):
+        results: list[_R] = context.parallelize(list(tasks), len(tasks)).map(function).collect()
+    return results
+
+
+@contextmanager
+def watched(spark: SparkSession, what: str, total: int, on_progress: Progress | None = None) -> Iterator[None]:
+    """Within, Spark jobs are one group of ``total`` tasks: told of as they end, cancelled with Ctrl-C."""
+    context = spark.sparkContext
     group = f"flaremq-{what}-{threading.get_ident()}"
-    context.setJobGroup(group, f"flaremq {what}: {len(tasks)} tasks", interruptOnCancel=True)
+    context.setJobGroup(group, f"flaremq {what}: {total} tasks", interruptOnCancel=True)
     done = threading.Event()
     watcher = None
     if on_progress is not None:
-        on_progress(what, 0, len(tasks))
-        watcher = threading.Thread(target=_watch, args=(context, group, what, len(tasks), on_progress, done), daemon=True)
+        on_progress(what, 0, total)
+        watcher = threading.Thread(target=_watch, args=(context, group, what, total, on_progress, done), daemon=True)
         watcher.start()
     try:
         with translated_errors():
-            results: list[_R] = context.parallelize(list(tasks), len(tasks)).map(function).collect()
-        return results
+            yield
     except KeyboardInterrupt:
         context.cancelJobGroup(group)
         raise
@@ -55,7 +64,7 @@ def run_tasks(
             watcher.join()
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None clears it
         if on_progress is not None:
-            on_progress(what, len(tasks), len(tasks))
+            on_progress(what, total, total)
 
 
 def _watch(context: Any, group: str, what: str, total: int, on_progress: Progress, done: threading.Event) -> None:
