@@ -92,7 +92,10 @@ class BulkChecker:
         units = 0
         for place, run in self._runs.items():
             if place not in self._suspects and run.queue is not None:
-                count = self._rest_of(run, log_end)
+                if run.first < 0 and not run.queue.is_batch:
+                    run.first = run.end = run.queue.written_end()
+                log_min = self._reader.log_min
+                count = count_units(run.queue, run.first, run.end, log_min=log_min, log_end=log_end)
                 if count is None:
                     self._suspects[place] = SuspectQueue(run.first, run.end, log_end)
                 else:
@@ -118,26 +121,6 @@ class BulkChecker:
         run.end = begin + count
         return True
 
-    def _rest_of(self, run: _QueueRun, log_end: int) -> int | None:
-        """Units before those found right must be expired or filler, behind them nothing; the number of all
-        units."""
-        assert run.queue is not None
-        queue, log_min = run.queue, self._reader.log_min
-        if queue.is_batch or queue.ext_run is not None:
-            return None
-        start, stop = queue.run.start // UNIT_SIZE, queue.run.end // UNIT_SIZE
-        if run.first < 0:
-            run.first = run.end = queue.written_end()
-        head = queue.read_raw(start, run.first - start)
-        if queue.run.misfits or queue.run.gaps or len(head) != (run.first - start) * UNIT_SIZE:
-            return None
-        offsets, sizes, codes = kernels.parse_units(kernels.as_array(head))
-        filler = (offsets == 0) & (sizes == FILLER_SIZE) & (codes == 0)
-        expired = (offsets >= 0) & (sizes > 0) & (offsets < log_min) & (offsets + sizes <= log_end)
-        if not np.all(filler | expired) or queue.written_end() > max(run.end, start) or run.end > stop:
-            return None
-        return max(run.end - start, 0)
-
     def _suspect_records(self, batch: RecordBatch) -> None:
         for offset, record in batch.records():
             for unit in expected_units(MessageExt(record), self._delay_levels):
@@ -152,6 +135,23 @@ class BulkChecker:
             run = self._runs.get(place)
             first, end = (-1, -1) if run is None else (run.first, run.end)
             self._suspects[place] = SuspectQueue(first, end, base)
+
+
+def count_units(queue: StoredQueue, first: int, end: int, *, log_min: int, log_end: int) -> int | None:
+    """The number of all units if those before the right ones, [first, end), are expired or filler and nothing stands
+    behind; None otherwise."""
+    if queue.is_batch or queue.ext_run is not None:
+        return None
+    start, stop = queue.run.start // UNIT_SIZE, queue.run.end // UNIT_SIZE
+    head = queue.read_raw(start, first - start)
+    if queue.run.misfits or queue.run.gaps or len(head) != (first - start) * UNIT_SIZE:
+        return None
+    offsets, sizes, codes = kernels.parse_units(kernels.as_array(head))
+    filler = (offsets == 0) & (sizes == FILLER_SIZE) & (codes == 0)
+    expired = (offsets >= 0) & (sizes > 0) & (offsets < log_min) & (offsets + sizes <= log_end)
+    if not np.all(filler | expired) or queue.written_end() > max(end, start) or end > stop:
+        return None
+    return max(end - start, 0)
 
 
 class _IndexRun:

@@ -29,7 +29,7 @@ from flaremq.storage.record_views import expected_index_hashes, expected_units, 
 from flaremq.storage.store_files import FileRun, read_small_file
 from flaremq.storage.store_outlook import redispatch_start
 from flaremq.storage.store_reader import StoreReader
-from flaremq.storage.store_walk import Blank, DamagedRange, LogTail, RecordBatch, wants_bulk
+from flaremq.storage.store_walk import Blank, DamagedRange, LogItem, LogTail, RecordBatch, wants_bulk
 from flaremq.storage.verify_index import IndexChecker
 from flaremq.storage.verify_queues import QueueChecker
 
@@ -107,7 +107,7 @@ class StoreVerifier:
         queues = QueueChecker(
             reader,
             redispatch_from=redispatch_from,
-            known_topics=_known_topics(reader),
+            known_topics=known_topics(reader),
             damaged=self._damaged,
             only=None if verdict is None else verdict.suspect_queues,
         )
@@ -150,8 +150,8 @@ class StoreVerifier:
     # Log
 
     def _check_log(self, check_views: Callable[[RecordBatch], None]) -> Iterator[Finding]:
-        reader, summary = self._reader, self.summary
-        for item in reader.walk(bulk=self._bulk, odd_alone=True):
+        summary = self.summary
+        for item in self._items():
             if isinstance(item, RecordBatch):
                 summary.records += len(item.starts)
                 summary.record_bytes += sum(item.sizes)
@@ -168,6 +168,10 @@ class StoreVerifier:
             else:
                 summary.log_end = item.physical_offset
                 yield from self._check_tail(item)
+
+    def _items(self) -> Iterator[LogItem]:
+        """The walk over the log."""
+        return self._reader.walk(bulk=self._bulk, odd_alone=True)
 
     def _check_batch(self, batch: RecordBatch) -> Iterator[Finding]:
         """What a record says of itself beyond being a record."""
@@ -328,7 +332,7 @@ def _json_problem(reader: StoreReader, path: str) -> str | None:
     return None
 
 
-def _known_topics(reader: StoreReader) -> set[str] | None:
+def known_topics(reader: StoreReader) -> set[str] | None:
     """Topics listed in topics.json; None if there is no such list."""
     data = read_small_file(reader.filesystem, os.path.join(reader.layout.config, "topics.json"))
     try:

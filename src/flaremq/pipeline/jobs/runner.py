@@ -1,0 +1,37 @@
+"""Where the tasks of a job run: on Spark's executors, or one after the other in this process if there is no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from flaremq.pipeline.jobs.tasks import Progress, run_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRunner:
+    """``run(tasks, function, what)`` is ``[function(task) for task in tasks]``."""
+
+    spark: SparkSession | None
+    on_progress: Progress | None = None
+
+    @property
+    def parallelism(self) -> int:
+        return 1 if self.spark is None else max(self.spark.sparkContext.defaultParallelism, 1)
+
+    def run(self, tasks: Sequence[_T], function: Callable[[_T], _R], what: str) -> list[_R]:
+        if self.spark is not None:
+            return run_tasks(self.spark, tasks, function, what=what, on_progress=self.on_progress)
+        results: list[_R] = []
+        for number, task in enumerate(tasks):
+            results.append(function(task))
+            if self.on_progress is not None:
+                self.on_progress(what, number + 1, len(tasks))
+        return results

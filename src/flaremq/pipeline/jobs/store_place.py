@@ -1,0 +1,54 @@
+"""A store as a task finds it: what the driver knows about it, small enough to travel with every task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flaremq.message.delay import DelayLevels, parse_delay_levels
+from flaremq.storage.options import StoreOptions
+from flaremq.storage.store_indexes import IndexGeometry
+from flaremq.storage.store_reader import StoreReader
+
+
+@dataclass(frozen=True, slots=True)
+class StorePlace:
+    """Path, log folders and what the files do not tell. The driver holds the lock; tasks do not touch it."""
+
+    root: str
+    log_paths: tuple[str, ...]
+    geometry: IndexGeometry | None
+    delay_level: str
+
+    def open(self) -> StoreReader:
+        return StoreReader.open(self.root, commit_log_paths=self.log_paths, index_geometry=self.geometry, lock=False)
+
+    @property
+    def delay_levels(self) -> DelayLevels:
+        return parse_delay_levels(self.delay_level)
+
+
+def open_store(path: str, properties: Mapping[str, str] | None = None, *, lock: bool = True) -> StoreReader:
+    """The store on the driver; ``properties`` are options of its broker, by RocketMQ's names."""
+    options = StoreOptions.from_properties(properties or {})
+    folders = options.commit_log_folders(path) if options.store_path_commit_log else []
+    return StoreReader.open(
+        path, commit_log_paths=folders, index_geometry=asked_geometry(properties, options), lock=lock
+    )
+
+
+def place_of(reader: StoreReader, properties: Mapping[str, str] | None = None) -> StorePlace:
+    options = StoreOptions.from_properties(properties or {})
+    return StorePlace(
+        reader.layout.root,
+        tuple(reader.layout.commit_log_paths),
+        asked_geometry(properties, options),
+        options.message_delay_level,
+    )
+
+
+def asked_geometry(properties: Mapping[str, str] | None, options: StoreOptions) -> IndexGeometry | None:
+    """The slots and entries the user gave, if any; else they are read off the files."""
+    if properties and ("maxHashSlotNum" in properties or "maxIndexNum" in properties):
+        return IndexGeometry(options.max_hash_slot_num, options.max_index_num)
+    return None
