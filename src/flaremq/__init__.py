@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flaremq.client.transactions import TransactionState
     from flaremq.message.message import Message
     from flaremq.message.message_ext import MessageExt
+    from flaremq.pipeline.scan import scan
     from flaremq.protocol.bodies_queue import MessageQueue
     from flaremq.storage.get_result import GetResult
     from flaremq.storage.message_store import MessageStore
@@ -48,6 +49,7 @@ _HOMES = {
     "SqlFilter": "flaremq.client.subscription",
     "StoreOptions": "flaremq.storage.options",
     "TransactionState": "flaremq.client.transactions",
+    "scan": "flaremq.pipeline.scan",
 }
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "SqlFilter",
     "StoreOptions",
     "TransactionState",
+    "scan",
 ]
 
 

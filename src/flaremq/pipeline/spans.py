@@ -25,7 +25,7 @@ class Span(NamedTuple):
     end: int
 
     @property
-    def count(self) -> int:
+    def count(self) -> int:  # type: ignore[override]  # how many, which is not what a tuple counts
         return self.end - self.start
 
 

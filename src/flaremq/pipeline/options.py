@@ -1,0 +1,262 @@
+"""What can be set about a scan: :class:`ScanOptions`, one row an option, for Spark and ``flaremq.scan`` alike.
+
+Spark hands options over as text and forgets the case of names, so names are compared without it. A name that nobody
+knows is refused: Spark would drop it in silence, and the scan would read something else than was meant.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from flaremq.client.options import ClientOptions
+from flaremq.errors import InvalidArgumentError
+from flaremq.options import OptionRow, check_values, find_unknown_names, option, rows, rows_by_key, value_text
+from flaremq.pipeline.source import TopicSelector
+from flaremq.storage.options import StoreOptions
+
+NO_TIME: Final = -1
+LONG_MAX: Final = 2**63 - 1
+DEFAULT_PARTITION_BYTES: Final = 128 << 20
+
+# Options of the store that say how its files lie; whatever else a broker.conf may hold does not concern a reader.
+GEOMETRY: Final = (
+    "storePathCommitLog",
+    "mappedFileSizeCommitLog",
+    "mappedFileSizeConsumeQueue",
+    "mappedFileSizeConsumeQueueExt",
+    "mapperFileSizeBatchConsumeQueue",
+    "maxHashSlotNum",
+    "maxIndexNum",
+)
+
+# Spellings of Spark's Kafka source and of RocketMQ's own configuration that can only mean one thing here.
+ALIASES: Final = {
+    "subscribe": "topic",
+    "topics": "topic",
+    "namesrvAddr": "nameServer",
+    "group": "consumerGroup",
+    "tags": "subExpression",
+    "key": "keys",
+}
+
+# What Spark itself adds to the options of a reader: load([...]), tables of a catalog, streams.
+_OF_SPARK: Final = frozenset(
+    ("paths", "checkpointlocation", "queryname", "provider", "serialization.format", "owner", "location")
+)
+_LIST_SEPARATOR = re.compile(r"\s*,\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanOptions:
+    """Where the messages are, which of them, and in what portions. Immutable; unset text is empty."""
+
+    # fmt: off
+    path: str = option(
+        "", flaremq="path", affects="behaviour",
+        doc="Store directory, which every executor must see; several as `name=/dir,name=/dir`.")
+    name_server: str = option(
+        "", flaremq="nameServer", affects="behaviour",
+        doc="Name servers to read a cluster through, `host:port` joined by `;`; instead of `path`.")
+    archive: str = option(
+        "", flaremq="archive", affects="behaviour",
+        doc="Directory of an archive; with `path` or `nameServer` one table over both, alone the archive.")
+    broker_name: str = option(
+        "", flaremq="brokerName", affects="behaviour",
+        doc="Name of the broker whose store `path` is; otherwise what the store says, or the directory's name.")
+    topic: str = option(
+        "", flaremq="topic", affects="behaviour", doc="Topics, joined by commas; otherwise all but system topics.")
+    subscribe_pattern: str = option(
+        "", flaremq="subscribePattern", affects="behaviour",
+        doc="Regular expression that a topic's whole name must match; instead of `topic`.")
+    starting_offsets: str = option(
+        "", flaremq="startingOffsets", affects="behaviour",
+        doc="`earliest`, `latest` or JSON `{topic: {broker: {queue: offset}}}` with -2 for earliest and -1 for latest; "
+            "queues not named start at their earliest. A batch starts at earliest, a stream at latest.")
+    ending_offsets: str = option(
+        "", flaremq="endingOffsets", affects="behaviour",
+        doc="Where a batch ends, offset excluded: `latest` or JSON as above; queues not named are read to their end.")
+    starting_timestamp: int = option(
+        NO_TIME, flaremq="startingTimestamp", affects="behaviour", minimum=NO_TIME, maximum=LONG_MAX,
+        doc="Milliseconds since 1970: messages stored then or later. Instead of `startingOffsets`.")
+    ending_timestamp: int = option(
+        NO_TIME, flaremq="endingTimestamp", affects="behaviour", minimum=NO_TIME, maximum=LONG_MAX,
+        doc="Milliseconds since 1970: messages of a batch stored before. Instead of `endingOffsets`.")
+    sub_expression: str = option(
+        "*", flaremq="subExpression", affects="behaviour", doc="Tags, `A || B`; `*` means all messages.")
+    keys: str = option(
+        "", flaremq="keys", affects="behaviour",
+        doc="Business keys, joined by commas, found through the index. Batches only.")
+    columns: str = option(
+        "", flaremq="columns", affects="speed",
+        doc="Columns wanted, joined by commas: what is not named is not read, not decoded, not sent.")
+    consumer_group: str = option(
+        "", flaremq="consumerGroup", affects="behaviour",
+        doc="A stream reports its progress under this group after each batch, so its lag shows in admin tools.")
+    commit_name_server: str = option(
+        "", flaremq="commitNameServer", affects="behaviour",
+        doc="Name servers of the live broker that keeps the group's progress while the messages come from `path`.")
+    fail_on_data_loss: bool = option(
+        True, flaremq="failOnDataLoss", affects="behaviour",
+        doc="Whether messages that are wanted and gone, or damaged, are an error; otherwise a warning.")
+    max_offsets_per_trigger: int = option(
+        0, flaremq="maxOffsetsPerTrigger", affects="behaviour", maximum=LONG_MAX,
+        doc="Messages of a stream's batch at most, shared out by what waits in each queue; 0 means no limit.")
+    max_bytes_per_trigger: int = option(
+        0, flaremq="maxBytesPerTrigger", affects="behaviour", maximum=LONG_MAX,
+        doc="The same in bytes of stored records; at least one message is read.")
+    min_offsets_per_trigger: int = option(
+        0, flaremq="minOffsetsPerTrigger", affects="behaviour", maximum=LONG_MAX,
+        doc="A stream waits until so many messages are there, at most for `maxTriggerDelay`.")
+    max_trigger_delay: int = option(
+        900_000, flaremq="maxTriggerDelay", affects="behaviour", doc="Milliseconds that `minOffsetsPerTrigger` waits.")
+    min_partitions: int = option(
+        0, flaremq="minPartitions", affects="speed", doc="Partitions at least, if there are as many messages.")
+    max_records_per_partition: int = option(
+        0, flaremq="maxRecordsPerPartition", affects="speed", maximum=LONG_MAX,
+        doc="Messages of a partition at most; 0 means no limit.")
+    max_bytes_per_partition: int = option(
+        DEFAULT_PARTITION_BYTES, flaremq="maxBytesPerPartition", affects="speed", minimum=1, maximum=LONG_MAX,
+        doc="Bytes of stored records that a partition should hold, about.")
+    fetch_retry_ms: int = option(
+        30_000, flaremq="fetchRetryMs", affects="behaviour",
+        doc="Milliseconds a read over `nameServer` goes on trying while a broker does not answer.")
+    fetch_bytes_in_flight: int = option(
+        32 << 20, flaremq="fetchBytesInFlight", affects="speed", minimum=1,
+        doc="Bytes of answers that a task reading over `nameServer` has on their way at most.")
+    # fmt: on
+    geometry: Mapping[str, str] = field(default_factory=dict)  # of the store, by RocketMQ's names
+    client: Mapping[str, str] = field(default_factory=dict)  # of the wire client
+
+    def __post_init__(self) -> None:
+        check_values(self)
+        _check_place(self)
+        _check_range(self)
+        if self.topic and self.subscribe_pattern:
+            raise InvalidArgumentError("both topic and subscribePattern are given; keep one of them")
+        if self.subscribe_pattern:
+            try:
+                re.compile(self.subscribe_pattern)
+            except re.error as error:
+                raise InvalidArgumentError(
+                    f"subscribePattern {self.subscribe_pattern!r} is no regular expression: {error}"
+                ) from error
+        twice = {name for name in self.column_names or () if (self.column_names or ()).count(name) > 1}
+        if twice:
+            raise InvalidArgumentError(f"column {min(twice)!r} is named twice in columns")
+
+    @property
+    def selector(self) -> TopicSelector:
+        return TopicSelector(names=split_list(self.topic), pattern=self.subscribe_pattern or None)
+
+    @property
+    def column_names(self) -> tuple[str, ...] | None:
+        return split_list(self.columns) or None
+
+    @property
+    def key_list(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(split_list(self.keys)))
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """The tags wanted; none means all messages."""
+        tags = {tag.strip() for tag in self.sub_expression.split("||")} - {""}
+        return frozenset() if "*" in tags else frozenset(tags)
+
+
+def parse_options(given: Mapping[str, str]) -> ScanOptions:
+    """The options of a reader as Spark hands them over."""
+    known = _known_names()
+    values: dict[str, Any] = {}
+    geometry: dict[str, str] = {}
+    client: dict[str, str] = {}
+    spelled: dict[str, str] = {}
+    for name, text in given.items():
+        folded = name.lower()
+        if folded in _OF_SPARK or folded.startswith(("__", "spark.")):
+            continue
+        key = known.get(folded)
+        if key is None:
+            raise InvalidArgumentError(str(find_unknown_names([name], known.values())[0]))
+        if key in spelled:
+            raise InvalidArgumentError(f"options {spelled[key]} and {name} mean the same; keep one of them")
+        spelled[key] = name
+        if key in GEOMETRY:
+            _checked(rows_by_key(StoreOptions)[key], text)
+            geometry[key] = text.strip()
+        elif key in rows_by_key(ClientOptions):
+            _checked(rows_by_key(ClientOptions)[key], text)
+            client[key] = text.strip()
+        else:
+            row = rows_by_key(ScanOptions)[key]
+            values[row.field_name] = _checked(row, text)
+    paths = next((text for name, text in given.items() if name.lower() == "paths"), None)
+    if paths is not None and "path" not in values:
+        values["path"] = _joined_paths(paths)
+    return ScanOptions(**values, geometry=geometry, client=client)
+
+
+def option_rows() -> tuple[OptionRow, ...]:
+    """Every option of a reader, for the documentation and its test."""
+    return rows(ScanOptions)
+
+
+def option_table() -> str:
+    """The rows as the table of docs/spark.md."""
+    lines = ["| option | default | meaning |", "|---|---|---|"]
+    for row in option_rows():
+        default = "–" if row.default in ("", NO_TIME) else f"`{value_text(row.default)}`"
+        lines.append(f"| `{row.key}` | {default} | " + row.doc.replace("|", "\\|") + " |")
+    return "\n".join(lines) + "\n"
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """The parts of a comma list, without blanks around them, without empty ones."""
+    return tuple(part for part in _LIST_SEPARATOR.split(text.strip()) if part)
+
+
+def _known_names() -> dict[str, str]:
+    keys = [row.key for row in (*rows(ScanOptions), *rows(ClientOptions))] + list(GEOMETRY)
+    return {key.lower(): key for key in keys} | {alias.lower(): key for alias, key in ALIASES.items()}
+
+
+def _checked(row: OptionRow, text: str) -> object:
+    value = row.parse(text)
+    row.check(value)
+    return value
+
+
+def _joined_paths(text: str) -> str:
+    """``load([a, b])``: Spark hands it over as a JSON list."""
+    try:
+        paths = json.loads(text)
+    except ValueError:
+        paths = None
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise InvalidArgumentError(f"option paths={text!r} is not a JSON list of paths")
+    return ",".join(paths)
+
+
+def _check_place(options: ScanOptions) -> None:
+    if options.path and options.name_server:
+        raise InvalidArgumentError(
+            f"both path ({options.path}) and nameServer ({options.name_server}) are given; keep one of them"
+        )
+    if not (options.path or options.name_server or options.archive):
+        raise InvalidArgumentError(
+            "neither path nor nameServer is given: set path to a store directory, or nameServer to host:port"
+        )
+    if options.commit_name_server and not options.consumer_group:
+        raise InvalidArgumentError("commitNameServer is given without consumerGroup, whose progress it would keep")
+
+
+def _check_range(options: ScanOptions) -> None:
+    for end in ("starting", "ending"):
+        if getattr(options, f"{end}_offsets") and getattr(options, f"{end}_timestamp") != NO_TIME:
+            raise InvalidArgumentError(f"both {end}Offsets and {end}Timestamp are given; keep one of them")
+    start, end_ms = options.starting_timestamp, options.ending_timestamp
+    if start != NO_TIME and end_ms != NO_TIME and end_ms < start:
+        raise InvalidArgumentError(f"endingTimestamp {end_ms} is before startingTimestamp {start}")

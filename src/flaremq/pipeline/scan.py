@@ -1,0 +1,110 @@
+"""``flaremq.scan``: the rows of ``format("flaremq")`` without Spark: for DuckDB, Polars, pandas."""
+
+from __future__ import annotations
+
+import json
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import pyarrow as pa
+
+from flaremq.options import value_text
+from flaremq.pipeline.columns import schema_of
+from flaremq.pipeline.options import ScanOptions, parse_options
+from flaremq.pipeline.partitions import ScanPiece, plan_pieces, read_piece, scan_spans
+from flaremq.pipeline.places import source_spec
+from flaremq.pipeline.source import ReadRequest, Source, open_source
+
+OffsetsArgument = str | Mapping[str, Mapping[str, Mapping[Any, int]]]
+
+
+def scan(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    name_server: str | None = None,
+    archive: str | os.PathLike[str] | None = None,
+    topic: str | Sequence[str] | None = None,
+    subscribe_pattern: str | None = None,
+    columns: str | Sequence[str] | None = None,
+    starting_offsets: OffsetsArgument | None = None,
+    ending_offsets: OffsetsArgument | None = None,
+    starting_timestamp: int | None = None,
+    ending_timestamp: int | None = None,
+    sub_expression: str = "*",
+    keys: str | Sequence[str] | None = None,
+    broker_name: str | None = None,
+    fail_on_data_loss: bool = True,
+    **options: object,
+) -> pa.RecordBatchReader:
+    """The messages of a store, a cluster or an archive as Arrow batches, read as they are taken.
+
+    Arguments mean what the Spark options of the same name mean; ``options`` are further ones by their own spelling
+    (``maxHashSlotNum=200``). The end is pinned now: what is stored later is not read. Wrong arguments, absent topics
+    and lost messages raise here, damage raises from the batch it is met in. A queue's messages come in order.
+    """
+    given: dict[str, Any] = {
+        "path": None if path is None else os.fspath(path),
+        "nameServer": name_server,
+        "archive": None if archive is None else os.fspath(archive),
+        "topic": topic,
+        "subscribePattern": subscribe_pattern,
+        "columns": columns,
+        "startingOffsets": starting_offsets,
+        "endingOffsets": ending_offsets,
+        "startingTimestamp": starting_timestamp,
+        "endingTimestamp": ending_timestamp,
+        "subExpression": sub_expression,
+        "keys": keys,
+        "brokerName": broker_name,
+        "failOnDataLoss": fail_on_data_loss,
+        **options,
+    }
+    parsed = parse_options({name: _text(value) for name, value in given.items() if value is not None})
+    return open_scan(parsed)
+
+
+def open_scan(options: ScanOptions) -> pa.RecordBatchReader:
+    """The same for options that are parsed already."""
+    schema = schema_of(options.column_names)
+    request = ReadRequest(schema, tags=options.tags, fail_on_data_loss=options.fail_on_data_loss)
+    spec = source_spec(options)
+    source = open_source(spec)
+    try:
+        spans = scan_spans(source, options)
+        pieces = plan_pieces(source, spec, spans, options, request, options.key_list)
+    except BaseException:
+        source.close()
+        raise
+    return pa.RecordBatchReader.from_batches(schema, _Batches(source, pieces, request))
+
+
+class _Batches:
+    """The batches of all pieces; closes the source behind the last, after an error, or when nobody wants more."""
+
+    def __init__(self, source: Source, pieces: Sequence[ScanPiece], request: ReadRequest) -> None:
+        self._batches = (batch for piece in pieces for batch in read_piece(source, piece, request))
+        self._close = weakref.finalize(self, source.close)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        try:
+            return next(self._batches)
+        except BaseException:
+            self._close()
+            raise
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int):
+        return value_text(value)
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    if isinstance(value, Sequence):
+        return ",".join(str(part) for part in value)
+    return str(value)
