@@ -9,7 +9,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # More than four workers gain little: each one loads the compiled kernels anew.
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses=4
+# loadgroup: all Spark tests run in one worker, with one JVM.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadgroup
 KERNELS := $(wildcard src/flaremq/*/kernels*.py)
 PIP_TOOLS := pip-tools==7.6.2
 

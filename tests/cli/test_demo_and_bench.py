@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,22 +15,26 @@ from flaremq.cli.bench_report import latency_micros
 from tests.support.cli import flaremq
 
 
-def test_the_demo_survives_its_crash_and_all_numbers_agree(tmp_path: Path) -> None:
-    done = flaremq("demo", "--messages", 400, "--out", tmp_path / "demo", "-o", "json")
-    assert done.code == 0, done.out + done.err
-    result = json.loads(done.out)
-    assert result["agrees"] is True
-    assert result["numbers"]["lost"] == 0
-    assert 266 <= result["numbers"]["acknowledged"] < 400
-    assert result["numbers"]["verified"]["records"] == 400
-    assert flaremq("store", "verify", tmp_path / "demo").code == 0
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_the_demo_runs_the_whole_product_and_all_numbers_agree(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "flaremq", "demo", "--messages", "3000", "--out", tmp_path / "demo", "-o", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # Spark in a process of its own
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(done.stdout)
+    assert result["agrees"] is True and all(check["agrees"] for check in result["checks"])
+    checks = {check["check"]: check["found"] for check in result["checks"]}
+    assert checks["messages acknowledged"] == 3000
+    assert checks["lag of group spark-demo"] == 0 and checks["findings of verify"] == 0
+    assert (tmp_path / "demo" / "report.html").stat().st_size > 1000
+    assert flaremq("store", "verify", tmp_path / "demo" / "store").code == 0
 
 
-def test_the_demo_fails_if_numbers_do_not_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_module, "_is_stored", lambda *_: False)  # as if messages were lost
-    done = flaremq("demo", "--messages", 100)
+def test_the_demo_fails_if_numbers_do_not_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_module, "_run", lambda story, *_: story.check("messages in the archive", 2, 3))
+    done = flaremq("demo", "--out", tmp_path / "demo")
     assert done.code == 1
-    assert "DO NOT AGREE" in done.out and "acknowledged messages lost" in done.out
+    assert "DO NOT AGREE" in done.out and "messages in the archive" in done.out
 
 
 def test_the_demo_refuses_a_folder_with_something_in_it(tmp_path: Path) -> None:
@@ -36,6 +42,12 @@ def test_the_demo_refuses_a_folder_with_something_in_it(tmp_path: Path) -> None:
     done = flaremq("demo", "--out", tmp_path)
     assert done.code == 2 and str(tmp_path) in done.err
     assert os.listdir(tmp_path) == ["precious"]
+
+
+def test_the_demo_empties_the_folder_of_an_earlier_demo_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_module, "_run", lambda story, path, *_: Path(path, "store").mkdir())
+    assert flaremq("demo", "--out", tmp_path / "demo").code == 0
+    assert flaremq("demo", "--out", tmp_path / "demo").code == 0
 
 
 @pytest.mark.parametrize(

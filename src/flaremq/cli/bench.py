@@ -14,7 +14,7 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
@@ -31,16 +31,20 @@ _COUNT = click.IntRange(min=1)
 
 
 class _BenchGroup(click.Group):
-    """Fetches the two benchmarks over the wire from a module of their own."""
+    """Fetches the benchmarks over the wire and with Spark from modules of their own."""
 
-    _elsewhere = ("consume", "send")
+    _elsewhere: ClassVar = {
+        "consume": "flaremq.cli.bench_wire",
+        "send": "flaremq.cli.bench_wire",
+        "spark": "flaremq.cli.bench_spark",
+    }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *self._elsewhere])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self._elsewhere:
-            command: click.Command = getattr(importlib.import_module("flaremq.cli.bench_wire"), cmd_name)
+            command: click.Command = getattr(importlib.import_module(self._elsewhere[cmd_name]), cmd_name)
             return command
         return super().get_command(ctx, cmd_name)
 
@@ -48,7 +52,7 @@ class _BenchGroup(click.Group):
 @click.group(cls=_BenchGroup)
 @debug_option
 def bench() -> None:
-    """Measure this machine: put, get, query, recover; send, consume over the wire. Prints JSON."""
+    """Measure this machine: put, get, query, recover; send, consume over the wire; spark. Prints JSON."""
 
 
 def _load_options(command: F) -> F:

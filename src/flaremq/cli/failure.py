@@ -63,6 +63,10 @@ def want_traceback(wanted: bool = True) -> None:
     _debug = wanted
 
 
+def wants_traceback() -> bool:
+    return _debug
+
+
 def report(error: BaseException) -> int:
     """Say what happened on stderr; the exit code."""
     if isinstance(error, click.exceptions.Exit):

@@ -30,8 +30,9 @@ COMMANDS = {
     "config": ("flaremq.cli.config:config", "Options of running servers: get, set."),
     "mqadmin": ("flaremq.cli.mqadmin:mqadmin", "All that in RocketMQ's own spelling, as in mqadmin topicList."),
     "store": ("flaremq.cli.store:store", "Look into a store directory, check it, repair it."),
-    "bench": ("flaremq.cli.bench:bench", "Measure this machine: put, get, query, recover, send, consume."),
-    "demo": ("flaremq.cli.demo:demo", "The whole product in one go, with a crash in the middle."),
+    "pipeline": ("flaremq.cli.pipeline:pipeline", "Spark jobs: archive, replay, rebuild, verify, report, sql."),
+    "bench": ("flaremq.cli.bench:bench", "Measure this machine: put, get, query, recover, send, consume, spark."),
+    "demo": ("flaremq.cli.demo:demo", "The whole product in one go."),
 }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from flaremq.errors import UnavailableError
@@ -24,9 +26,13 @@ _SETTINGS = {
 
 
 def spark_session(
-    master: str | None = None, *, name: str = "flaremq", settings: Mapping[str, str] | None = None
+    master: str | None = None,
+    *,
+    name: str = "flaremq",
+    settings: Mapping[str, str] | None = None,
+    quiet: bool = False,
 ) -> SparkSession:
-    """The running session, or a new one on ``master``."""
+    """The running session, or a new one on ``master``. ``quiet`` keeps what a JVM says on stderr out of sight."""
     try:
         from pyspark.sql import SparkSession
     except ImportError:
@@ -43,8 +49,33 @@ def spark_session(
     for key, value in {**merged, **(settings or {})}.items():
         builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        with _stderr_aside() if quiet else contextlib.nullcontext():
+            spark = builder.getOrCreate()
     except Exception as error:
         if "JAVA_GATEWAY_EXITED" in str(error) or "JAVA_HOME" in str(error):
             raise UnavailableError("Spark needs Java 17 or newer: install it, or set JAVA_HOME") from error
         raise
+    if not chosen.startswith("local"):
+        from flaremq.pipeline.jobs.package import ship
+
+        ship(spark)  # executors elsewhere need not have FlareMQ installed
+    return spark
+
+
+@contextlib.contextmanager
+def _stderr_aside() -> Iterator[None]:
+    """Within, new processes write their stderr to a file nobody has to see; if they fail, it is shown after all."""
+    with tempfile.TemporaryFile() as aside:
+        sys.stderr.flush()
+        kept = os.dup(2)
+        os.dup2(aside.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(kept, 2)
+            aside.seek(0)
+            os.write(2, aside.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
