@@ -79,14 +79,18 @@ class StoreGate:
         self, topic: str, queue_id: int, body: bytes, *, born_timestamp: int, born_host: bytes, sys_flag: int
     ) -> PutResult:
         """Append the messages of a batch body as it came off the wire, all or none, and wait until durable."""
-        if len(body) >= _LARGE_BATCH_BYTES and self._kernels_from < _NEVER:
-            # Thousands of small messages would keep the loop busy for long in plain code.
-            self._kernels_from = _NEVER
-            await self.run(self._load_kernels)
+        await self.make_ready(len(body))
         result = self.driver.append_batch_body(
             topic, queue_id, body, born_timestamp=born_timestamp, born_host=born_host, sys_flag=sys_flag
         )
         return await self._settle(result, True)
+
+    async def make_ready(self, size_bytes: int) -> None:
+        """Load the kernels first if a batch body of this size comes before they were worth loading."""
+        if size_bytes >= _LARGE_BATCH_BYTES and self._kernels_from < _NEVER:
+            # Thousands of small messages would keep the loop busy for long in plain code.
+            self._kernels_from = _NEVER
+            await self.run(self._load_kernels)
 
     async def _settle(self, result: PutResult, wait: bool) -> PutResult:
         if not result.ok:
@@ -95,17 +99,23 @@ class StoreGate:
         if not self._sync_mode or not wait:
             self.appended()
             return result
+        status = await self.until_durable(result.physical_offset + result.size)
+        if status is not PutMessageStatus.PUT_OK:
+            result.status = status
+        return result
+
+    async def until_durable(self, end_offset: int) -> PutMessageStatus:
+        """Wait until the log is durable up to an offset, or that failed or took too long."""
+        if end_offset <= self.driver.durable:
+            return PutMessageStatus.PUT_OK
         future: asyncio.Future[PutMessageStatus] = self._loop.create_future()
 
         def settled(status: PutMessageStatus) -> None:
             if not future.done():
                 future.set_result(status)
 
-        self.when_durable(result.physical_offset + result.size, settled)
-        status = await future
-        if status is not PutMessageStatus.PUT_OK:
-            result.status = status
-        return result
+        self.when_durable(end_offset, settled)
+        return await future
 
     @property
     def waits_for_sync(self) -> bool:

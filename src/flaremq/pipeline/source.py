@@ -30,8 +30,8 @@ class ReadRequest:
     """What is wanted of each message.
 
     ``schema`` is the Arrow schema of the batches, exactly: order, types, nullability; its names are columns of
-    ``columns.py``. What is not named is not read. ``tags`` keeps messages with one of these tags (by hash first, then by
-    text); empty means all. Rows whose record is damaged raise CorruptionError when ``fail_on_data_loss``, else they
+    ``columns.py``. What is not named is not read. ``tags`` keeps messages with one of these tags (by hash first, then
+    by text); empty means all. Rows whose record is damaged raise CorruptionError when ``fail_on_data_loss``, else they
     are left out with a warning.
     """
 
@@ -44,7 +44,7 @@ class ReadRequest:
 class SourceSpec:
     """Where the messages are; picklable. Exactly one of ``paths`` and ``name_server`` unless ``archive`` stands alone.
 
-    ``paths`` holds (broker name, store directory); ``geometry`` are store options by RocketMQ's names (maxHashSlotNum, …).
+    ``paths`` holds (broker name, store directory); ``geometry`` are store options by RocketMQ's names.
     """
 
     paths: tuple[tuple[str, str], ...] = ()

@@ -101,6 +101,7 @@ from flaremq.protocol.headers_pop import (
 )
 from flaremq.protocol.headers_send import (
     ConsumerSendMsgBackRequestHeader,
+    OpenWriteStreamRequestHeader,
     RecallMessageRequestHeader,
     RecallMessageResponseHeader,
     ReplyMessageRequestHeader,
@@ -163,6 +164,7 @@ __all__ = [
     "NotificationResponseHeader",
     "NotifyConsumerIdsChangedRequestHeader",
     "OffsetResponseHeader",
+    "OpenWriteStreamRequestHeader",
     "PeekMessageRequestHeader",
     "PollingInfoRequestHeader",
     "PollingInfoResponseHeader",
@@ -266,6 +268,7 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[CustomHeader]]] = {
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: GetSubscriptionGroupConfigRequestHeader,
     RequestCode.LITE_PULL_MESSAGE: PullMessageRequestHeader,
     RequestCode.RECALL_MESSAGE: RecallMessageRequestHeader,
+    RequestCode.OPEN_WRITE_STREAM: OpenWriteStreamRequestHeader,
     RequestCode.GET_BROKER_MEMBER_GROUP: GetBrokerMemberGroupRequestHeader,
     RequestCode.BROKER_HEARTBEAT: BrokerHeartbeatRequestHeader,
     RequestCode.POP_MESSAGE: PopMessageRequestHeader,

@@ -16,6 +16,7 @@ from flaremq.protocol.custom_header import (
     integer_or,
     long,
     maybe_integer,
+    maybe_long,
     maybe_text,
     text,
 )
@@ -170,6 +171,18 @@ class RecallMessageRequestHeader(CustomHeader):
     recall_handle: str = text()
     producer_group: str | None = maybe_text()
     broker_name: str | None = maybe_text("bname")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenWriteStreamRequestHeader(CustomHeader):
+    """OPEN_WRITE_STREAM, a request of our own: ``token`` becomes the writer of a stream (message/write_stream.py)."""
+
+    topic: str = text()
+    stream: str = text()
+    stem: str = text()
+    token: str = text()
+    delayed: bool = flag_or(False)
+    at_least: int | None = maybe_long()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,10 +21,12 @@ import orjson
 
 from flaremq.broker.gate import StoreGate
 from flaremq.broker.groups import GroupTable
+from flaremq.broker.handlers.stream_sends import StreamSends
 from flaremq.broker.message_rules import MessageKind, TimerRules, prepare, recall_handle
 from flaremq.broker.names import check_sendable, check_topic
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.put_status import code_of
+from flaremq.broker.sink_ledger import STAMP
 from flaremq.broker.statistics import BrokerStatistics
 from flaremq.broker.topics import TopicTable
 from flaremq.clock import Clock
@@ -99,6 +101,7 @@ class SendHandler:
         topics.on_change.append(self._forget)
         topics.on_delete.append(lambda _: self._queues_of.clear())
         self._ingesting = False
+        self.streams = StreamSends(self, gate, statistics)
         self._derive()
 
     def _derive(self) -> None:
@@ -130,6 +133,7 @@ class SendHandler:
 
     def register(self, table: HandlerTable) -> None:
         self._table = table
+        self.streams.register(table)
         table.register(RequestCode.SEND_MESSAGE_V2, self.send_v2, "send")
         table.register(RequestCode.SEND_MESSAGE, self.send, "send")
         table.register(RequestCode.SEND_BATCH_MESSAGE, self.send_batch, "send")
@@ -179,6 +183,8 @@ class SendHandler:
         """A send whose fields have their long names."""
         ext: Any = request.ext
         try:
+            if STAMP in ext:
+                return self.streams.send(connection, request)
             if ext.get("batch") == "true":
                 return self.send_batch(connection, request)
             return self._send_plain(
@@ -245,7 +251,7 @@ class SendHandler:
             0,
         )
         if type(appended) is not tuple:
-            return self._refusal(appended)  # type: ignore[arg-type]  # not a tuple: a refusal
+            return self.refusal(appended)  # type: ignore[arg-type]  # not a tuple: a refusal
         queue_offset, physical_offset, end = appended
         gate.note_awaited(topic, end)
         self._statistics.note_put(topic, 1, len(body))
@@ -315,12 +321,10 @@ class SendHandler:
     async def _send(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         try:
             header = decode_send_header(request.code, request.ext)
-            config = await self._check(header)
-            form = self._form(connection, request, header, config)
-            if len(form.properties) > 32767 or find_property(form.properties, b"INNER_NUM") is not None:
-                raise RequestError(ResponseCode.MESSAGE_ILLEGAL, _illegal(self._gate))
+            config = await self.check(header)
+            form = self.form(connection, request, header, config)
             form = await self._redirect(form, header, request, config)
-            kind, routed = prepare(form, now_ms=self._clock.now_ms(), timer=self._timer_rules())
+            kind, routed = self.routed(form)
             if kind is MessageKind.HALF and self._options.reject_transaction_message:
                 raise RequestError(
                     ResponseCode.NO_PERMISSION,
@@ -332,7 +336,7 @@ class SendHandler:
         except RequestError as error:
             return RemotingCommand.response(error.code, error.remark, ext=self._traits)
         if result.physical_offset < 0:
-            return self._refusal(result)
+            return self.refusal(result)
         self._statistics.note_put(header.topic, 1, len(form.body))
         transaction_id = find_property(form.properties, b"UNIQ_KEY")
         response = self._stored(
@@ -346,10 +350,11 @@ class SendHandler:
             response.ext = {**(response.ext or {}), "recallHandle": handle}
         return response
 
-    def _timer_rules(self) -> TimerRules:
-        return TimerRules.of(self._options)
+    def routed(self, form: StoredForm) -> tuple[MessageKind, StoredForm]:
+        """The record of a message that may have to wait somewhere first."""
+        return prepare(form, now_ms=self._clock.now_ms(), timer=TimerRules.of(self._options))
 
-    async def _check(self, header: SendMessageRequestHeader) -> TopicConfig:
+    async def check(self, header: SendMessageRequestHeader) -> TopicConfig:
         """The topic to send to; RocketMQ's checks in RocketMQ's order."""
         options = self._options
         if self._clock.now_ms() < options.start_accept_send_request_time_stamp:
@@ -384,7 +389,7 @@ class SendHandler:
         await self._topics.settle()
         return config
 
-    def _form(
+    def form(
         self,
         connection: Connection,
         request: RemotingCommand,
@@ -405,6 +410,8 @@ class SendHandler:
         if not find_property(raw, b"UNIQ_KEY"):
             changes[names.UNIQUE_KEY] = self._unique_keys.make(self._clock.now_ms())
         properties = edit_properties(raw, changes)
+        if len(properties) > 32767 or find_property(properties, b"INNER_NUM") is not None:
+            raise RequestError(ResponseCode.MESSAGE_ILLEGAL, _illegal(self._gate))
         wait = parse_properties(raw).get(names.WAIT, "true") != "false"
         return StoredForm(
             topic=header.topic,
@@ -447,6 +454,8 @@ class SendHandler:
     def send_batch(self, connection: Connection, request: RemotingCommand) -> Any:
         """Several messages of one queue in one body: like a plain send, the long way only where it must be."""
         header = decode_send_header(request.code, request.ext)
+        if request.ext is not None and STAMP in request.ext:
+            return self.streams.send_batch(connection, request, header)
         queues = self._queues_of.get(header.topic)
         properties = header.properties or ""
         if queues is None or not 0 <= header.queue_id < queues or _DELAY in properties:
@@ -463,7 +472,7 @@ class SendHandler:
             sys_flag=header.sys_flag,
         )
         if result.physical_offset < 0:
-            return self._refusal(result)
+            return self.refusal(result)
         self._statistics.note_put(header.topic, result.count, result.size)
         end = result.physical_offset + result.size
         gate.note_awaited(header.topic, end)
@@ -500,7 +509,7 @@ class SendHandler:
                 raise RequestError(
                     ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {header.topic}"
                 )
-            config = await self._check(header)
+            config = await self.check(header)
             if delay_level_of((header.properties or "").encode("utf-8", "replace")) > 0:
                 raise RequestError(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be delayed")
         except RequestError as error:
@@ -517,7 +526,7 @@ class SendHandler:
             sys_flag=header.sys_flag,
         )
         if result.physical_offset < 0:
-            return self._refusal(result)
+            return self.refusal(result)
         self._statistics.note_put(header.topic, result.count, result.size)
         return self._stored_batch(header, queue_id, result, result.status)
 
@@ -540,7 +549,7 @@ class SendHandler:
         remark = None if code == ResponseCode.SUCCESS else self._gate.store.health_state.refusal or status.name
         return RemotingCommand.response(code, remark, ext=ext)
 
-    def _refusal(self, result: PutResult) -> RemotingCommand:
+    def refusal(self, result: PutResult) -> RemotingCommand:
         """The reply about a message that is not."""
         code = code_of(result.status)
         if code == ResponseCode.MESSAGE_ILLEGAL:

@@ -1,0 +1,247 @@
+"""Rows of a sink: an Arrow batch checked as a whole and laid out for encoding, without a Python object per row.
+
+Everything that can be wrong with a row is found here, before any row of the batch is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flaremq.errors import InvalidArgumentError
+from flaremq.message.properties import SIZE_MAX
+from flaremq.message.topics import NO_CLIENT_SEND, RETRY_PREFIX, validate_topic
+from flaremq.pipeline.sink_names import is_reserved
+from flaremq.storage.kernels_sink import SUFFIX_SIZE
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+_SHOWN = 60
+_EMPTY = pa.scalar(b"", pa.large_binary())
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Pieces of bytes end to end; piece ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
+
+    data: Bytes
+    offsets: Integers
+
+    @classmethod
+    def of(cls, array: pa.Array) -> Run:
+        """A large_binary array without nulls; nothing is copied."""
+        _, offsets, data = array.buffers()
+        bounds = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8)
+        content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+        return cls(content, bounds)
+
+    @property
+    def lengths(self) -> Integers:
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRows:
+    """A batch that can be written: what is where, by row. Queue -1 leaves the choice to us, delay level 0 means now."""
+
+    topics: tuple[str, ...]
+    topic_numbers: Integers
+    queue_ids: Integers
+    delay_levels: Integers
+    bodies: Run
+    properties: Run
+
+    def __len__(self) -> int:
+        return len(self.topic_numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    """What a sink asks of rows."""
+
+    topic: str | None
+    max_message_size: int
+    drop_reserved: bool = False
+
+
+def check_topic(name: str) -> None:
+    """Refuse a topic nobody may send rows to."""
+    validate_topic(name)
+    if name in NO_CLIENT_SEND or name.startswith(RETRY_PREFIX):
+        raise InvalidArgumentError(f"topic {name!r} is one of RocketMQ's own: rows cannot be written to it")
+
+
+def check_batch(batch: pa.RecordBatch, rules: RowRules) -> SinkRows:
+    """The rows of a batch; InvalidArgumentError names the first one that cannot be written, and nothing is."""
+    columns = {name: batch.column(at) for at, name in enumerate(batch.schema.names)}
+    count = batch.num_rows
+    topics, numbers = _topics(columns.get("topic"), rules.topic, count)
+    delays = _integers(columns.get("delayLevel"), "delayLevel", 0, count)
+    bodies = _bodies(columns["body"])
+    properties = Run.of(_properties(columns, delays, count, rules.drop_reserved))
+    sizes, limit = bodies.lengths, rules.max_message_size
+    _refuse(sizes == 0, lambda row: f"row {row} has an empty body, which no broker accepts")
+    _refuse(
+        sizes + properties.lengths + SUFFIX_SIZE + 22 > limit,
+        lambda row: f"row {row} makes a message of {sizes[row]} bytes, larger than maxMessageSize {limit}",
+    )
+    _refuse(
+        properties.lengths + SUFFIX_SIZE > SIZE_MAX,
+        lambda row: (
+            f"row {row} has {properties.lengths[row]} bytes of properties, tags and keys, at most "
+            f"{SIZE_MAX - SUFFIX_SIZE} can be stored"
+        ),
+    )
+    queue_ids = _integers(columns.get("queueId"), "queueId", -1, count)
+    return SinkRows(topics, numbers, queue_ids, delays, bodies, properties)
+
+
+def _refuse(bad: np.ndarray[Any, np.dtype[np.bool_]], say: Callable[[int], str]) -> None:
+    if bad.any():
+        raise InvalidArgumentError(say(int(np.argmax(bad))))
+
+
+def _topics(column: pa.Array | None, default: str | None, count: int) -> tuple[tuple[str, ...], Integers]:
+    if column is None:
+        assert default is not None, "the driver has asked for one"
+        return (default,), np.zeros(count, np.int64)
+    if column.null_count:
+        if default is None:
+            row = int(np.argmax(pc.is_null(column).to_numpy(zero_copy_only=False)))
+            raise InvalidArgumentError(f"row {row} has no topic, and there is no option topic for those without one")
+        column = pc.fill_null(column, default)
+    coded = column if isinstance(column, pa.DictionaryArray) else pc.dictionary_encode(column)
+    names = tuple(coded.dictionary.to_pylist())
+    for name in names:
+        check_topic(name)
+    return names, coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _integers(column: pa.Array | None, name: str, default: int, count: int) -> Integers:
+    if column is None:
+        return np.full(count, default, np.int64)
+    values: Integers = pc.fill_null(column.cast(pa.int64()), default).to_numpy(zero_copy_only=False)
+    given = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    _refuse(
+        given & ((values < 0) | (values > 0x7FFFFFFF)),
+        lambda row: f"row {row} has {name} {values[row]}, which is none",
+    )
+    return values
+
+
+def _bodies(column: pa.Array) -> Run:
+    if column.null_count:
+        row = int(np.argmax(pc.is_null(column).to_numpy(zero_copy_only=False)))
+        raise InvalidArgumentError(f"row {row} has no body (null)")
+    return Run.of(_binary(column))
+
+
+def _binary(column: pa.Array) -> pa.Array:
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        column = column.cast(pa.binary())
+    return column.cast(pa.large_binary())
+
+
+# Properties: user's own, then KEYS, TAGS and DELAY, the order in which clients write them
+
+
+def _properties(columns: dict[str, pa.Array], delays: Integers, count: int, drop_reserved: bool) -> pa.Array:
+    parts = []
+    if (given := columns.get("properties")) is not None:
+        parts.append(_map_properties(given, drop_reserved))
+    if (keys := columns.get("keys")) is not None:
+        parts.append(_named("KEYS", _joined_keys(keys)))
+    if (tags := columns.get("tags")) is not None:
+        parts.append(_named("TAGS", _binary(tags)))
+    if delays.any():
+        texts = pa.array(delays).cast(pa.string()).cast(pa.binary()).cast(pa.large_binary())
+        parts.append(pc.if_else(pa.array(delays > 0), _wrapped("DELAY", texts), _EMPTY))
+    if not parts:
+        return pa.array([b""], pa.large_binary()).take(pa.array(np.zeros(count, np.int64)))
+    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, _EMPTY)
+
+
+def _wrapped(name: str, values: pa.Array) -> pa.Array:
+    head, tail = pa.scalar(f"{name}\x01".encode(), pa.large_binary()), pa.scalar(b"\x02", pa.large_binary())
+    return pc.binary_join_element_wise(head, values, tail, _EMPTY)
+
+
+def _named(name: str, values: pa.Array) -> pa.Array:
+    """``name 0x01 value 0x02`` where there is a value, nothing where there is none."""
+    _refuse_separators(values, f"{name.lower()} of row")
+    filled = pc.fill_null(values, _EMPTY)
+    return pc.if_else(pc.greater(pc.binary_length(filled), 0), _wrapped(name, filled), _EMPTY)
+
+
+def _joined_keys(column: pa.Array) -> pa.Array:
+    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+        return _binary(column)
+    column = column.cast(
+        pa.list_(pa.string())
+    )  # Spark's lists say whether they may hold nulls, and no kernel takes those
+    members = column.flatten()
+    if members.null_count:
+        raise InvalidArgumentError("a list of keys holds a null; leave it out of the list")
+    bad = pc.match_substring_regex(members, r"^$|\s")
+    if pc.any(bad).as_py():
+        key = members[pc.index(bad, True).as_py()].as_py()
+        raise InvalidArgumentError(f"key {key[:_SHOWN]!r} of a list is empty or contains a blank, which separates keys")
+    return _binary(pc.binary_join(column, " "))
+
+
+def _map_properties(column: pa.Array, drop_reserved: bool) -> pa.Array:
+    bounds = column.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    start, length = int(bounds[0]), int(bounds[-1] - bounds[0])
+    names, values = column.keys.slice(start, length), column.items.slice(start, length)
+    bounds = bounds - start
+    reserved = _reserved(names)
+    if reserved.any():
+        if not drop_reserved:
+            name = names[int(np.argmax(reserved))].as_py()
+            raise InvalidArgumentError(
+                f"property {name!r} is RocketMQ's own: use the columns tags, keys and delayLevel, or the option "
+                "reservedProperties=drop to leave such properties out"
+            )
+        kept = pa.array(~reserved)
+        names, values = names.filter(kept), values.filter(kept)
+        bounds = np.concatenate(([0], np.cumsum(~reserved)))[bounds]
+    for what, array in (("the name of a property", names), ("a property", values)):
+        empty = pc.fill_null(pc.equal(pc.binary_length(array), 0), True)
+        if pc.any(empty).as_py():
+            name = names[pc.index(empty, True).as_py()].as_py()
+            raise InvalidArgumentError(f"{what} is empty or null (property {name!r}), which cannot be stored")
+        _refuse_separators(_binary(array), what)
+    pairs = pc.binary_join_element_wise(_binary(names), _binary(values), pa.scalar(b"\x01", pa.large_binary()))
+    pieces = pc.binary_join_element_wise(pairs, _EMPTY, pa.scalar(b"\x02", pa.large_binary()))
+    pieces = pieces.cast(pa.binary())
+    lists = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pieces, mask=pc.is_null(column))
+    return pc.fill_null(pc.binary_join(lists, pa.scalar(b"", pa.binary())), b"").cast(pa.large_binary())
+
+
+def _reserved(names: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    coded = pc.dictionary_encode(names)
+    verdicts = np.array([is_reserved(name) for name in coded.dictionary.to_pylist()] or [False])
+    if not len(names):
+        return np.zeros(0, np.bool_)
+    taken: np.ndarray[Any, np.dtype[np.bool_]] = verdicts[coded.indices.to_numpy(zero_copy_only=False)]
+    return taken
+
+
+def _refuse_separators(values: pa.Array, what: str) -> None:
+    """Bytes 0 to 2 separate properties, or end a record as far as recovery can tell: no text may contain them."""
+    run = Run.of(values)
+    low = run.data[int(run.offsets[0]) : int(run.offsets[-1])] <= 2
+    if low.any():
+        at = int(np.argmax(low)) + int(run.offsets[0])
+        row = int(np.searchsorted(run.offsets, at, "right")) - 1
+        text = values[row].as_py()
+        if text is not None:
+            raise InvalidArgumentError(
+                f"{what} {row}: {text[:_SHOWN]!r} contains a byte 0, 1 or 2, which separates properties"
+            )
