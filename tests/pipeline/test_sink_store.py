@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,7 +43,8 @@ def stage(
     assert options.path is not None
     task = TaskIdentity(WRITE, batch_id, partition)
     folder = staging.batch_folder(options.path, stem_of("write", WRITE), batch_id)
-    with staging.StagingTarget(folder, task, attempt) as target:
+    check_lane = partial(sink_store.check_queue, options.path, queues=options.queues)
+    with staging.StagingTarget(folder, task, attempt, check_lane) as target:
         rules = RowRules(options.topic, options.max_message_size)
         report = SinkTask(target, task, rules, request_bytes=1024).write(batches)
     return staging.StagedFile(target.name, target.size, partition, report.rows)
@@ -213,8 +215,11 @@ def test_a_failed_job_leaves_nothing_behind(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "store") == []
 
 
-def test_a_queue_a_topic_does_not_have_is_refused(tmp_path: Path) -> None:
+def test_a_queue_a_topic_does_not_have_is_refused_before_anything_is_decided(tmp_path: Path) -> None:
     options = options_for(tmp_path / "store", queues="2")
-    batch = pa.record_batch({"body": pa.array(["a"]), "queueId": pa.array([2])})
-    with pytest.raises(InvalidArgumentError, match="no queue 2; it has 2"):
-        commit(options, 0, [stage(options, 0, 0, batch)])
+    wrong = pa.RecordBatch.from_pydict({"body": ["x"], "queueId": pa.array([2], pa.int32())})
+    with pytest.raises(InvalidArgumentError, match="has no queue 2; it has 2"):
+        stage(options, 0, 0, wrong)
+    right = pa.RecordBatch.from_pydict({"body": ["x"], "queueId": pa.array([1], pa.int32())})
+    commit(options, 1, [stage(options, 1, 0, right)])  # what failed is in nobody's way
+    assert stored_bodies(tmp_path / "store") == ["x"]

@@ -28,7 +28,7 @@ import json
 import os
 import shutil
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import BinaryIO, Final
 from zlib import crc32
@@ -83,8 +83,12 @@ class Manifest:
 class StagingTarget:
     """A SinkTarget that writes to a file of its own. Use inside ``with``."""
 
-    def __init__(self, folder: str, task: TaskIdentity, attempt: str) -> None:
+    def __init__(
+        self, folder: str, task: TaskIdentity, attempt: str, check_lane: Callable[[LaneKey], None] = lambda _: None
+    ) -> None:
+        """``check_lane`` raises for rows that the store would not take: better now than when they are decided on."""
         self._folder = folder
+        self._check_lane = check_lane
         self._task = task
         self.name = f"{task.partition:05d}-{attempt}.rows"
         self._file: BinaryIO | None = None
@@ -102,6 +106,7 @@ class StagingTarget:
                 _forget(os.path.join(self._folder, self.name))
 
     def open(self, lane: LaneKey) -> Stored:
+        self._check_lane(lane)
         return NOTHING_STORED  # what is stored is found out when the rows are taken in
 
     def chains(self, lane: LaneKey, numbers: Iterable[int]) -> dict[int, int]:

@@ -24,7 +24,7 @@ from flaremq.message.write_stream import count_stored, unique_key
 from flaremq.pipeline.sink_options import SinkOptions
 from flaremq.pipeline.sink_staging import STAGING, Chunk, Manifest, batch_folder, last_done, mark_done, read_chunks
 from flaremq.pipeline.sink_staging import undecided as undecided_manifests
-from flaremq.pipeline.sink_task import TaskIdentity
+from flaremq.pipeline.sink_task import LaneKey, TaskIdentity
 from flaremq.storage.driver import StoreDriver
 from flaremq.storage.filesystem import LocalFileSystem, write_atomically
 from flaremq.storage.layout import StoreLayout
@@ -150,8 +150,8 @@ class _StoreCommit:
         queue_id = chunk.lane.queue_id
         if queue_id < 0:
             queue_id = chunk.lane.queue_index(task, count)
-        elif queue_id >= count:
-            raise InvalidArgumentError(f"topic {chunk.lane.topic!r} has no queue {queue_id}; it has {count}")
+        elif queue_id >= count:  # checked before it was staged: the topic was made smaller since
+            raise InvalidArgumentError(f"topic {chunk.lane.topic!r} has no queue {queue_id} any more; it has {count}")
         if chunk.lane.is_delayed:
             item = next(decode_batch(parcel.body))
             properties = bytes(item.properties)
@@ -209,23 +209,26 @@ class _StoreCommit:
         return count
 
 
+def queue_count(root: str, topic: str, queues: int) -> int:
+    """How many queues a topic of the store has; ``queues`` if ``topics.json`` does not name it."""
+    document, _ = _topics_file(root, topic)
+    found = document["topicConfigTable"].get(topic)
+    return max(1, int(found.get("writeQueueNums", queues))) if isinstance(found, dict) else queues
+
+
+def check_queue(root: str, lane: LaneKey, queues: int) -> None:
+    """Raise if the lane's queue is none of its topic's."""
+    count = queue_count(root, lane.topic, queues)
+    if lane.queue_id >= count:
+        raise InvalidArgumentError(f"topic {lane.topic!r} has no queue {lane.queue_id}; it has {count}")
+
+
 def declare_topic(root: str, topic: str, queues: int) -> int:
     """How many queues a topic of the store has; one that ``topics.json`` does not name is added to it."""
-    path = os.path.join(root, "config", "topics.json")
-    document: dict[str, Any] = {}
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-        document = parse_java_json(data.decode())
-    except FileNotFoundError:
-        data = b""
-    except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"{path} cannot be read, so topic {topic!r} cannot be looked up: {error}") from None
-    except OSError as error:
-        raise StoreIOError("read", path, error) from error
-    table = document.setdefault("topicConfigTable", {})
-    if isinstance(found := table.get(topic), dict):
-        return max(1, int(found.get("writeQueueNums", queues)))
+    document, data = _topics_file(root, topic)
+    table = document["topicConfigTable"]
+    if isinstance(table.get(topic), dict):
+        return queue_count(root, topic, queues)
     table[topic] = {
         "order": False,
         "perm": 6,
@@ -238,9 +241,33 @@ def declare_topic(root: str, topic: str, queues: int) -> int:
     version = document.setdefault("dataVersion", {})
     version["counter"] = int(version.get("counter", 0)) + 1
     version["timestamp"] = SystemClock().now_ms()
+    path = _topics_path(root)
     filesystem = LocalFileSystem()
     filesystem.make_directories(os.path.dirname(path))
     if data:
         write_atomically(filesystem, path + ".bak", data)
     write_atomically(filesystem, path, json.dumps(document, indent=1).encode())
     return queues
+
+
+def _topics_path(root: str) -> str:
+    return os.path.join(root, "config", "topics.json")
+
+
+def _topics_file(root: str, topic: str) -> tuple[dict[str, Any], bytes]:
+    """``topics.json`` as a document and as it is; an empty one if there is none."""
+    path = _topics_path(root)
+    document: dict[str, Any] = {}
+    data = b""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        document = parse_java_json(data.decode())
+    except FileNotFoundError:
+        pass
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"{path} cannot be read, so topic {topic!r} cannot be looked up: {error}") from None
+    except OSError as error:
+        raise StoreIOError("read", path, error) from error
+    document.setdefault("topicConfigTable", {})
+    return document, data

@@ -10,6 +10,7 @@ import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -29,7 +30,7 @@ from flaremq.pipeline.sink_staging import (
     last_done,
     remove_batch,
 )
-from flaremq.pipeline.sink_store import check_store, take_in
+from flaremq.pipeline.sink_store import check_queue, check_store, take_in
 from flaremq.pipeline.sink_task import SinkTask, TaskIdentity, TaskReport
 from flaremq.pipeline.sink_wire import WireTarget
 from flaremq.pipeline.writer_schema import check_schema
@@ -76,7 +77,8 @@ class SinkWriter:
         assert options.path is not None
         folder = batch_folder(options.path, stem_of("write", task.write_id), task.batch_id)
         attempt = f"{context.attemptNumber()}-{uuid.uuid4().hex[:12]}"
-        with StagingTarget(folder, task, attempt) as staging:
+        check_lane = partial(check_queue, options.path, queues=options.queues)
+        with StagingTarget(folder, task, attempt, check_lane) as staging:
             report = SinkTask(staging, task, rules, request_bytes=options.request_bytes).write(batches)
         staged = StagedFile(staging.name, staging.size, task.partition, report.rows) if staging.size else None
         return SinkCommitMessage(task, report, staged)
