@@ -26,7 +26,7 @@ from flaremq.pipeline.source import ReadRequest, SourceSpec, open_source
 from flaremq.pipeline.spans import Span
 
 PENDING: Final = f"{METADATA}/pending"
-BUFFER_BYTES: Final = 96 << 20  # rows held to be sorted; then a file ends. A worker stays below 512 MB by it
+BUFFER_BYTES: Final = 64 << 20  # rows held to be sorted; then a file ends. A worker stays below 512 MB by it
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ _SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.python.worker.faulthandler.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    # A tenth to a fifth less work for bodies on their way to the JVM (Spark 4.1 and newer; older ones ignore it).
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 
 
