@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 
-from benchmarks import embedded, machine, peer_rocketmq, put, query, recover, report, rounds, scan, startup, wire
+from benchmarks import embedded, machine, peer_rocketmq, put, query, recover, report, rounds, scan, spark, startup, wire
 from benchmarks.rounds import Outcome
 from benchmarks.settings import FULL, QUICK, SMOKE, Settings
 
@@ -22,7 +22,7 @@ _PLANS = {
     "embedded": embedded.plan,
     "startup": startup.plan,
 }
-_NAMES = (*_PLANS, "wire")
+_NAMES = (*_PLANS, "wire", "spark")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -44,6 +44,9 @@ def main(argv: list[str] | None = None) -> int:
     if "wire" in names and (reason := _why_no_wire(arguments)):
         notes.append(f"nothing is measured over the wire: {reason}")
         names.remove("wire")
+    if "spark" in names and (reason := _why_no_spark(arguments)):
+        notes.append(f"nothing is measured on Spark: {reason}")
+        names.remove("spark")
     for outcome in _run(names, settings, versions, folder):
         outcomes.append(outcome)
         notes += outcome.errors + report.busy_note(outcome)
@@ -62,10 +65,16 @@ def _run(names: list[str], settings: Settings, versions: tuple[str, ...], folder
     yield from rounds.run_all(measurements, versions, folder)
     if "wire" in names:
         yield from wire.run(settings, folder)
+    if "spark" in names:
+        yield from spark.run(settings, folder)
 
 
 def _why_no_wire(arguments: argparse.Namespace) -> str | None:
     return "its load is RocketMQ's client" if arguments.no_peers else wire.why_not()
+
+
+def _why_no_spark(arguments: argparse.Namespace) -> str | None:
+    return "it is compared with Kafka's" if arguments.no_peers else spark.why_not()
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:

@@ -30,6 +30,11 @@ class Settings:
     wire_seconds: int
     wire_backlog: int  # messages that are stored first, then consumed
     wire_starts: int  # of servers and of one-shot commands
+    spark_rounds: int  # our session and Kafka's take turns this often
+    spark_rows: int  # of 1 KB; a second store of ours holds ten times as many
+    spark_latency_rounds: int
+    spark_latency_seconds: int  # of load at 1,000 messages a second
+    spark_latency_skip: int  # of these, before anything counts
 
 
 FULL = Settings(
@@ -54,6 +59,11 @@ FULL = Settings(
     wire_seconds=6,
     wire_backlog=1_000_000,
     wire_starts=3,
+    spark_rounds=3,
+    spark_rows=1_200_000,
+    spark_latency_rounds=2,
+    spark_latency_seconds=30,
+    spark_latency_skip=10,
 )
 QUICK = Settings(
     rounds=1,
@@ -77,6 +87,11 @@ QUICK = Settings(
     wire_seconds=4,
     wire_backlog=300_000,
     wire_starts=1,
+    spark_rounds=1,
+    spark_rows=200_000,
+    spark_latency_rounds=1,
+    spark_latency_seconds=16,
+    spark_latency_skip=6,
 )
 SMOKE = Settings(
     rounds=1,
@@ -100,4 +115,9 @@ SMOKE = Settings(
     wire_seconds=1,
     wire_backlog=20_000,
     wire_starts=1,
+    spark_rounds=1,
+    spark_rows=20_000,
+    spark_latency_rounds=1,
+    spark_latency_seconds=4,
+    spark_latency_skip=1,
 )
