@@ -30,7 +30,7 @@ $(VENV)/.installed: requirements/dev.txt pyproject.toml
 # Compiled once here, cached beside the source, so that no test and no first command pays for it.
 $(VENV)/.kernels: $(VENV)/.installed $(KERNELS)
 	$(BIN)/python -m flaremq.storage.kernels
-	$(BIN)/python -c "import flaremq.broker.kernels_ingest"
+	for file in $(KERNELS); do module=$${file#src/}; module=$${module%.py}; $(BIN)/python -c "import $${module//\//.}"; done
 	touch $@
 
 # Spark runs on it; installed by the system's package manager where that is permitted.
