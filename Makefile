@@ -12,6 +12,7 @@ BIN := $(VENV)/bin
 # loadgroup: all Spark tests run in one worker, with one JVM.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadgroup
 KERNELS := $(wildcard src/flaremq/*/kernels*.py)
+KERNEL_MODULES := $(subst /,.,$(patsubst src/%.py,%,$(KERNELS)))
 PIP_TOOLS := pip-tools==7.6.2
 
 .PHONY: help setup java demo test check format bench interop wire soak coverage docs lock clean
@@ -30,7 +31,7 @@ $(VENV)/.installed: requirements/dev.txt pyproject.toml
 # Compiled once here, cached beside the source, so that no test and no first command pays for it.
 $(VENV)/.kernels: $(VENV)/.installed $(KERNELS)
 	$(BIN)/python -m flaremq.storage.kernels
-	for file in $(KERNELS); do module=$${file#src/}; module=$${module%.py}; $(BIN)/python -c "import $${module//\//.}"; done
+	$(BIN)/python -c "import importlib; [*map(importlib.import_module, '$(KERNEL_MODULES)'.split())]"
 	touch $@
 
 # Spark runs on it; installed by the system's package manager where that is permitted.
