@@ -48,6 +48,7 @@ class CorruptionError(FlareMQError):
         offset: int | None = None,
         expected: object = None,
         found: object = None,
+        advice: str = "",
     ) -> None:
         self.path = None if path is None else os.fspath(path)
         self.offset = offset
@@ -57,7 +58,7 @@ class CorruptionError(FlareMQError):
         if offset is not None:
             place += f" at {offset}"
         detail = "" if expected is None and found is None else f" (expected {expected!r}, found {found!r})"
-        super().__init__(f"{what}{place}{detail}")
+        super().__init__(f"{what}{place}{detail}{advice}")
 
 
 class StoreIOError(FlareMQError):

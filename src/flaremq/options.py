@@ -46,7 +46,7 @@ class OptionRow:
     minimum: int | None
     maximum: int | None
     pattern: str
-    form: str  # what `pattern` asks for, in words
+    form: str  # what `pattern` asks for, or a number means, in words
     unused: str  # why setting it changes nothing here; empty when it works
 
     @property
@@ -59,7 +59,7 @@ class OptionRow:
         if isinstance(self.default, bool):
             return "true or false"
         if isinstance(self.default, int):
-            return f"a whole number from {self.minimum} to {self.maximum}"
+            return self.form or f"a whole number from {self.minimum} to {self.maximum}"
         if self.choices:
             return "one of " + ", ".join(self.choices)
         return self.form or "text"

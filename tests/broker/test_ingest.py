@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from flaremq.cli.free_ports import free_ports
 from flaremq.clock import ManualClock
+from flaremq.errors import UnavailableError
 from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.frame import FrameDecoder, encode_frame
 from flaremq.remoting.connection import Connection
@@ -103,9 +104,19 @@ async def run(
 
 
 def compare(tmp_path: Path, reads: list[bytes], flush: str = "ASYNC_FLUSH") -> tuple[dict[int, Any], int]:
-    (port,) = free_ports(1)  # records carry it
-    plain, plain_log, _ = asyncio.run(run(tmp_path / "plain", reads, compiled=False, flush=flush, port=port))
-    fast, fast_log, taken = asyncio.run(run(tmp_path / "fast", reads, compiled=True, flush=flush, port=port))
+    for attempt in range(5):
+        (port,) = free_ports(1)  # records carry it, so both need the same
+        try:
+            plain, plain_log, _ = asyncio.run(
+                run(tmp_path / f"plain{attempt}", reads, compiled=False, flush=flush, port=port)
+            )
+            fast, fast_log, taken = asyncio.run(
+                run(tmp_path / f"fast{attempt}", reads, compiled=True, flush=flush, port=port)
+            )
+            break
+        except UnavailableError:  # somebody else took the port meanwhile
+            if attempt == 4:
+                raise
     assert _without_long_way(fast) == _without_long_way(plain)
     assert fast_log == plain_log
     return fast, taken

@@ -64,6 +64,10 @@ def test_columns_come_in_the_order_asked_for(orders_store: FilledStore) -> None:
     assert len(reader.read_all()) == 120
 
 
+def test_columns_are_known_in_any_case(orders_store: FilledStore) -> None:
+    assert list(scan(orders_store, columns="QUEUEID,Topic")[0]) == ["queueId", "topic"]
+
+
 def test_offsets_times_tags_and_keys_choose(orders_store: FilledStore) -> None:
     wanted = ("topic", "queueId", "queueOffset")
     some = {"users": {"broker-a": {"0": 10, 1: -1}}}
@@ -94,6 +98,21 @@ def test_offsets_times_tags_and_keys_choose(orders_store: FilledStore) -> None:
             "users/broker-a/0 holds offsets 0 to 60",
         ),
         ({"ending_offsets": "earliest"}, InvalidArgumentError, "endingOffsets cannot be earliest"),
+        (
+            {
+                "starting_offsets": {"users": {"broker-a": {"0": 9}}},
+                "ending_offsets": {"users": {"broker-a": {"0": 5}}},
+            },
+            InvalidArgumentError,
+            "endingOffsets has 5 for queue users/broker-a/0, which is before 9 of startingOffsets",
+        ),
+        (
+            {"starting_offsets": "latest", "ending_offsets": {"users": {"broker-a": {"0": 5}}}},
+            InvalidArgumentError,
+            "which is before 60 of startingOffsets",
+        ),
+        ({"keys": []}, InvalidArgumentError, "keys is empty: leave the option out to read all"),
+        ({"topic": ""}, InvalidArgumentError, "topic is empty"),
     ],
 )
 def test_what_cannot_work_is_an_error_before_a_row_is_read(

@@ -80,12 +80,31 @@ def test_options_of_store_and_client_go_their_way() -> None:
         ({"path": "/s", "failOnDataLoss": "perhaps"}, "failOnDataLoss='perhaps' is not allowed"),
         ({"path": "/s", "maxHashSlotNum": "many"}, "maxHashSlotNum='many' is not allowed"),
         ({"path": "/s", "columns": "topic,topic"}, "'topic' is named twice"),
+        ({"path": "/s", "columns": "topic,TOPIC"}, "'topic' is named twice"),
+        ({"path": "/s", "columns": " "}, "columns is empty: leave the option out to read all"),
+        ({"path": "/s", "key": ","}, "key is empty: leave the option out to read all"),
+        ({"path": "/s", "topic": ""}, "topic is empty"),
+        ({"path": "/s", "subscribePattern": ""}, "subscribePattern is empty"),
+        ({"path": "/s", "startingTimestamp": "noon"}, "a time in milliseconds since 1970"),
         ({"path": "/s", "commitNameServer": "h:1"}, "without consumerGroup"),
     ],
 )
 def test_what_cannot_work_is_refused_with_a_sentence(given: dict[str, str], sentence: str) -> None:
     with pytest.raises(InvalidArgumentError, match=sentence):
         parse_options(given)
+
+
+@pytest.mark.parametrize(
+    "text", ["a > 5", "a=1", "region = 'eu' AND a IS NULL", "a between 1 and 5", "a IN ('x')", "x is not null", "(a)"]
+)
+def test_an_expression_over_properties_is_no_tag(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"looks like SQL92; only tags are taken, as in A \|\| B"):
+        parse_options({"path": "/s", "subExpression": text})
+
+
+@pytest.mark.parametrize("text", ["*", "IN || OR", "sign-in||android", "a.b:c/d"])
+def test_tags_that_only_resemble_words_of_sql_are_tags(text: str) -> None:
+    parse_options({"path": "/s", "subExpression": text})
 
 
 def test_an_archive_may_stand_alone_or_lie_behind_a_uri() -> None:

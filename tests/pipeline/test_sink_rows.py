@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from flaremq.message.write_stream import (
     unlink,
 )
 from flaremq.pipeline.sink_names import RESERVED, is_reserved
+from flaremq.pipeline.sink_options import parse_sink_options
 from flaremq.pipeline.sink_rows import RowRules, check_batch
 from flaremq.pipeline.sink_task import LaneKey, SinkTask, TaskIdentity
 
@@ -200,6 +202,7 @@ def test_rows_go_into_lanes_by_topic_queue_and_delay_in_their_order() -> None:
         ({"body": b"x", "properties": [("a", "")]}, "empty or null"),
         ({"body": b"x", "queueId": -1}, "queueId -1"),
         ({"body": b"x", "delayLevel": -2}, "delayLevel -2"),
+        ({"body": b"x", "delayLevel": 99}, "row 1 has delayLevel 99, levels are 1 to 18"),
     ],
 )
 def test_a_bad_row_stops_its_whole_batch(row: dict[str, Any], words: str) -> None:
@@ -250,3 +253,12 @@ def test_links_of_a_chain_can_be_undone() -> None:
     values = np.random.default_rng(5).integers(0, 2**63, 200).tolist()
     for chain, content in zip(values, reversed(values), strict=True):
         assert unlink(link(chain, content), chain) == content
+
+
+def test_delay_levels_end_where_the_table_of_the_store_does(tmp_path: Path) -> None:
+    assert parse_sink_options({"nameServer": "h:1"}).delay_level_max == 18
+    told = {"path": str(tmp_path), "messageDelayLevel": "1s 5s"}
+    assert parse_sink_options(told).delay_level_max == 2
+    rules = RowRules("T", 1000, delay_level_max=parse_sink_options(told).delay_level_max)
+    with pytest.raises(InvalidArgumentError, match="row 0 has delayLevel 3, levels are 1 to 2"):
+        check_batch(batch([{"body": b"x", "delayLevel": 3}]), rules)

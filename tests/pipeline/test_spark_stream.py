@@ -88,6 +88,37 @@ def test_a_group_shows_how_far_a_stream_has_come(spark: SparkSession, tmp_path: 
     assert sum(entry.consumer_offset for entry in stats.offset_table.values()) == 40
 
 
+@pytest.mark.parametrize(
+    ("given", "schema", "sentence"),
+    [
+        ({"keys": "k-1"}, None, "keys is for batches; filter a stream by its keys column"),
+        ({"endingOffsets": "latest"}, None, "endingOffsets and endingTimestamp are for batches; a stream has no end"),
+        ({"path": "/nowhere"}, None, "path /nowhere does not exist"),
+        ({"colour": "red"}, "topic string", "unknown option colour: did you mean columns?"),
+        ({}, "topic int", "column 'topic' is int in the schema but string in messages"),
+    ],
+)
+def test_wrong_options_of_a_stream_are_told_in_our_own_words(
+    spark: SparkSession,
+    orders_store: FilledStore,
+    tmp_path: Path,
+    given: dict[str, str],
+    schema: str | None,
+    sentence: str,
+) -> None:
+    from flaremq.errors import FlareMQError
+    from flaremq.pipeline.jobs.tasks import error_in_text, translated_errors
+
+    reader = spark.readStream.format("flaremq").options(**{**orders_store.options, **given})
+    frame = (reader if schema is None else reader.schema(schema)).load()
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    with pytest.raises(FlareMQError) as told, translated_errors():
+        writer.trigger(availableNow=True).start().awaitTermination(120)
+    assert str(told.value) == sentence
+    assert "UnboundLocalError" not in str(told.value.__cause__)
+    assert error_in_text(str(told.value.__cause__)) is not None
+
+
 def test_a_group_without_a_place_for_its_progress_is_an_error_at_the_start(spark: SparkSession, tmp_path: Path) -> None:
     with ephemeral_broker(path=str(tmp_path / "live")) as broker:
         with sync.Producer(broker.name_server, group="p") as producer:

@@ -59,6 +59,18 @@ def test_the_last_statement_needs_no_semicolon_at_the_end_of_input() -> None:
     assert list(prompt.read_statements(typed("select 1"))) == ["select 1"]
 
 
+@pytest.mark.parametrize(
+    ("text", "statements"),
+    [
+        ("select 1;\nselect\n2", ["select 1", "select\n2"]),
+        ("select 1;\n-- that was all\n", ["select 1"]),
+        ("\n\n", []),
+    ],
+)
+def test_statements_of_a_script(text: str, statements: list[str]) -> None:
+    assert list(prompt.script_statements(io.StringIO(text))) == statements
+
+
 class FakeViews:
     def __init__(self, result: Any) -> None:
         self.result = result

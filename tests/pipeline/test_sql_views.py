@@ -64,7 +64,22 @@ def columns_read(frame: DataFrame) -> set[str]:
 def test_only_the_columns_a_statement_uses_are_read(views: SqlViews, statement: str, columns: set[str]) -> None:
     frame = views.run(statement)
     assert columns_read(frame) == columns
-    assert frame.sparkSession.conf.get(PUSHDOWN) == "true"
+
+
+def test_filters_are_pushed_down_for_results_that_are_read_once_from_views_that_are_read_once(views: SqlViews) -> None:
+    def pushes(statement: str, once: bool) -> bool:
+        return bool(views.run(statement, once=once).sparkSession.conf.get(PUSHDOWN) == "true")
+
+    assert pushes("SELECT * FROM messages WHERE topic = 'users'", once=True)
+    assert not pushes("SELECT * FROM messages WHERE topic = 'users'", once=False)
+    twice = "SELECT (SELECT count(*) FROM messages WHERE topic = 'users') a, (SELECT count(*) FROM messages) b"
+    assert not pushes(twice, once=True)
+
+
+def test_a_statement_may_read_messages_with_a_filter_and_without(views: SqlViews, store: FilledStore) -> None:
+    twice = "SELECT (SELECT count(*) FROM messages WHERE topic = 'users') a, (SELECT count(*) FROM messages) b"
+    users = sum(row["topic"] == "users" for row in store.rows)
+    assert [tuple(row) for row in views.run(twice, once=True).collect()] == [(users, len(store.rows))]
 
 
 def test_rows_are_those_of_the_store(views: SqlViews, store: FilledStore) -> None:

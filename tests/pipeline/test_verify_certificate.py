@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flaremq.errors import CorruptionError, InvalidArgumentError, NotFoundError
+from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.pipeline.jobs.rebuild import rebuild
 from flaremq.pipeline.jobs.verify import VerifyResult, verify
 from flaremq.storage.inspection import StoreInspector
@@ -170,7 +170,10 @@ def test_config_changes_are_told_but_no_failure(folder: Path, lab: StoreLab) -> 
 def test_a_certificate_that_was_changed_is_refused(folder: Path) -> None:
     path = folder / "cert.json"
     path.write_text(path.read_text().replace('"verdict": "sound"', '"verdict": "SOUND"'))
-    with pytest.raises(CorruptionError, match="changed"):
+    with pytest.raises(InvalidArgumentError, match="is no certificate: it was changed"):
+        recheck(folder)
+    path.write_text("root:x:0:0")
+    with pytest.raises(InvalidArgumentError, match="is no certificate: it is not JSON"):
         recheck(folder)
     path.write_text("{}")
     with pytest.raises(InvalidArgumentError, match="no certificate"):

@@ -46,9 +46,10 @@ def spark(
     """Read a store with Spark; the start of Spark and one warm-up round are not counted."""
     load = Load(messages, body_size, path, read_properties(None, ()))
     latencies = array("q")
-    with load.folder() as folder, spark_for("bench", master, settings) as session:
+    with load.folder() as folder, spark_for("bench", master, settings) as start:
         store = os.path.join(folder, "store")
         _fill(load, store)
+        session = start()
         work = _work(case, session, store, folder, messages)
         for round_number in range(-1, rounds):
             began = time.perf_counter_ns()

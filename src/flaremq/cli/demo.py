@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ def demo(messages: int, folder: str | None, master: str, output: str) -> int:
         verdict = "All numbers agree." if story.agrees else "SOME NUMBERS DO NOT AGREE: please report this."
         click.echo(f"\n{verdict} It took {story.elapsed:.0f} s.")
         click.echo(f"Report:   {os.path.join(path, 'report.html')}")
-        click.echo(f"Look on:  flaremq pipeline sql --path {os.path.join(path, 'store')}")
+        click.echo(f"Look on:  {sys.argv[0]} pipeline sql --path {os.path.join(path, 'store')}")
     return failure.DONE if story.agrees else failure.FAILED
 
 

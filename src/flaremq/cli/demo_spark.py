@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flaremq.cli import failure
@@ -75,9 +76,12 @@ class DemoSpark:
 
     def wait_for_first_batch(self) -> None:
         """Return when the stream has begun to consume."""
+        from flaremq.pipeline.jobs.tasks import translated_errors
+
         while not self._batches:
             if not self._query.isActive:
-                self._query.awaitTermination()  # raises what ended it
+                with translated_errors():
+                    self._query.awaitTermination()  # raises what ended it
                 raise UnavailableError("the Spark stream ended before it read anything")
             time.sleep(0.1)
 
@@ -87,7 +91,10 @@ class DemoSpark:
         self._batches[number] = Counter({(row["topic"], row["tags"]): row["count"] for row in rows})
 
     def finish_stream(self, name_server: str, told: Told) -> None:
-        self._query.processAllAvailable()
+        from flaremq.pipeline.jobs.tasks import translated_errors
+
+        with translated_errors():
+            self._query.processAllAvailable()
         self._query.stop()
         self._query = None
         counted: Counter[tuple[str, str]] = Counter()
@@ -127,7 +134,7 @@ class DemoSpark:
         from flaremq.pipeline.jobs.sql import SqlViews
 
         with SqlViews(self._spark, {"path": self._store}) as views:
-            self._ask(views.run, told)
+            self._ask(partial(views.run, once=True), told)
 
     def _ask(self, run: Any, told: Told) -> None:
         rows = run("SELECT topic, count(*) AS messages FROM messages GROUP BY topic").collect()

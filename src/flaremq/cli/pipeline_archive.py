@@ -37,8 +37,9 @@ def archive(
     """
     from flaremq.pipeline.jobs.archive import archive as job
 
+    options = options_of(**source)
     with spark_for("archive", master, settings) as spark, task_progress() as progress:
-        result = job(spark, options_of(**source), to, follow=follow, interval=interval, on_progress=progress)
+        result = job(spark, options, to, follow=follow, interval=interval, on_progress=progress)
     show_result(result.to_json(), output)
 
 

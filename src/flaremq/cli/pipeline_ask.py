@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import click
 
-from flaremq.cli import failure
 from flaremq.cli import output as out
 from flaremq.cli.parameters import debug_option, output_option
 from flaremq.cli.pipeline_job import options_of, source_options, spark_for, spark_options, task_progress
-from flaremq.errors import FlareMQError
+from flaremq.errors import InvalidArgumentError
 
 
 @click.command()
@@ -27,8 +27,9 @@ def report(page: str | None, master: str | None, settings: tuple[str, ...], outp
     """
     from flaremq.pipeline.jobs.report import report as job
 
+    options = options_of(**source)
     with spark_for("report", master, settings) as spark, task_progress() as progress:
-        result = job(spark, options_of(**source), out=page, on_progress=progress)
+        result = job(spark, options, out=page, on_progress=progress)
     if out.chosen(output, in_pipe=out.JSON) == out.JSON:
         out.print_json(result.to_json())
     else:
@@ -46,27 +47,20 @@ def report(page: str | None, master: str | None, settings: tuple[str, ...], outp
 @output_option("jsonl", "table")
 @debug_option
 def sql(query: str | None, master: str | None, settings: tuple[str, ...], output: str | None, **source: Any) -> None:
-    """Ask in Spark SQL: one QUERY, or a prompt without one.
+    """Ask in Spark SQL: one QUERY; without one a prompt, or the statements in a pipe.
 
     Views: messages, queues, groups, index. Only the columns a query names are read.
     """
-    from flaremq.pipeline.jobs.sql import SqlViews
     from flaremq.pipeline.jobs.sql_output import json_lines, table_lines
-    from flaremq.pipeline.jobs.sql_prompt import quiet_spark, sql_error, sql_prompt
+    from flaremq.pipeline.jobs.sql_prompt import run_script, sql_prompt
 
+    if query is not None and not query.strip():
+        raise InvalidArgumentError("the query is empty; leave it out for a prompt")
     options = options_of(**source)
-    with spark_for("sql", master, settings) as spark, quiet_spark():
-        if query is None:
-            sql_prompt(spark, options, history=os.path.expanduser("~/.flaremq_sql_history"))
+    show = table_lines if out.chosen(output, in_pipe=out.JSONL) == out.TABLE else json_lines
+    with spark_for("sql", master, settings) as spark:
+        if query is None and sys.stdin.isatty() and sys.stdout.isatty():
+            sql_prompt(spark, options, show=show, history=os.path.expanduser("~/.flaremq_sql_history"))
             return
-        show = table_lines if out.chosen(output, in_pipe=out.JSONL) == out.TABLE else json_lines
-        with SqlViews(spark, options) as views:
-            try:
-                for line in show(views.run(query)):
-                    out.write(line.encode() + b"\n")
-            except FlareMQError:
-                raise
-            except Exception as error:  # Spark's own errors: their classes are not ours to import
-                if failure.wants_traceback():
-                    raise
-                raise FlareMQError(sql_error(error)) from error
+        for line in run_script(spark, options, sys.stdin if query is None else [query], show):
+            out.write(line.encode() + b"\n")

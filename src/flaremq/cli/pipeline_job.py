@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from flaremq.cli import failure
-from flaremq.errors import InvalidArgumentError
+from flaremq.errors import InvalidArgumentError, NotFoundError
 
 F = TypeVar("F", bound=Callable[..., Any])
 Progress = Callable[[str, int, int], None]
@@ -63,33 +64,65 @@ def options_of(
         "path": path,
         "nameServer": name_server,
         "archive": archive,
-        "topic": ",".join(topics) or None,
+        "topic": ",".join(topics) if topics else None,
         "startingTimestamp": since,
         "endingTimestamp": until,
     }
     options = {name: str(value) for name, value in given.items() if value is not None}
-    return options | _assignments(more, "--option")
+    options |= _assignments(more, "--option")
+    _check_places(options)
+    return options
+
+
+def _check_places(options: dict[str, str]) -> None:
+    """A path or archive that is not there is wrong usage, as it is for ``flaremq store``."""
+    from flaremq.pipeline.options import parse_options
+    from flaremq.pipeline.places import source_spec
+
+    try:
+        spec = source_spec(parse_options(options))
+    except NotFoundError as error:
+        raise InvalidArgumentError(str(error)) from error
+    if spec.archive is not None:
+        check_archive_place(spec.archive)
+
+
+def check_archive_place(archive: str) -> None:
+    """Locally; what an address leads to is found out by those who read it."""
+    if "://" not in archive and not os.path.isdir(archive):
+        kind = "is a file, not an archive" if os.path.exists(archive) else "does not exist"
+        raise InvalidArgumentError(f"archive {archive} {kind}")
 
 
 @contextlib.contextmanager
-def spark_for(name: str, master: str | None, settings: tuple[str, ...]) -> Iterator[Any]:
-    """A session for one command."""
+def spark_for(name: str, master: str | None, settings: tuple[str, ...]) -> Iterator[Callable[[], Any]]:
+    """What starts the session of a command when a job asks for it, after all that can be checked without; stopped at
+    the end. Errors of ours that come back through Spark are raised as themselves."""
     from flaremq.pipeline.jobs.session import spark_session
+    from flaremq.pipeline.jobs.tasks import translated_errors
 
-    logging.getLogger("py4j").setLevel(logging.ERROR)
-    spark = spark_session(
-        master, name=f"flaremq-{name}", settings=_assignments(settings, "--conf"), quiet=not failure.wants_traceback()
-    )
+    chosen = _assignments(settings, "--conf")
+    sessions: list[Any] = []
+
+    def session() -> Any:
+        if not sessions:
+            logging.getLogger("py4j").setLevel(logging.ERROR)
+            quiet = not failure.wants_traceback()
+            sessions.append(spark_session(master, name=f"flaremq-{name}", settings=chosen, quiet=quiet))
+            sessions[0].sparkContext.setLogLevel("ERROR")
+        return sessions[0]
+
     try:
-        spark.sparkContext.setLogLevel("ERROR")
-        yield spark
+        with translated_errors():
+            yield session
     finally:
-        spark.stop()
+        for spark in sessions:
+            spark.stop()
 
 
 @contextlib.contextmanager
 def task_progress() -> Iterator[Progress | None]:
-    """One bar a step, on stderr, on a terminal only."""
+    """One bar a step, on stderr, on a terminal only; nothing until the first step begins."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -105,15 +138,21 @@ def task_progress() -> Iterator[Progress | None]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        known: dict[str, Any] = {}
+    bars = Bars(*columns, console=Console(stderr=True), transient=True)
+    known: dict[str, Any] = {}
 
-        def show(what: str, done: int, total: int) -> None:
-            if what not in known:
-                known[what] = bars.add_task(what, total=total)
-            bars.update(known[what], completed=done, total=total)
+    def show(what: str, done: int, total: int) -> None:
+        if not known:
+            bars.start()
+        if what not in known:
+            known[what] = bars.add_task(what, total=total)
+        bars.update(known[what], completed=done, total=total)
 
+    try:
         yield show
+    finally:
+        if known:
+            bars.stop()
 
 
 def _assignments(texts: tuple[str, ...], flag: str) -> dict[str, str]:

@@ -10,10 +10,11 @@ from flaremq.cli import failure
 from flaremq.cli import output as out
 from flaremq.cli.parameters import debug_option, options_options, output_option, read_properties
 from flaremq.cli.pipeline_archive import show_result
-from flaremq.cli.pipeline_job import spark_for, spark_options, task_progress
+from flaremq.cli.pipeline_job import check_archive_place, spark_for, spark_options, task_progress
 from flaremq.errors import InvalidArgumentError
 
-_path_option = click.option("--path", metavar="STORE", required=True, help="The store directory.")
+_STORE = click.Path(exists=True, file_okay=False)
+_path_option = click.option("--path", metavar="STORE", type=_STORE, required=True, help="The store directory.")
 
 
 @click.command()
@@ -52,9 +53,14 @@ def rebuild(
 @click.command()
 @_path_option
 @click.option("--certificate", metavar="FILE", help="Write a certificate here: ranges, counts, digests, verdict.")
-@click.option("--against", metavar="CERT", help="Hold the store against an earlier certificate.")
+@click.option(
+    "--against",
+    metavar="CERT",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Hold the store against an earlier certificate.",
+)
 @click.option("--archive", metavar="DIR", help="Hold it against an archive.")
-@click.option("--replica", metavar="STORE", help="Hold it against a replica.")
+@click.option("--replica", metavar="STORE", type=_STORE, help="Hold it against a replica.")
 @options_options
 @spark_options
 @output_option("json", "table")
@@ -77,6 +83,8 @@ def verify(
     """
     from flaremq.pipeline.jobs.verify import verify as job
 
+    if archive is not None:
+        check_archive_place(archive)
     properties = read_properties(config_file, assignments)
     with spark_for("verify", master, settings) as spark, task_progress() as progress:
         result = job(

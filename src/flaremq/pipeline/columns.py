@@ -33,18 +33,19 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("transactionId", pa.string(), "string"),
 )
 NAMES: tuple[str, ...] = tuple(name for name, _, _ in COLUMNS)
+_BY_FOLDED_NAME = {name.lower(): name for name in NAMES}
 UNIT_COLUMNS = frozenset(NAMES[:6])  # what a queue unit alone tells
 SCHEMA = pa.schema([pa.field(name, kind) for name, kind, _ in COLUMNS])
 
 
 def schema_of(columns: Sequence[str] | None) -> pa.Schema:
-    """The Arrow schema of these columns, all by default."""
+    """The Arrow schema of these columns, all by default; upper and lower case are the same, as in Spark."""
     if columns is None:
         return SCHEMA
-    unknown = [name for name in columns if name not in NAMES]
+    unknown = [name for name in columns if name.lower() not in _BY_FOLDED_NAME]
     if unknown:
         raise InvalidArgumentError(f"unknown column {unknown[0]!r}; there are {', '.join(NAMES)}")
-    return pa.schema([SCHEMA.field(name) for name in columns])
+    return pa.schema([SCHEMA.field(_BY_FOLDED_NAME[name.lower()]) for name in columns])
 
 
 def ddl_of(columns: Sequence[str] | None) -> str:

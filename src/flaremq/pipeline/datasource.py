@@ -3,22 +3,24 @@
 Spark makes these objects anew in short-lived planner processes and pickles readers into tasks, so they hold values
 only; sources are opened where they are used. Whatever can be known to be wrong is raised before a job starts.
 
-Push-down of filters has a trap: a reader that offers it fails while Spark's flag is off. The flag cannot be seen from
-here, but who calls can: with the flag on Spark asks for the reader from another module. So the flag alone switches it.
+Push-down of filters has two traps. A reader that offers it fails while Spark's flag is off. The flag cannot be seen
+from here, but who calls can: with the flag on Spark asks for the reader from another module. And Spark keeps the plan
+that was made for a filter and takes it again for a scan of the same DataFrame that has none, which then misses rows
+(4.1 to 4.3). So filters are pushed only where the user says that the DataFrame is queried once.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
-from flaremq.errors import InvalidArgumentError
+from flaremq.errors import FlareMQError, InvalidArgumentError
 from flaremq.options import find_unknown_names
 from flaremq.pipeline.columns import COLUMNS, NAMES, SCHEMA, schema_of
 from flaremq.pipeline.options import ScanOptions, parse_options
@@ -26,9 +28,6 @@ from flaremq.pipeline.partitions import ScanPiece, plan_pieces, read_piece, scan
 from flaremq.pipeline.places import source_spec
 from flaremq.pipeline.pushdown import NOTHING_PUSHED, push
 from flaremq.pipeline.source import ReadRequest, open_source
-
-if TYPE_CHECKING:
-    from flaremq.pipeline.stream_reader import StreamReader
 
 _PUSHDOWN_CALLER = "data_source_pushdown_filters.py"
 
@@ -42,20 +41,22 @@ class FlareMQDataSource(DataSource):
 
     def schema(self) -> str:
         options = parse_options(self.options)
-        schema_of(options.column_names)
         kinds = {name: ddl for name, _, ddl in COLUMNS}
-        return ", ".join(f"{name} {kinds[name]}" for name in options.column_names or NAMES)
+        return ", ".join(f"{name} {kinds[name]}" for name in schema_of(options.column_names).names)
 
     def reader(self, schema: StructType) -> BatchReader:
         options = parse_options(self.options)
-        kind = PushingReader if _called_with_filters() else BatchReader
+        kind = PushingReader if options.push_filters and _called_with_filters() else BatchReader
         return kind(options, arrow_schema(schema, options))
 
-    def streamReader(self, schema: StructType) -> StreamReader:
-        from flaremq.pipeline.stream_reader import make_stream_reader
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from flaremq.pipeline.stream_reader import RefusedStream, make_stream_reader
 
-        options = parse_options(self.options)
-        return make_stream_reader(options, arrow_schema(schema, options))
+        try:
+            options = parse_options(self.options)
+            return make_stream_reader(options, arrow_schema(schema, options))
+        except FlareMQError as error:  # raised here, PySpark would hide it behind an error of its own
+            return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         from flaremq.pipeline.writer import make_writer
@@ -125,7 +126,7 @@ def arrow_schema(schema: StructType, options: ScanOptions) -> pa.Schema:
     for unknown in find_unknown_names(names, NAMES):
         hint = f"did you mean {unknown.nearest}?" if unknown.nearest else f"there are {', '.join(NAMES)}"
         raise InvalidArgumentError(f"unknown column {unknown.name!r} in the schema: {hint}")
-    if options.column_names is not None and list(options.column_names) != names:
+    if options.column_names is not None and schema_of(options.column_names).names != names:
         raise InvalidArgumentError(
             f"the schema has {', '.join(names)} but columns is {options.columns!r}; give one of the two"
         )

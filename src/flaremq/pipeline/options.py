@@ -19,6 +19,7 @@ from flaremq.pipeline.source import TopicSelector
 from flaremq.storage.options import StoreOptions
 
 NO_TIME: Final = -1
+_TIME_FORM: Final = "a time in milliseconds since 1970"
 LONG_MAX: Final = 2**63 - 1
 DEFAULT_PARTITION_BYTES: Final = 128 << 20
 
@@ -48,6 +49,10 @@ _OF_SPARK: Final = frozenset(
     ("paths", "checkpointlocation", "queryname", "provider", "serialization.format", "owner", "location")
 )
 _LIST_SEPARATOR = re.compile(r"\s*,\s*")
+# Empty, these would mean everything, which is the opposite of what an empty list says.
+_NOT_EMPTY: Final = ("topic", "subscribePattern", "keys", "columns")
+# What only an expression over properties has: SQL92, which RocketMQ takes as subExpression too, and nobody as a tag.
+_SQL92 = re.compile(r"[=<>()'\"]|\s(and|or|is|between|in|not|contains|startswith|endswith)\s", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +85,10 @@ class ScanOptions:
         "", flaremq="endingOffsets", affects="behaviour",
         doc="Where a batch ends, offset excluded: `latest` or JSON as above; queues not named are read to their end.")
     starting_timestamp: int = option(
-        NO_TIME, flaremq="startingTimestamp", affects="behaviour", minimum=NO_TIME, maximum=LONG_MAX,
+        NO_TIME, flaremq="startingTimestamp", affects="behaviour", minimum=NO_TIME, maximum=LONG_MAX, form=_TIME_FORM,
         doc="Milliseconds since 1970: messages stored then or later. Instead of `startingOffsets`.")
     ending_timestamp: int = option(
-        NO_TIME, flaremq="endingTimestamp", affects="behaviour", minimum=NO_TIME, maximum=LONG_MAX,
+        NO_TIME, flaremq="endingTimestamp", affects="behaviour", minimum=NO_TIME, maximum=LONG_MAX, form=_TIME_FORM,
         doc="Milliseconds since 1970: messages of a batch stored before. Instead of `endingOffsets`.")
     sub_expression: str = option(
         "*", flaremq="subExpression", affects="behaviour", doc="Tags, `A || B`; `*` means all messages.")
@@ -93,6 +98,10 @@ class ScanOptions:
     columns: str = option(
         "", flaremq="columns", affects="speed",
         doc="Columns wanted, joined by commas: what is not named is not read, not decoded, not sent.")
+    push_filters: bool = option(
+        False, flaremq="pushFilters", affects="speed",
+        doc="Where Spark's flag for it is on, filters of the DataFrame decide what is read. Only for a DataFrame that "
+            "is queried once: see Filters.")
     consumer_group: str = option(
         "", flaremq="consumerGroup", affects="behaviour",
         doc="A stream reports its progress under this group after each batch, so its lag shows in admin tools.")
@@ -144,9 +153,15 @@ class ScanOptions:
                 raise InvalidArgumentError(
                     f"subscribePattern {self.subscribe_pattern!r} is no regular expression: {error}"
                 ) from error
-        twice = {name for name in self.column_names or () if (self.column_names or ()).count(name) > 1}
-        if twice:
-            raise InvalidArgumentError(f"column {min(twice)!r} is named twice in columns")
+        if _SQL92.search(self.sub_expression):
+            raise InvalidArgumentError(
+                f"subExpression {self.sub_expression!r} looks like SQL92; only tags are taken, as in A || B: filter by "
+                "properties with where() on what is read"
+            )
+        folded = [name.lower() for name in self.column_names or ()]
+        for name in self.column_names or ():
+            if folded.count(name.lower()) > 1:
+                raise InvalidArgumentError(f"column {name!r} is named twice in columns")
 
     @property
     def selector(self) -> TopicSelector:
@@ -154,6 +169,7 @@ class ScanOptions:
 
     @property
     def column_names(self) -> tuple[str, ...] | None:
+        """As they were spelled; ``columns.schema_of`` knows the real names."""
         return split_list(self.columns) or None
 
     @property
@@ -184,6 +200,8 @@ def parse_options(given: Mapping[str, str]) -> ScanOptions:
         if key in spelled:
             raise InvalidArgumentError(f"options {spelled[key]} and {name} mean the same; keep one of them")
         spelled[key] = name
+        if key in _NOT_EMPTY and not split_list(text):
+            raise InvalidArgumentError(f"{name} is empty: leave the option out to read all")
         if key in GEOMETRY:
             _checked(rows_by_key(StoreOptions)[key], text)
             geometry[key] = text.strip()

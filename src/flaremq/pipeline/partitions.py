@@ -75,7 +75,20 @@ def _batch_ends(
     wanted = parse_offsets(options.ending_offsets, what="endingOffsets") if options.ending_offsets else LATEST
     if wanted == EARLIEST or (isinstance(wanted, dict) and EARLIEST in wanted.values()):
         raise InvalidArgumentError("endingOffsets cannot be earliest (-2): nothing lies before it")
-    return start, resolve(wanted, extents, otherwise=LATEST, what="endingOffsets")
+    end = resolve(wanted, extents, otherwise=LATEST, what="endingOffsets")
+    if isinstance(wanted, dict) and options.starting_offsets:
+        _check_order(start, end, parse_offsets(options.starting_offsets, what="startingOffsets"), wanted)
+    return start, end
+
+
+def _check_order(start: Offsets, end: Offsets, asked_start: Offsets | int, asked_end: Offsets) -> None:
+    """Both ends given, the end first. An earliest that retention has moved beyond the end is nobody's mistake."""
+    for queue in sorted(asked_end):
+        asked = asked_start if isinstance(asked_start, int) else asked_start.get(queue, EARLIEST)
+        if asked != EARLIEST and end[queue] < start[queue]:
+            raise InvalidArgumentError(
+                f"endingOffsets has {end[queue]} for queue {queue}, which is before {start[queue]} of startingOffsets"
+            )
 
 
 def plan_pieces(

@@ -22,6 +22,7 @@ def source_spec(options: ScanOptions) -> SourceSpec:
         archive=_archive_place(options.archive) if options.archive else None,
         geometry=dict(options.geometry),
         client=_client(options),
+        fail_on_data_loss=options.fail_on_data_loss,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from flaremq.client.options import ProducerOptions
 from flaremq.errors import InvalidArgumentError
+from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.topics import validate_topic
 from flaremq.options import find_unknown_names, rows, values_from_properties
 from flaremq.storage.options import StoreOptions
@@ -54,6 +55,11 @@ class SinkOptions:
     retry_timeout_ms: int = 60_000
     client: Mapping[str, str] = field(default_factory=dict)
     store: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def delay_level_max(self) -> int:
+        """The last delay level: of the store's own table if one is given, else of RocketMQ's."""
+        return parse_delay_levels(self.store.get("messageDelayLevel", DEFAULT_DELAY_LEVELS)).level_max
 
     def producer_options(self) -> ProducerOptions:
         given = {"sendMsgTimeout": _REQUEST_TIMEOUT_MS, "defaultTopicQueueNums": str(self.queues), **self.client}

@@ -68,6 +68,7 @@ class RowRules:
     topic: str | None
     max_message_size: int
     drop_reserved: bool = False
+    delay_level_max: int = 18  # of RocketMQ's messageDelayLevel
 
 
 def check_topic(name: str) -> None:
@@ -82,7 +83,7 @@ def check_batch(batch: pa.RecordBatch, rules: RowRules) -> SinkRows:
     columns = {name: batch.column(at) for at, name in enumerate(batch.schema.names)}
     count = batch.num_rows
     topics, numbers = _topics(columns.get("topic"), rules.topic, count)
-    delays = _integers(columns.get("delayLevel"), "delayLevel", 0, count)
+    delays = _delay_levels(columns.get("delayLevel"), count, rules.delay_level_max)
     bodies = _bodies(columns["body"])
     properties = Run.of(_properties(columns, delays, count, rules.drop_reserved))
     sizes, limit = bodies.lengths, rules.max_message_size
@@ -133,6 +134,16 @@ def _integers(column: pa.Array | None, name: str, default: int, count: int) -> I
         lambda row: f"row {row} has {name} {values[row]}, which is none",
     )
     return values
+
+
+def _delay_levels(column: pa.Array | None, count: int, level_max: int) -> Integers:
+    """A broker would silently take a level beyond its last for the last."""
+    levels = _integers(column, "delayLevel", 0, count)
+    _refuse(
+        levels > level_max,
+        lambda row: f"row {row} has delayLevel {levels[row]}, levels are 1 to {level_max}, and 0 for no delay",
+    )
+    return levels
 
 
 def _bodies(column: pa.Array) -> Run:

@@ -109,7 +109,7 @@ class SinkTask:
         self._target = target
         self._task = task
         self._rules = rules
-        self._scratch = np.empty(request_bytes, np.uint8)
+        self._scratch = self._usual_scratch = np.empty(request_bytes, np.uint8)
         self._lanes: dict[LaneKey, _Lane] = {}
         self._seen = 0
         self._passed = 0
@@ -166,6 +166,7 @@ class SinkTask:
                 self._scratch = np.empty(needed, np.uint8)
                 continue
             self._target.put(lane.key, Parcel(lane.number, count, self._scratch[:size].tobytes()))
+            self._scratch = self._usual_scratch  # a request that was made larger was so for one message
             lane.number += count
             lane.chain = after & _WORD
             start += count

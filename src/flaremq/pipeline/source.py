@@ -44,7 +44,8 @@ class ReadRequest:
 class SourceSpec:
     """Where the messages are; picklable. Exactly one of ``paths`` and ``name_server`` unless ``archive`` stands alone.
 
-    ``paths`` holds (broker name, store directory); ``geometry`` are store options by RocketMQ's names.
+    ``paths`` holds (broker name, store directory); ``geometry`` are store options by RocketMQ's names. With
+    ``fail_on_data_loss`` a plan for a store that visibly lost files is a CorruptionError, else a warning.
     """
 
     paths: tuple[tuple[str, str], ...] = ()
@@ -52,6 +53,7 @@ class SourceSpec:
     archive: str | None = None
     geometry: Mapping[str, str] = field(default_factory=dict)
     client: Mapping[str, str] = field(default_factory=dict)  # options of the wire client by their camelCase names
+    fail_on_data_loss: bool = True
 
 
 class Source(Protocol):

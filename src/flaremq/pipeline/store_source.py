@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -19,7 +20,8 @@ from flaremq.pipeline.store_profiles import profile_of
 from flaremq.storage.leases import Lease
 from flaremq.storage.scan_batches import grouped
 from flaremq.storage.scan_filters import RowFilter
-from flaremq.storage.scan_keys import indexed_units, unindexed_spans
+from flaremq.storage.scan_gaps import find_gap, known_topics
+from flaremq.storage.scan_keys import find_keys
 from flaremq.storage.scan_narrow import NARROW_COLUMNS, narrow_batches
 from flaremq.storage.scan_queue import ScanQueue
 from flaremq.storage.scan_units import Losses, UnitSpan
@@ -27,6 +29,7 @@ from flaremq.storage.scan_windows import WindowReader
 from flaremq.storage.store_indexes import DEFAULT_GEOMETRY, IndexGeometry
 from flaremq.storage.store_view import StoreView
 
+_log = logging.getLogger(__name__)
 _LIGHT_PREFIX = "%LMQ%"  # light queues share the records of other topics and are no topics of their own
 
 
@@ -38,6 +41,8 @@ class StoreSource:
             raise InvalidArgumentError("no store directory is given; set the option path")
         geometry = _geometry(spec)
         self._views: dict[str, StoreView] = {}
+        self._told: set[str] = set()  # losses that were warned of: a stream plans again and again
+        self._fail_on_data_loss = spec.fail_on_data_loss
         self._leases = {broker: Lease(os.path.abspath(path)) for broker, path in spec.paths}
         self._queues: dict[QueueRef, ScanQueue] = {}
         try:
@@ -54,11 +59,10 @@ class StoreSource:
         self._queues.clear()
         found: list[QueueExtent] = []
         missing = set(topics.names)
+        wanted = _chooser(topics)
         for broker, view in self._views.items():
-            view.refresh()
-            chosen = _choose(view, topics)
             physical_end = 0
-            for queue in view.queues(chosen):
+            for queue in self._sound_queues(view, topics, wanted):
                 missing.discard(queue.topic)
                 ends = view.ends_of(queue)
                 ref = QueueRef(queue.topic, broker, queue.queue_id)
@@ -67,8 +71,7 @@ class StoreSource:
                 physical_end = max(physical_end, ends.physical_end)
             view.pin(physical_end)
         if missing:
-            stores = ", ".join(view.root for view in self._views.values())
-            raise NotFoundError(f"topic {min(missing)!r} has no queue in {stores}; see flaremq store info")
+            raise self._not_found(min(missing))
         return sorted(found, key=lambda extent: extent.queue)
 
     def offset_by_time(self, queue: QueueRef, timestamp_ms: int) -> int:
@@ -109,8 +112,8 @@ class StoreSource:
         for broker, view, mine in self._by_store(spans):
             losses = Losses(request.fail_on_data_loss, view.root)
             found = self._windows(broker, view, mine, request, losses, wanted)
-            yield from grouped(found.batches_of(indexed_units(view, sorted(wanted), mine)))
-            rest = unindexed_spans(view, mine)
+            units, rest = find_keys(view, sorted(wanted), mine)
+            yield from grouped(found.batches_of(units))
             if rest:
                 searched = self._windows(broker, view, rest, request, losses, wanted).batches()
                 yield from self._leased(broker, view, rest, grouped(searched))
@@ -128,13 +131,48 @@ class StoreSource:
     ) -> None:
         self.close()
 
+    # Planning
+
+    def _sound_queues(self, view: StoreView, topics: TopicSelector, wanted: Callable[[str], bool]) -> list[ScanQueue]:
+        """The queues as they are now, of a store that did not lose any of them."""
+        gap = None
+        for _ in range(2):  # a broker may start or stop while we look: what is true is true the second time
+            view.refresh()
+            queues = view.queues(topics.names or list(filter(wanted, view.topics())))
+            gap = find_gap(view, queues, wanted)
+            if gap is None:
+                return queues
+        assert gap is not None
+        if self._fail_on_data_loss:
+            raise gap
+        if str(gap) not in self._told:
+            self._told.add(str(gap))
+            _log.warning("%s", gap)
+        return queues
+
+    def _not_found(self, topic: str) -> NotFoundError:
+        stores = ", ".join(view.root for view in self._views.values())
+        if any(topic in (known_topics(view) or ()) for view in self._views.values()):
+            return NotFoundError(
+                f"topic {topic!r} has no queue in {stores}, although config/topics.json knows it: nothing was sent to "
+                f"it, or its queue files are lost (flaremq pipeline rebuild makes them again from the log)"
+            )
+        return NotFoundError(f"topic {topic!r} has no queue in {stores}; see flaremq store info")
+
     # Reading
 
     def _by_store(self, spans: Sequence[Span]) -> Iterator[tuple[str, StoreView, list[UnitSpan]]]:
         self._load({span.queue for span in spans})
         for broker, view in self._views.items():
             mine = [
-                UnitSpan(self._queue(span.queue), span.start, span.end, view.log_start(span.queue.topic))
+                UnitSpan(
+                    self._queue(span.queue),
+                    span.start,
+                    span.end,
+                    view.log_start(span.queue.topic),
+                    view.reader.log.run.end,
+                    view.reader.log.run.file_size,
+                )
                 for span in spans
                 if span.queue.broker == broker and span.start < span.end
             ]
@@ -196,9 +234,10 @@ def _first_physical(span: UnitSpan) -> int:
     return unit.physical if unit is not None and unit.is_real else -1
 
 
-def _choose(view: StoreView, topics: TopicSelector) -> list[str]:
+def _chooser(topics: TopicSelector) -> Callable[[str], bool]:
+    """Whether a topic is one of these."""
     if topics.names:
-        return list(topics.names)
+        return frozenset(topics.names).__contains__
     if topics.pattern is not None:
         try:
             pattern = re.compile(topics.pattern)
@@ -206,8 +245,8 @@ def _choose(view: StoreView, topics: TopicSelector) -> list[str]:
             raise InvalidArgumentError(
                 f"subscribePattern {topics.pattern!r} is no regular expression: {error}"
             ) from None
-        return [topic for topic in view.topics() if pattern.fullmatch(topic) and not topic.startswith(_LIGHT_PREFIX)]
-    return [topic for topic in view.topics() if not is_system_topic(topic) and not topic.startswith(_LIGHT_PREFIX)]
+        return lambda topic: pattern.fullmatch(topic) is not None and not topic.startswith(_LIGHT_PREFIX)
+    return lambda topic: not is_system_topic(topic) and not topic.startswith(_LIGHT_PREFIX)
 
 
 def _open(path: str, geometry: IndexGeometry | None) -> StoreView:

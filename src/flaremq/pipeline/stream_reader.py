@@ -252,6 +252,25 @@ class StreamReader(DataSourceStreamReader):
                 pass  # it failed before
 
 
+class RefusedStream(DataSourceStreamReader):
+    """A stream whose options are wrong: whatever Spark asks first is answered with what is wrong with them."""
+
+    def __init__(self, error: FlareMQError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:
+        raise self._error
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise self._error
+
+
 def make_stream_reader(options: ScanOptions, schema: pa.Schema) -> StreamReader:
     """The reader that this Spark can use: with admission control and AvailableNow from 4.2 on."""
     try:

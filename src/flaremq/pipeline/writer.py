@@ -69,7 +69,7 @@ class SinkWriter:
         if context is None:
             raise UnavailableError("rows are written by tasks of a Spark job, and this is none")
         task = self._identity(context)
-        rules = RowRules(options.topic, options.max_message_size, options.drop_reserved)
+        rules = RowRules(options.topic, options.max_message_size, options.drop_reserved, options.delay_level_max)
         if options.name_server is not None:
             with WireTarget(options, task) as target:
                 report = SinkTask(target, task, rules, request_bytes=options.request_bytes).write(batches)

@@ -18,6 +18,8 @@ from flaremq.storage.consume_queue import EXT_ADDRESS_MAX, FILLER_SIZE, UNIT, UN
 from flaremq.storage.kernels import Integers
 from flaremq.storage.store_queues import StoredQueue
 
+_LOOK_AHEAD_UNITS = 512  # more than two pages
+
 Mask: TypeAlias = NDArray[np.bool_]
 
 _BATCH_DTYPE = np.dtype(
@@ -119,20 +121,30 @@ class ScanQueue:
 
     @cached_property
     def file_end(self) -> int:
-        """Behind the last unit of the files that is not all zero, found by halves: writers go forward only."""
+        """Behind the last unit of the files that is not all zero, found by halves: writers go forward only.
+
+        Zeros may also be damage: an end counts only if nothing follows close behind it.
+        """
         if self.stored is None:
             return self.file_start
         if self.is_batch:
             return int(self._batch.offset[-1] + self._batch.messages[-1]) if len(self._batch.offset) else 0
         step = self.stored.unit_size
         for file in reversed(self.stored.run.files):
-            low, high = 0, file.size // step  # units below low are written, from high on they are not
-            while low < high:
-                middle = (low + high) // 2
-                if self.stored.reader.read_file(file, middle * step, step).strip(b"\0"):
-                    low = middle + 1
-                else:
-                    high = middle
+            low, count = 0, file.size // step
+            while low < count:
+                high = count  # units below low are written, from high on they are not
+                while low < high:
+                    middle = (low + high) // 2
+                    if self.stored.reader.read_file(file, middle * step, step).strip(b"\0"):
+                        low = middle + 1
+                    else:
+                        high = middle
+                behind = self.stored.reader.read_file(file, low * step, min(_LOOK_AHEAD_UNITS, count - low) * step)
+                written = behind.rstrip(b"\0")
+                if not written:
+                    break
+                low = min(low + (len(written) + step - 1) // step, count)
             if low:
                 return file.start // step + low
         return self.stored.run.start // step

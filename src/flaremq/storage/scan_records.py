@@ -54,7 +54,8 @@ def decode_records(
     if lost:
         where = int(physical[np.argmin(good)]) if not good.all() else None
         if fail_on_data_loss:
-            raise CorruptionError("a record is damaged; set failOnDataLoss=false to skip it", path=origin, offset=where)
+            advice = "; set failOnDataLoss=false to skip it"
+            raise CorruptionError("a record is damaged", path=origin, offset=where, advice=advice)
         _log.warning("%s: %d damaged records left out, the first at physical offset %s", origin, lost, where)
     if np.any(rows[kernels.SYS_FLAG][good] & INNER_BATCH):
         return _apart(log, rows[:, good], schema, broker, start, end, tags)

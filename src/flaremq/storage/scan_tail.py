@@ -69,6 +69,17 @@ class StoreTail:
         return cls(start, log_end, {place: _in_order(joined(units)) for place, units in parts.items()})
 
 
+def units_between(reader: StoreReader, start: int, end: int, topics: frozenset[str] | None) -> dict[QueueId, Units]:
+    """The units of the records from ``start`` (where one starts) to about ``end``, by queue."""
+    parts: dict[QueueId, list[Units]] = defaultdict(list)
+    for item in reader.walk(start, bulk=True):
+        if isinstance(item, RecordBatch):
+            _collect(reader, item, topics, parts)
+            if item.base + item.starts[-1] >= end:
+                break
+    return {place: _in_order(joined(units)) for place, units in parts.items()}
+
+
 # The last tail that was walked, by the life of the store it belongs to: nothing changes it but the next broker.
 _last: dict[tuple[str, int, int, int], tuple[frozenset[str] | None, StoreTail]] = {}
 

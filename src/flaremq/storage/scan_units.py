@@ -7,6 +7,7 @@ differs. What is missing (files that retention took, units never written) is a l
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,6 +17,7 @@ import numpy as np
 from flaremq.errors import CorruptionError, FlareMQError, UnavailableError
 from flaremq.message.java_hash import tags_code
 from flaremq.message.topics import SCHEDULE_TOPIC
+from flaremq.storage.consume_queue import FILLER_SIZE
 from flaremq.storage.kernels import Integers
 from flaremq.storage.scan_queue import Mask, ScanQueue, Units, joined
 
@@ -26,12 +28,17 @@ _MERGED_UNITS = 1 << 20  # kept in memory over all spans of a scan: some 50 MB
 
 
 class UnitSpan(NamedTuple):
-    """Queue offsets [start, end) of one queue; records before ``log_start`` do not count any more."""
+    """Queue offsets [start, end) of one queue; records before ``log_start`` do not count any more.
+
+    No record lies behind ``log_end`` or is larger than ``size_max``.
+    """
 
     queue: ScanQueue
     start: int
     end: int
     log_start: int
+    log_end: int = 2**63 - 1
+    size_max: int = FILLER_SIZE
 
 
 @dataclass(slots=True)
@@ -95,52 +102,71 @@ class SpanReader:
         units, self._position = self.span.queue.read(start, self.span.end, self._chunk_units)
         if not len(units.offset):
             return units
-        real = units.is_real
-        there = real & (units.physical >= self.span.log_start)
+        there = units.is_real & (units.physical >= self.span.log_start)
+        there &= (units.size <= self.span.size_max) & (units.physical <= self.span.log_end - units.size)
         if not there.all():
-            self._tell_losses(units, real, there)
-        # Records of a queue stand in the log in its order; a unit that says otherwise is damaged.
+            self._tell_losses(units, there)
+        # Records of a queue stand in the log in its order and apart; a unit that says otherwise is damaged.
         physical = units.physical
-        if len(physical) > 1 and not (physical[1:] > physical[:-1]).all():
+        if len(physical) > 1 and not (physical[1:] >= physical[:-1] + units.size[:-1]).all():
             units = units.choose(there)
-            there = _ascending(units.physical)
-            lost = int(len(there) - there.sum())
-            if lost:
-                where = units.offset[np.argmin(there)]
-                self._losses.damage(self._unit_error(int(where)), lost)
+            there = _in_order(units)
+            if not there.all():
+                self._damage(units, ~there)
         if self._codes is not None:
             there &= np.isin(units.code, self._codes)
         return units if there.all() else units.choose(there)
 
-    def _tell_losses(self, units: Units, real: Mask, there: Mask) -> None:
-        gone = real & ~there
+    def _tell_losses(self, units: Units, there: Mask) -> None:
+        queue = self.span.queue
+        wrong = ~(there | units.is_filler)
+        # Retention takes a queue from its start: behind a record that is there, none has expired.
+        first = int(np.argmax(there)) if there.any() else len(there)
+        gone = wrong & units.is_real & (units.physical < self.span.log_start) & (np.arange(len(there)) < first)
+        gone |= wrong & (units.offset < queue.file_start)
+        if queue.stored is None and queue.tail is None:
+            gone = wrong
         if gone.any():
             self._losses.vanish(self.span, int(units.offset[np.argmax(gone)]), int(units.messages[gone].sum()))
-        empty = ~(real | units.is_filler)
-        if empty.any():
-            first, count = int(units.offset[np.argmax(empty)]), int(empty.sum())
-            queue = self.span.queue
-            if first < queue.file_start or (queue.stored is None and queue.tail is None):
-                self._losses.vanish(self.span, first, count)
-            else:
-                self._losses.damage(self._unit_error(first), count)
+        if (wrong & ~gone).any():
+            self._damage(units, wrong & ~gone)
 
-    def _unit_error(self, offset: int) -> CorruptionError:
-        queue = self.span.queue
-        path = self._losses.root if queue.stored is None else queue.stored.folder
-        return CorruptionError(
-            f"the unit of queue offset {offset} leads to no record; the queue can be rebuilt from the log, "
-            f"or set failOnDataLoss=false to skip it",
-            path=path,
+    def _damage(self, units: Units, which: Mask) -> None:
+        queue, first = self.span.queue, int(np.argmax(which))
+        error = CorruptionError(
+            f"the unit of queue offset {int(units.offset[first])} of {queue.topic}/{queue.queue_id} leads to no record",
+            path=self._losses.root if queue.stored is None else queue.stored.folder,
+            advice=(
+                f"; the queue is made again from the log by flaremq pipeline rebuild --path {self._losses.root} "
+                f"--in-place, or set failOnDataLoss=false to skip it"
+            ),
         )
+        self._losses.damage(error, int(units.messages[which].sum()))
 
 
-def _ascending(physical: Integers) -> Mask:
-    if not len(physical):
-        return np.ones(0, bool)
-    highest = np.maximum.accumulate(physical)
-    right = np.ones(len(physical), bool)
-    right[1:] = physical[1:] > highest[:-1]
+def _in_order(units: Units) -> Mask:
+    """The most units whose records can follow each other: one wrong place or size costs one unit."""
+    if (units.physical[1:] >= units.physical[:-1] + units.size[:-1]).all():
+        return np.ones(len(units.offset), bool)
+    right = np.zeros(len(units.offset), bool)
+    ends: list[int] = []  # the smallest last place of an ascending row, by the row's length
+    last: list[int] = []  # which unit that is
+    before: list[int] = []
+    for number, physical in enumerate(units.physical.tolist()):
+        length = bisect_left(ends, physical)
+        before.append(last[length - 1] if length else -1)
+        if length == len(ends):
+            ends.append(physical)
+            last.append(number)
+        else:
+            ends[length], last[length] = physical, number
+    number = last[-1] if last else -1
+    while number >= 0:
+        right[number] = True
+        number = before[number]
+    kept = np.flatnonzero(right)
+    physical, size = units.physical[kept], units.size[kept]
+    right[kept[:-1][physical[1:] < physical[:-1] + size[:-1]]] = False
     return right
 
 

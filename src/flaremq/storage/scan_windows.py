@@ -129,16 +129,18 @@ class WindowReader:
     def _damage(self, block: PlacedUnits, number: int) -> None:
         span, units = self._spans[int(block.span[number])], block.units
         physical, offset, count = (int(column[number]) for column in (units.physical, units.offset, units.messages))
-        file = self._log.run.file_at(physical)
-        if file is None or file.path in self._gone:
+        run = self._log.run
+        file = run.file_at(physical)
+        if physical < run.start or (file is not None and file.path in self._gone):
             self._losses.vanish(span, offset, count)
             return
-        error = CorruptionError(
-            f"the record of queue offset {offset} of {span.queue.topic}/{span.queue.queue_id} is damaged; "
-            f"set failOnDataLoss=false to skip it",
-            path=file.path,
-            offset=physical - file.start,
-        )
+        what, advice = f"the record of queue offset {offset} of {_name(span)}", "; set failOnDataLoss=false to skip it"
+        if file is None:  # a hole, or behind the end
+            what = f"{what} should stand at physical offset {physical}, which no log file holds"
+            error = CorruptionError(what, path=self._losses.root, advice=advice)
+        else:
+            at = physical - file.start
+            error = CorruptionError(f"{what} is damaged", path=file.path, offset=at, advice=advice)
         self._losses.damage(error, count)
 
     # Reading
@@ -224,6 +226,10 @@ class WindowReader:
             except NotFoundError:
                 self._gone.add(file.path)  # retention took it since the folder was listed
         return data if len(data) == length else data.ljust(length, b"\0")
+
+
+def _name(span: UnitSpan) -> str:
+    return f"{span.queue.topic}/{span.queue.queue_id}"
 
 
 def _hash_of(span: UnitSpan) -> int:

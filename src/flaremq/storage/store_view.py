@@ -33,6 +33,7 @@ from flaremq.storage.store_files import FileRun, find_run
 from flaremq.storage.store_indexes import IndexGeometry
 from flaremq.storage.store_queues import StoredQueue, find_topic_queues
 from flaremq.storage.store_reader import StoreReader
+from flaremq.storage.store_search import first_from, last_whole
 
 if TYPE_CHECKING:
     from flaremq.storage.scan_queue import ScanQueue, UnitPlace
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _HEAD = struct.Struct(">iiiiiqq")  # TOTALSIZE, MAGICCODE, BODYCRC, QUEUEID, FLAG, QUEUEOFFSET, PHYSICALOFFSET
 _FLOCK = struct.Struct("hhqqi4x")
-_STEPS_BACK = 64  # units at the end of a queue that are looked at one by one before halves are taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,11 @@ class StoreView:
     def needs_recovery(self) -> bool:
         """At rest, but not closed cleanly: queue files may lag behind the log."""
         return not self.is_held and not self._reader.closed_cleanly
+
+    @property
+    def tail_start(self) -> int:
+        """Where the undispatched tail of a killed store begins in the log."""
+        return self._tail_of(None).start
 
     # Queues
 
@@ -227,22 +232,7 @@ class StoreView:
                 return None
             return unit if self.is_whole(queue, unit.offset, unit.physical, unit.size) else None
 
-        for offset in range(high - 1, max(low, high - _STEPS_BACK) - 1, -1):
-            if (found := probe(offset)) is not None:
-                return found
-        # Many units without a record: the log was cut, or its start has passed the whole queue. Halves find the cut.
-        best = None
-        high_bound = high - _STEPS_BACK
-        while low < high_bound:
-            middle = (low + high_bound) // 2
-            found = probe(middle)
-            if found is None and self._is_before_log(queue, middle):
-                low = middle + 1
-            elif found is None:
-                high_bound = middle
-            else:
-                best, low = found, middle + 1
-        return best
+        return last_whole(probe, lambda offset: self._is_before_log(queue, offset), low, high)
 
     def _is_before_log(self, queue: ScanQueue, offset: int) -> bool:
         unit = queue.unit_at(offset)
@@ -250,14 +240,7 @@ class StoreView:
 
     def first_from(self, queue: ScanQueue, low: int, high: int, physical: int) -> int:
         """The first offset in [low, high) whose record lies at or behind ``physical``; ``high`` if there is none."""
-        while low < high:
-            middle = (low + high) // 2
-            unit = queue.unit_at(middle)
-            if unit is not None and unit.is_real and unit.physical >= physical:
-                high = middle
-            else:
-                low = middle + 1 if unit is None else min(max(unit.end, middle + 1), high)
-        return low
+        return first_from(queue, low, high, physical, self._reader.log.run.end)
 
     def close(self) -> None:
         self._reader.close()

@@ -12,7 +12,7 @@ import pytest
 
 from flaremq.errors import InvalidArgumentError
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-cluster")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 _LOOK = """
 import json, pkgutil, sys
 import flaremq, flaremq.storage.kernels as kernels

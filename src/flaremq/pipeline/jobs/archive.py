@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.archive_entries import ArchiveFile, ArchiveGap
@@ -13,13 +13,11 @@ from flaremq.pipeline.archive_manifest import Manifest
 from flaremq.pipeline.archive_root import ArchiveRoot
 from flaremq.pipeline.archive_run import begin, check_archive_options, find_missing, finish, plan_tasks, recover
 from flaremq.pipeline.archive_task import run_archive_task
+from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.tasks import Progress, run_tasks
 from flaremq.pipeline.options import ScanOptions, parse_options
 from flaremq.pipeline.places import source_spec
 from flaremq.pipeline.source import open_source
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class ArchiveResult:
 
 
 def archive(
-    spark: SparkSession,
+    spark: AnySession,
     options: Mapping[str, str] | ScanOptions,
     out: str,
     *,
@@ -73,6 +71,8 @@ def archive(
     if follow and interval <= 0:
         raise InvalidArgumentError(f"an interval of {interval} seconds leaves no pause; give more than 0")
     stop = stop or threading.Event()
+    with open_source(source_spec(parsed)) as source:
+        source.extents(parsed.selector)  # a wrong place or topic leaves nothing behind at the other end
     root = ArchiveRoot(out)
     # Executors may have another working directory.
     location = root.base if root.is_local else out
@@ -102,7 +102,7 @@ def archived_ranges(manifest: Manifest) -> tuple[tuple[str, str, int, int, int, 
 
 
 def _increment(
-    spark: SparkSession,
+    spark: AnySession,
     options: ScanOptions,
     location: str,
     root: ArchiveRoot,
@@ -113,12 +113,13 @@ def _increment(
     spec = source_spec(options)
     with open_source(spec) as source:  # open until the tasks are done: it keeps what was planned from being deleted
         spans, gaps = find_missing(manifest, source, options)
-        parallelism = spark.sparkContext.defaultParallelism
-        tasks = plan_tasks(source, spec, spans, location, options=options, parallelism=parallelism)
-        if not tasks and not gaps and manifest.sequence:
+        if not spans and not gaps and manifest.sequence:
             return result
+        session = started(spark)
+        parallelism = session.sparkContext.defaultParallelism
+        tasks = plan_tasks(source, spec, spans, location, options=options, parallelism=parallelism)
         begin(root, manifest, sorted({span.queue.topic for span in spans}))
-        written = run_tasks(spark, tasks, run_archive_task, what="archive", on_progress=on_progress)
+        written = run_tasks(session, tasks, run_archive_task, what="archive", on_progress=on_progress)
         files = [file for part in written for file in part]
         finish(root, manifest, tasks, files, gaps)
     return _added(result, files, gaps)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flaremq.errors import CorruptionError, InvalidArgumentError, NotFoundError
+from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.pipeline.jobs.verify_tasks import QueueBlock, QueueRange, TaskRounds
 from flaremq.storage.bulk_verify_pieces import PieceVerifier, QueueRest
 from flaremq.storage.filesystem import LocalFileSystem, write_atomically
@@ -40,16 +40,18 @@ class Certificate:
 
     @classmethod
     def load(cls, path: str) -> Certificate:
-        """Read and check it; CorruptionError if its own digest does not fit."""
+        """Read and check it; InvalidArgumentError if it is none, or its own digest does not fit."""
+        if os.path.isdir(path):
+            raise InvalidArgumentError(f"{path} is no certificate: it is a directory")
         data = read_small_file(LocalFileSystem(), os.path.abspath(path))
         if data is None:
             raise NotFoundError(f"{path} does not exist; give the certificate that `verify` wrote")
         try:
             fields = json.loads(data)
         except ValueError as error:
-            raise CorruptionError("the certificate is no JSON", path=path) from error
+            raise InvalidArgumentError(f"{path} is no certificate: it is not JSON ({error})") from error
         if not isinstance(fields, dict) or fields.get("kind") != KIND:
-            raise InvalidArgumentError(f"{path} is no certificate of flaremq: its kind is not {KIND!r}")
+            raise InvalidArgumentError(f"{path} is no certificate: its kind is not {KIND!r}")
         if fields.get("version") != VERSION:
             raise InvalidArgumentError(
                 f"{path}: version {fields.get('version')} is not known here; use a newer flaremq"
@@ -57,7 +59,10 @@ class Certificate:
         found = fields.get(DIGEST)
         expected = _digest({name: value for name, value in fields.items() if name != DIGEST})
         if found != expected:
-            raise CorruptionError("the certificate was changed", path=path, expected=expected, found=found)
+            raise InvalidArgumentError(
+                f"{path} is no certificate: it was changed since it was written (its digest is {found}, its content "
+                f"has {expected})"
+            )
         return cls(fields)
 
     def save(self, path: str) -> None:

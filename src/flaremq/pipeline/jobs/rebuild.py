@@ -14,11 +14,12 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.jobs.rebuild_tasks import Built, ViewBuilder
 from flaremq.pipeline.jobs.runner import TaskRunner
+from flaremq.pipeline.jobs.session import AnySession
 from flaremq.pipeline.jobs.store_place import open_store, place_of
 from flaremq.pipeline.jobs.tasks import Progress
 from flaremq.storage.filesystem import LocalFileSystem, Lock
@@ -28,9 +29,6 @@ from flaremq.storage.store_queues import StoredQueue
 from flaremq.storage.store_reader import StoreReader
 from flaremq.storage.view_notes import ViewNotes
 from flaremq.storage.view_swap import FOLDER, ViewSwap
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _LIGHT_PREFIX = "%LMQ%"
 
@@ -74,7 +72,7 @@ class RebuildResult:
 
 
 def rebuild(
-    spark: SparkSession | None,
+    spark: AnySession | None,
     *,
     path: str,
     out: str | None = None,

@@ -10,13 +10,14 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.write_stream import stem_of
 from flaremq.pipeline.jobs.replay_task import ReplayReport, ReplayTask, run_replay_task
+from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.tasks import Progress, run_tasks
 from flaremq.pipeline.options import ScanOptions, parse_options
 from flaremq.pipeline.partitions import scan_spans
@@ -28,9 +29,6 @@ from flaremq.pipeline.sink_store import check_store, take_in
 from flaremq.pipeline.sink_wire import WireTarget
 from flaremq.pipeline.source import SourceSpec, open_source
 from flaremq.pipeline.spans import QueueRef, Span
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class ReplayResult:
 
 
 def replay(
-    spark: SparkSession,
+    spark: AnySession,
     options: Mapping[str, str] | ScanOptions,
     *,
     to_name_server: str | None = None,
@@ -93,9 +91,10 @@ def replay(
             for topic in sorted({span.queue.topic for span in spans}):
                 _check_own_topic(topic)
         tasks = plan_replay(parsed, spec, spans, sink, name, keep_queues=keep_queues)
-        tasks = _paced(tasks, rate, spark.sparkContext.defaultParallelism)
+        session = started(spark)
+        tasks = _paced(tasks, rate, session.sparkContext.defaultParallelism)
         try:
-            reports = run_tasks(spark, tasks, run_replay_task, what="replay", on_progress=on_progress)
+            reports = run_tasks(session, tasks, run_replay_task, what="replay", on_progress=on_progress)
         except BaseException:
             if sink.path is not None:
                 remove_batch(sink.path, stem_of("write", name), 0, undecided_only=True)

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.columns import schema_of
@@ -21,6 +21,7 @@ from flaremq.pipeline.jobs.report_html import render_page
 from flaremq.pipeline.jobs.report_notices import notices_of
 from flaremq.pipeline.jobs.report_partial import COLUMNS, Partial
 from flaremq.pipeline.jobs.report_scan import scan_pieces, special_topic
+from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.tasks import Progress
 from flaremq.pipeline.options import NO_TIME, ScanOptions, parse_options
 from flaremq.pipeline.partitions import plan_pieces, scan_spans
@@ -28,9 +29,6 @@ from flaremq.pipeline.places import source_spec
 from flaremq.pipeline.source import ReadRequest, Source, SourceSpec, TopicSelector, open_source
 from flaremq.pipeline.spans import Span
 from flaremq.storage.filesystem import LocalFileSystem, write_atomically
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 DEFAULT_TOP = 20
 DEFAULT_RESERVED_HOURS = 72  # RocketMQ's fileReservedTime
@@ -52,7 +50,7 @@ class Report:
 
 
 def report(
-    spark: SparkSession,
+    spark: AnySession,
     options: Mapping[str, str],
     *,
     out: str | os.PathLike[str] | None = None,
@@ -69,6 +67,7 @@ def report(
     for name, value in (("keys", chosen.keys), ("columns", chosen.columns)):
         if value:
             raise InvalidArgumentError(f"a report takes no {name}: it is about all messages of a range; leave it out")
+    path = None if out is None else _checked_out(out)
     now = int(time.time() * 1000) if now_ms is None else now_ms
     spec = source_spec(chosen)
     is_whole = not (chosen.topic or chosen.subscribe_pattern or chosen.tags)
@@ -78,7 +77,7 @@ def report(
         extents = source.extents(_EVERY_TOPIC)
         pieces = _pieces(source, spec, chosen)
     findings = scan_pieces(
-        spark,
+        started(spark),
         spec,
         pieces,
         top=top,
@@ -107,12 +106,18 @@ def report(
         "systemTopics": sections.system_of(findings),
     }
     document["notices"] = notices_of(document)
-    if out is None:
+    if path is None:
         return Report(document)
-    path = os.path.abspath(os.fspath(out))
     os.makedirs(os.path.dirname(path), exist_ok=True)
     write_atomically(LocalFileSystem(), path, render_page(document).encode())
     return Report(document, path)
+
+
+def _checked_out(out: str | os.PathLike[str]) -> str:
+    path = os.path.abspath(os.fspath(out))
+    if os.path.isdir(path):
+        raise InvalidArgumentError(f"{path} is a directory; give the file that the page is written to")
+    return path
 
 
 def _pieces(source: Source, spec: SourceSpec, options: ScanOptions) -> list[tuple[Span, ...]]:

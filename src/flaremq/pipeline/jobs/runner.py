@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.tasks import Progress, run_tasks
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -19,16 +17,16 @@ _R = TypeVar("_R")
 class TaskRunner:
     """``run(tasks, function, what)`` is ``[function(task) for task in tasks]``."""
 
-    spark: SparkSession | None
+    spark: AnySession | None
     on_progress: Progress | None = None
 
     @property
     def parallelism(self) -> int:
-        return 1 if self.spark is None else max(self.spark.sparkContext.defaultParallelism, 1)
+        return 1 if self.spark is None else max(started(self.spark).sparkContext.defaultParallelism, 1)
 
     def run(self, tasks: Sequence[_T], function: Callable[[_T], _R], what: str) -> list[_R]:
         if self.spark is not None:
-            return run_tasks(self.spark, tasks, function, what=what, on_progress=self.on_progress)
+            return run_tasks(started(self.spark), tasks, function, what=what, on_progress=self.on_progress)
         results: list[_R] = []
         for number, task in enumerate(tasks):
             results.append(function(task))

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Self
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.columns import COLUMNS, NAMES, SCHEMA
+from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.sql_tables import SCHEMAS, view_rows
 from flaremq.pipeline.jobs.sql_usage import StandIns, cloned
 from flaremq.pipeline.options import parse_options
+from flaremq.pipeline.partitions import scan_spans
 from flaremq.pipeline.places import source_spec
+from flaremq.pipeline.source import open_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,15 +32,17 @@ _CHEAPEST = "queueId"  # read off the queue files, for queries like count(*) tha
 class SqlViews:
     """The views over one source. Use it within ``with``, or call ``close``."""
 
-    def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
+    def __init__(self, spark: AnySession, options: Mapping[str, str]) -> None:
         if any(name.lower() == "columns" for name in options):
             raise InvalidArgumentError("columns are chosen by the statement itself; leave the option out")
-        self._spark = spark
         self._options = dict(options)
         self._parsed = parse_options(options)
         self._spec = source_spec(self._parsed)
+        with open_source(self._spec) as source:
+            scan_spans(source, self._parsed)  # told now what every statement would stumble over
+        self._spark = started(spark)
         self._is_registered = False
-        self._stand_ins = StandIns(spark, {MESSAGES: SCHEMA, **SCHEMAS})
+        self._stand_ins = StandIns(self._spark, {MESSAGES: SCHEMA, **SCHEMAS})
 
     def register(self) -> None:
         """Make the views known in the session itself, whole, as of now: for ``spark.sql`` and notebooks."""
@@ -46,17 +51,22 @@ class SqlViews:
             self._small(self._spark, name).createOrReplaceTempView(name)
         self._is_registered = True
 
-    def run(self, statement: str) -> DataFrame:
-        """The result of one statement. Commands (SET, CREATE …) take effect in the session; queries leave no trace."""
+    def run(self, statement: str, *, once: bool = False) -> DataFrame:
+        """The result of one statement. Commands (SET, CREATE …) take effect in the session; queries leave no trace.
+
+        ``once`` promises that the result is read as it is and not queried further: then filters are pushed down, which
+        Spark does right only for a table that is read in one way (see ``datasource``).
+        """
         usage = self._stand_ins.usage(statement)
         session = None if usage is None else cloned(self._spark)
         if usage is None or session is None:
             if not self._is_registered:
                 self.register()
             return self._spark.sql(statement)
-        session.conf.set(PUSHDOWN, "true")
-        for name, columns in usage.items():
-            frame = self._messages(session, columns) if name == MESSAGES else self._small(session, name)
+        pushes = once and MESSAGES not in usage.repeated
+        session.conf.set(PUSHDOWN, str(pushes).lower())
+        for name, columns in usage.columns.items():
+            frame = self._messages(session, columns, pushes) if name == MESSAGES else self._small(session, name)
             frame.createOrReplaceTempView(name)
         return session.sql(statement)
 
@@ -80,11 +90,13 @@ class SqlViews:
     ) -> None:
         self.close()
 
-    def _messages(self, session: SparkSession, columns: frozenset[str] | None) -> DataFrame:
+    def _messages(self, session: SparkSession, columns: frozenset[str] | None, pushes: bool = False) -> DataFrame:
         """All columns by name; those that are not needed are null and never read."""
         from pyspark.sql import functions
 
         reader = session.read.format("flaremq").options(**self._options)
+        if pushes:
+            reader = reader.option("pushFilters", "true")
         if columns is None or columns.issuperset(NAMES):
             return reader.load()
         wanted = [name for name in NAMES if name in columns] or [_CHEAPEST]

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from flaremq.errors import FlareMQError
+from flaremq.pipeline.jobs.session import AnySession
 from flaremq.pipeline.jobs.sql import SqlViews
 from flaremq.pipeline.jobs.sql_output import table_lines
 from flaremq.pipeline.jobs.tasks import error_in_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _HELP = "Statements end with ;  \\q leaves, \\d lists the views. Views: messages, queues, groups, index."
 _HISTORY_MAX = 1000
@@ -27,7 +29,7 @@ Show = Callable[["DataFrame"], Iterator[str]]
 
 
 def sql_prompt(
-    spark: SparkSession,
+    spark: AnySession,
     options: Mapping[str, str],
     *,
     show: Show = table_lines,
@@ -49,6 +51,39 @@ def sql_prompt(
             save_history()
 
 
+def run_script(spark: AnySession, options: Mapping[str, str], lines: Iterable[str], show: Show) -> Iterator[str]:
+    """What the statements of a text print, with nothing around it; the first one that fails ends it."""
+    statements = script_statements(lines)
+    first = next(statements, None)
+    if first is None:
+        return  # nothing asked: no session for it
+    with quiet_spark(), SqlViews(spark, options) as views:
+        for statement in itertools.chain((first,), statements):
+            with statement_errors():
+                yield from show(views.run(statement, once=True))
+
+
+def script_statements(lines: Iterable[str]) -> Iterator[str]:
+    """Statements as they are completed; what follows the last ``;`` is one if it is more than a comment."""
+    pending = ""
+    for line in lines:
+        statements, pending = split_statements(pending + line)
+        yield from statements
+    if any(token.strip() and not token.startswith(("--", "/*")) for token in _TOKEN.findall(pending)):
+        yield pending.strip()
+
+
+@contextmanager
+def statement_errors() -> Iterator[None]:
+    """Within, what is wrong with a statement is raised as an error of ours, in a sentence."""
+    try:
+        yield
+    except FlareMQError:
+        raise
+    except Exception as error:  # Spark's own, and Py4J's around those of tasks
+        raise error_in_text(str(error)) or FlareMQError(sql_error(error)) from error
+
+
 @contextmanager
 def quiet_spark() -> Iterator[None]:
     """Within, PySpark does not log a page of JSON for a typing error, which is told in a sentence instead."""
@@ -63,20 +98,17 @@ def quiet_spark() -> Iterator[None]:
 
 def run_statement(views: SqlViews, statement: str, show: Show = table_lines) -> Iterator[str]:
     """The lines a statement prints; what is wrong with it is one of them."""
-    from pyspark.errors import PySparkException
-
     try:
         if statement == "\\d":
             for name, columns in views.describe().items():
                 yield f"{name} ({', '.join(f'{column} {kind}' for column, kind in columns.items())})"
             return
-        yield from show(views.run(statement))
+        with statement_errors():
+            yield from show(views.run(statement, once=True))
     except KeyboardInterrupt:
         yield "interrupted"
     except FlareMQError as error:
         yield f"error: {error}"
-    except PySparkException as error:
-        yield f"error: {sql_error(error)}"
 
 
 def sql_error(error: Exception) -> str:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,7 +21,13 @@ import pyarrow.parquet as pq
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Usage = dict[str, frozenset[str]]  # view → columns; a view that is not in it is not used
+
+class Usage(NamedTuple):
+    """What a query needs."""
+
+    columns: dict[str, frozenset[str]]  # view → columns; a view that is not in it is not used
+    repeated: frozenset[str]  # views that are read more than once
+
 
 _V1_SOURCES = "spark.sql.sources.useV1SourceList"  # only the newer Parquet source is pruned in the optimizer
 
@@ -87,17 +94,21 @@ def _planned_usage(session: SparkSession, statement: str, names: Mapping[str, st
             return None
         plan = execution.optimizedPlan()
         usage: dict[str, set[str]] = {}
+        reads: Counter[str] = Counter()
         for part in (plan, *_items(plan.subqueriesAll())):
             for leaf in _items(part.collectLeaves()):
-                _note(leaf, names, usage)
+                _note(leaf, names, usage, reads)
     except PySparkException:
         raise  # a mistake in the statement
     except (Py4JError, TypeError, AttributeError):
         return None
-    return {name: frozenset(columns) for name, columns in usage.items()}
+    return Usage(
+        {name: frozenset(columns) for name, columns in usage.items()},
+        frozenset(name for name, count in reads.items() if count > 1),
+    )
 
 
-def _note(leaf: Any, names: Mapping[str, str], usage: dict[str, set[str]]) -> None:
+def _note(leaf: Any, names: Mapping[str, str], usage: dict[str, set[str]], reads: Counter[str]) -> None:
     kind = leaf.getClass().getSimpleName()
     if kind == "DataSourceV2ScanRelation":
         source = leaf.relation().table().name()
@@ -108,6 +119,7 @@ def _note(leaf: Any, names: Mapping[str, str], usage: dict[str, set[str]]) -> No
     for folder, name in names.items():
         if source.endswith(folder.removeprefix("file://")) or source.endswith(folder):
             usage.setdefault(name, set()).update(attribute.name() for attribute in _items(leaf.output()))
+            reads[name] += 1
 
 
 def _is_command(plan: Any) -> bool:

@@ -6,6 +6,8 @@ task must therefore be repeatable: the same input gives the same output, written
 
 from __future__ import annotations
 
+import importlib
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,9 @@ _R = TypeVar("_R")
 Progress = Callable[[str, int, int], None]  # what, done, of how many (tasks)
 
 _POLL_SECONDS = 0.2
+_OUR_ERROR = re.compile(
+    r"\b(?P<module>flaremq(?:\.[a-z]\w*)+)\.(?P<name>\w+Error): (?P<message>.*?)(?:\s*SQLSTATE: \w+)*\s*$"
+)
 
 
 def run_tasks(
@@ -94,19 +99,27 @@ class translated_errors:
 
 
 def error_in_text(text: str) -> FlareMQError | None:
-    """The last error of ours that a Python worker's traceback ends with, made again by its class name."""
-    import flaremq.errors as errors
-
+    """The last error of ours in what Spark says: the end of a Python worker's traceback, wherever Spark put that."""
     for line in reversed(text.splitlines()):
-        name, colon, message = line.strip().partition(": ")
-        kind = getattr(errors, name.rpartition(".")[2], None) if colon and name.startswith("flaremq.") else None
-        if isinstance(kind, type) and issubclass(kind, FlareMQError):
-            return _again(kind, message)
+        found = _OUR_ERROR.search(line)
+        kind = None if found is None else _class_of(found["module"], found["name"])
+        if found is not None and kind is not None:
+            return _again(kind, found["message"])
     return None
 
 
 def _again(kind: type[FlareMQError], message: str) -> FlareMQError:
     try:
         return kind(message)
-    except TypeError:  # a class that wants more than a message
-        return FlareMQError(message)
+    except TypeError:  # a class that wants more than a message; what it is and says is kept
+        error = kind.__new__(kind)
+        error.args = (message,)
+        return error
+
+
+def _class_of(module: str, name: str) -> type[FlareMQError] | None:
+    try:
+        kind = getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return None
+    return kind if isinstance(kind, type) and issubclass(kind, FlareMQError) else None

@@ -11,11 +11,13 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.jobs.certificate import Certificate, certify
 from flaremq.pipeline.jobs.difference import Difference
 from flaremq.pipeline.jobs.runner import TaskRunner
+from flaremq.pipeline.jobs.session import AnySession
 from flaremq.pipeline.jobs.store_place import StorePlace, open_store, place_of
 from flaremq.pipeline.jobs.tasks import Progress
 from flaremq.pipeline.jobs.verify_against import compare, marks_of
@@ -27,9 +29,6 @@ from flaremq.storage.bulk_verify_pieces import PieceVerifier
 from flaremq.storage.finding import Finding, Summary
 from flaremq.storage.log_pieces import PIECE_BYTES, cut_pieces
 from flaremq.storage.store_reader import StoreReader
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SOUND, DAMAGED, DIFFERS = "sound", "damaged", "differs"
 
@@ -75,7 +74,7 @@ class VerifyResult:
 
 
 def verify(
-    spark: SparkSession | None,
+    spark: AnySession | None,
     *,
     path: str,
     certificate: str | None = None,
@@ -95,12 +94,18 @@ def verify(
     """
     started = time.monotonic()
     earlier = None if against is None else Certificate.load(against)
+    if certificate is not None:
+        _check_new_file(certificate)
     block_bytes = piece_bytes or (PIECE_BYTES if earlier is None else earlier.block_bytes)
     runner = TaskRunner(spark, on_progress)
     name = broker_name or source_spec(parse_options({"path": path})).paths[0][0]
     with contextlib.ExitStack() as held:
         reader = held.enter_context(open_store(path, properties))
         other = None if replica is None else held.enter_context(open_store(replica, properties))
+        if archive is not None:
+            from flaremq.pipeline.jobs.verify_archive import check_archive, compare_archive
+
+            check_archive(archive, name)
         place = _place(reader, properties)
         rounds = TaskRounds(runner, place, [i.name for i in reader.indexes if i.geometry and entries_end(i) > 1])
         if certificate is not None or earlier is not None:
@@ -123,8 +128,6 @@ def verify(
             )
         equal = None
         if archive is not None:
-            from flaremq.pipeline.jobs.verify_archive import compare_archive
-
             equal, found = compare_archive(
                 runner, path=reader.layout.root, archive=archive, broker_name=name, geometry=properties
             )
@@ -150,6 +153,14 @@ def verify(
                 broker_name=name,
             ).save(certificate)
     return replace(result, seconds=time.monotonic() - started)
+
+
+def _check_new_file(path: str) -> None:
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise InvalidArgumentError(f"{folder} is no directory, so {path} cannot be written there")
+    if os.path.isdir(path):
+        raise InvalidArgumentError(f"{path} is a directory; give the file that the certificate is written to")
 
 
 def _place(reader: StoreReader, properties: Mapping[str, str] | None) -> StorePlace:

@@ -37,13 +37,18 @@ class _Task:
     runs: tuple[_Run, ...]
 
 
+def check_archive(archive: str, broker_name: str) -> None:
+    """Before anything is read: whether there is an archive, and whether it can be of this store."""
+    _broker(Manifest.load(archive), broker_name, archive)
+
+
 def compare_archive(
     runner: TaskRunner, *, path: str, archive: str, broker_name: str, geometry: Mapping[str, str] | None = None
 ) -> tuple[int, list[Difference]]:
     """How many messages were found equal, and what was not."""
     manifest = Manifest.load(archive)
     broker = _broker(manifest, broker_name, archive)
-    store = SourceSpec(paths=((broker, path),), geometry=dict(geometry or {}))
+    store = SourceSpec(paths=((broker, path),), geometry=dict(geometry or {}), fail_on_data_loss=False)
     with open_source(store) as source:
         extents = {extent.queue: extent for extent in source.extents(TopicSelector())}
     runs: list[_Run] = []
