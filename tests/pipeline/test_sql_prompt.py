@@ -75,7 +75,7 @@ class FakeViews:
     def __init__(self, result: Any) -> None:
         self.result = result
 
-    def run(self, statement: str) -> Any:
+    def run(self, statement: str, *, once: bool = False) -> Any:
         if isinstance(self.result, BaseException):
             raise self.result
         return self.result
