@@ -180,7 +180,8 @@ def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to the whole group
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines()[0] == b"interrupted"  # a JVM that was just starting may complain behind it
+    # Python may warn beside it of a coroutine that had no time to start.
+    assert b"interrupted" in errors.splitlines() and b"Traceback" not in errors
 
 
 def test_a_terminal_gets_a_table_and_a_pipe_gets_json(tmp_path: Path) -> None:
