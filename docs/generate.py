@@ -30,10 +30,13 @@ Names, meaning and defaults are RocketMQ's, so one `broker.conf` serves both; wh
 In Python the same option is the snake_case of its name, as in `StoreOptions(mapped_file_size_commit_log=1 << 28)`. A
 value that is not allowed is refused, and so is a name that nobody knows.
 
-Options marked **no effect here** are accepted for the sake of existing files; setting one gives a warning.
+Options marked **no effect here** are accepted for the sake of existing files; another value than the default gives a
+warning at the start.
 
 A broker reads the options of the store, of the broker and of the network from one file (`flaremq broker -c FILE`) or
-from `--set KEY=VALUE`; `-p` prints all of them with their values. `flaremq config set` changes some while it runs.
+from `--set KEY=VALUE`; `-p` prints all of them with their values. Those that are **live** can be changed while a server
+runs, by `flaremq config set`, `mqadmin updateBrokerConfig` and `updateNamesrvConfig`; the others say why not. A change
+lasts until the server stops: write it to its file too if it shall outlast that.
 """
 
 STORE_SECTIONS = (
@@ -75,7 +78,7 @@ def options_page() -> str:
         f"Accepted by the store and left to other layers of a broker: {len(OTHER_LAYERS)} names, such as `brokerName`, "
         "`namesrvAddr` and `autoCreateTopicEnable`. Of those, a broker warns about the ones that only RocketMQ has.\n\n"
         f"Accepted with a warning, because what they set does not exist here: {len(NOT_IMPLEMENTED)} names "
-        "of RocketMQ's store, such as `enableDLegerCommitLog` and `storeType`.\n\n"
+        "of RocketMQ's store, such as `storeType` and `enableCompaction`.\n\n"
         f"Accepted with a warning, because RocketMQ ignores them too:\n\n{names}\n"
     )
     return "\n".join(parts)

@@ -28,6 +28,14 @@ OptionValue = bool | int | str
 T = TypeVar("T", bool, int, str)
 
 JAVA_INT_MAX: Final = 2**31 - 1  # RocketMQ's fields are Java ints: a larger number could not be loaded there
+# Why an option of a server keeps its value until the next start, as the documentation and refusals say it.
+PATH: Final = "paths and addresses are never taken over the wire"
+FILES: Final = "the files that exist are made with it"
+IDENTITY: Final = "name servers, clients and records know the server by it"
+SECURITY: Final = "who may reach the server is not decided over the wire"
+STORED: Final = "messages that are stored already depend on it"
+AT_START: Final = "it is read once, at the start"
+
 _ROW = "flaremq.option"  # key of the row in a field's metadata
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
@@ -48,6 +56,8 @@ class OptionRow:
     pattern: str
     form: str  # what `pattern` asks for, or a number means, in words
     unused: str  # why setting it changes nothing here; empty when it works
+    live: bool  # may be changed while the server runs; every part looks it up, or is told
+    fixed: str  # why it may not; empty where that is no question (options of clients)
 
     @property
     def field_name(self) -> str:
@@ -109,9 +119,12 @@ def option(
     pattern: str = "",
     form: str = "",
     unused: str = "",
+    live: bool = False,
+    fixed: str = "",
 ) -> T:
     """Declare one field of an options dataclass, named by exactly one of ``rocketmq`` and ``flaremq``."""
     assert bool(rocketmq) != bool(flaremq), "an option has one name"
+    assert not (live and fixed), "an option is live or says why not"
     numeric = type(default) is int
     row = OptionRow(
         key=rocketmq or flaremq,
@@ -125,6 +138,8 @@ def option(
         pattern=pattern,
         form=form,
         unused=unused,
+        live=live,
+        fixed=fixed,
     )
     return dataclasses.field(default=default, metadata={_ROW: row})
 
@@ -137,6 +152,55 @@ def rows(options_class: type[Any]) -> tuple[OptionRow, ...]:
 
 def rows_by_key(options_class: type[Any]) -> Mapping[str, OptionRow]:
     return {row.key: row for row in rows(options_class)}
+
+
+def live_names(options_class: type[Any]) -> frozenset[str]:
+    """What may be changed over the wire while a server runs. A list of what is allowed: what a row does not call live
+    is refused."""
+    return frozenset(row.key for row in rows(options_class) if row.live)
+
+
+def live_refusals(names: Iterable[str], layers: Sequence[object], elsewhere: Iterable[str] = ()) -> list[str]:
+    """A sentence for each name that cannot be changed in these options objects, why not or what was meant instead.
+    ``elsewhere``: names that only RocketMQ has."""
+    known = {key: row for options in reversed(layers) for key, row in rows_by_key(type(options)).items()}
+    only_there = set(elsewhere) - known.keys()
+    sentences = []
+    for name in names:
+        row = known.get(name)
+        if row is None and name in only_there:
+            sentences.append(f"{name} cannot be changed: what it sets in RocketMQ does not exist here")
+        elif row is None:
+            sentences.append(str(find_unknown_names([name[:64]], known)[0]))
+        elif not row.live:
+            sentences.append(f"{name} cannot be changed while the server runs: {row.fixed}")
+    return sentences
+
+
+def check_live(properties: Mapping[str, str], layers: Sequence[Any]) -> None:
+    """InvalidArgumentError unless each layer could take those of the values that it knows."""
+    for options in layers:
+        dataclasses.replace(options, **values_from_properties(type(options), properties))
+
+
+def change_live(properties: Mapping[str, str], layers: Sequence[Any]) -> None:
+    """Change options objects that the parts of a running server share: all of these, or none and
+    InvalidArgumentError. They are frozen for everybody else."""
+    if refused := live_refusals(properties, layers):
+        raise InvalidArgumentError("; ".join(refused))
+    check_live(properties, layers)
+    for options in layers:
+        for field_name, value in values_from_properties(type(options), properties).items():
+            object.__setattr__(options, field_name, value)
+
+
+def idle_warnings(options: object) -> list[str]:
+    """A sentence for each option that was set and has no effect here."""
+    return [
+        f"{row.key}={value_text(getattr(options, row.field_name))} has no effect: {row.unused.rstrip('.')}"
+        for row in rows(type(options))
+        if row.unused and getattr(options, row.field_name) != row.default
+    ]
 
 
 # Per class: what check_values walks. Filled once a class, so that an instance costs no more than a loop.
@@ -316,11 +380,15 @@ def _unescape(text: str) -> str:
 
 
 def markdown_table(option_rows: Iterable[OptionRow]) -> str:
-    """The rows as a Markdown table, for the options page."""
-    lines = ["| Option | Default | Allowed | Meaning |", "|---|---|---|---|"]
+    """The rows as a Markdown table, for the options page; those of servers say whether they are live."""
+    option_rows = list(option_rows)
+    of_server = any(row.live or row.fixed for row in option_rows)
+    titles = ["Option", "Default", "Allowed", *(["Live"] if of_server else []), "Meaning"]
+    lines = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
     for row in option_rows:
         default = value_text(row.default)
         meaning = row.doc if not row.unused else f"{row.doc} **No effect here**: {row.unused}"
-        cells = (f"`{row.key}`", f"`{default}`" if default else "(empty)", row.allowed, meaning)
+        live = ["yes" if row.live else f"no: {row.fixed}"] if of_server else []
+        cells = (f"`{row.key}`", f"`{default}`" if default else "(empty)", row.allowed, *live, meaning)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from flaremq.broker.options import CHANGEABLE, BrokerOptions, load_options, unknown_names
+from flaremq.broker.options import ONLY_IN_ROCKETMQ, BrokerOptions, load_options, unknown_names
+from flaremq.broker.service import BrokerService
 from flaremq.errors import InvalidArgumentError
-from flaremq.options import rows, rows_by_key, snake_name
+from flaremq.namesrv.options import NamesrvOptions
+from flaremq.options import live_names, live_refusals, parse_assignments, rows, rows_by_key, snake_name
+from flaremq.remoting.options import RemotingOptions
 from flaremq.storage.option_names import NOT_IMPLEMENTED, OTHER_LAYERS
 from flaremq.storage.options import StoreOptions
 
@@ -62,7 +68,7 @@ def test_name_that_only_rocketmq_has_is_kept_as_a_warning() -> None:
 
 def test_option_without_effect_says_so() -> None:
     assert BrokerOptions(slave_read_enable=True).warnings == [
-        "slaveReadEnable has no effect: this version does not replicate"
+        "slaveReadEnable=true has no effect: this version does not replicate"
     ]
 
 
@@ -115,13 +121,74 @@ def test_change_is_all_or_nothing(properties: dict[str, str]) -> None:
 
 def test_what_may_change_is_never_an_address_or_a_name() -> None:
     defaults = {row.key: row for row in rows(BrokerOptions)}
-    texts = {name for name in CHANGEABLE if isinstance(defaults[name].default, str)}
+    live = live_names(BrokerOptions)
+    texts = {name for name in live if isinstance(defaults[name].default, str)}
     assert texts == {"defaultMessageRequestMode"}  # one of two words
-    assert not CHANGEABLE & {"insecureBindEnable", "aclEnable", "authenticationEnabled", "authorizationEnabled"}
+    assert not live & {"insecureBindEnable", "aclEnable", "authenticationEnabled", "authorizationEnabled"}
 
 
-def test_what_may_change_has_an_effect() -> None:
-    assert not CHANGEABLE & {row.key for row in rows(BrokerOptions) if row.unused}
+@pytest.mark.parametrize("kind", [BrokerOptions, StoreOptions, RemotingOptions, NamesrvOptions])
+def test_every_option_of_a_server_is_live_or_says_why_not(kind: type) -> None:
+    assert [row.key for row in rows(kind) if row.live == bool(row.fixed)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("fileReservdTime", "did you mean fileReservedTime?"),
+        ("storePathRootDir", "storePathRootDir cannot be changed while the server runs: paths"),
+        ("sendMessageThreadPoolNums", "what it sets in RocketMQ does not exist here"),
+    ],
+)
+def test_refused_change_says_why_or_what_was_meant(name: str, sentence: str) -> None:
+    layers = [BrokerOptions(), StoreOptions(), RemotingOptions()]
+    [told] = live_refusals([name], layers, ONLY_IN_ROCKETMQ)
+    assert sentence in told
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "brokerRole=SYNC_MASTER", "brokerRole=SLAVE", "brokerId=1", "inSyncReplicas=2", "minInSyncReplicas=2",
+        "totalReplicas=3", "enableAutoInSyncReplicas=true", "allAckInSyncStateSet=true", "enableControllerMode=true",
+        "enableSlaveActingMaster=true", "enableDLegerCommitLog=true",
+    ],
+)  # fmt: skip
+def test_broker_refuses_to_promise_copies_that_nobody_makes(assignment: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"{assignment} cannot be kept: this version does not replicate"):
+        load_options(None, parse_assignments([assignment]))
+
+
+def test_broker_made_in_python_refuses_the_same(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="does not replicate"):
+        BrokerService(tmp_path, store_options=StoreOptions(broker_role="SLAVE"))
+    assert not any(tmp_path.iterdir())
+
+
+def test_options_that_say_what_is_so_anyway_are_accepted() -> None:
+    alone = ["brokerRole=ASYNC_MASTER", "brokerId=0", "inSyncReplicas=1", "haListenPort=10912", "totalReplicas=1"]
+    broker, store, _ = load_options(None, parse_assignments(alone))
+    assert broker.warnings == [] and store.warnings == []
+
+
+@pytest.mark.parametrize(
+    "assignment", ["haListenPort=10999", "useReentrantLockWhenPutMessage=false", "sendMessageThreadPoolNums=64"]
+)
+def test_option_without_effect_is_said_in_the_log_of_a_starting_broker(
+    assignment: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker, store, network = load_options(None, parse_assignments([assignment, "listenPort=0"]))
+    small = replace(store, mapped_file_size_commit_log=1 << 20, max_message_size=1 << 16)
+
+    async def scenario() -> None:
+        service = BrokerService(tmp_path, broker, small, network)
+        await service.start()
+        await service.stop()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scenario())
+    name = assignment.partition("=")[0]
+    assert [record.getMessage() for record in caplog.records if name in record.getMessage()] != []
 
 
 def test_properties_read_back_as_they_were() -> None:

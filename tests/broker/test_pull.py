@@ -135,8 +135,7 @@ def test_count_and_bytes_of_a_pull_are_limited() -> None:
 def test_cold_messages_are_read_in_small_portions_on_a_worker() -> None:
     async def scenario(lab: BrokerLab) -> None:
         await fill(lab, 20)
-        puller = lab.broker.gate.driver.puller
-        puller.memory_bytes = 100
+        lab.broker.store._reader.memory_bytes = 100
         reply = await lab.pull("orders", 1)
         assert len(bodies(reply)) == 8
         assert bodies(await lab.pull("orders", 19)) == [b"19"]
@@ -150,13 +149,13 @@ def test_how_far_a_group_is_behind_is_known_until_it_has_caught_up(memory_bytes:
         await fill(lab, 20)
         statistics = lab.broker.state.statistics
         behind = statistics.fall_behind
-        lab.broker.gate.driver.puller.memory_bytes = 100
+        lab.broker.store._reader.memory_bytes = 100
         await lab.ephemeral.advanced(5_000)
         await lab.pull("orders", 1)
         key = ("orders", 0, "readers")
         await until(lambda: key in behind.times)
         assert behind.sizes[key] > 0 and behind.times[key] >= 5_000
-        lab.broker.gate.driver.puller.memory_bytes = memory_bytes
+        lab.broker.store._reader.memory_bytes = memory_bytes
         await lab.pull("orders", offset)
         await until(lambda: (behind.sizes[key], behind.times[key]) == (0, 0))
         assert statistics.find("GROUP_GET_LATENCY", "orders@readers") is not None

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from flaremq.errors import InvalidArgumentError
-from flaremq.namesrv.options import CHANGEABLE, NOT_IMPLEMENTED, NamesrvOptions
-from flaremq.options import rows, rows_by_key
+from flaremq.namesrv.options import NOT_IMPLEMENTED, NamesrvOptions
+from flaremq.options import live_names, rows, rows_by_key
 from flaremq.remoting.options import RemotingOptions
 
 
@@ -76,8 +76,15 @@ def test_changes_are_taken_over_together_or_not_at_all() -> None:
 
 def test_only_switches_and_numbers_may_be_changed() -> None:
     known = rows_by_key(NamesrvOptions)
-    assert all(isinstance(known[name].default, int) for name in CHANGEABLE)  # a bool is an int too
-    assert "listenPort" not in CHANGEABLE
+    live = live_names(NamesrvOptions)
+    assert all(isinstance(known[name].default, int) for name in live)  # a bool is an int too
+    assert "listenPort" not in live and "clusterTest" in live
+
+
+def test_limits_of_connections_change_with_the_rest() -> None:
+    options = NamesrvOptions()
+    options.change({"clusterTest": "true", "connectionsMax": "77"})
+    assert options.cluster_test and options.remoting.connections_max == 77
 
 
 def test_no_name_is_known_twice() -> None:

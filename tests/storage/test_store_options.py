@@ -95,14 +95,14 @@ def test_each_such_name_has_its_sentence(name: str) -> None:
 
 
 def test_an_option_of_an_absent_feature_is_accepted_with_a_warning() -> None:
-    (warning,) = StoreOptions.from_properties({"enableDLegerCommitLog": "true"}).warnings
-    assert "enableDLegerCommitLog is ignored" in warning
+    (warning,) = StoreOptions.from_properties({"enableCompaction": "true"}).warnings
+    assert "enableCompaction is ignored" in warning
 
 
 def test_an_option_without_effect_warns_only_when_it_is_changed() -> None:
     assert StoreOptions.from_properties({"useReentrantLockWhenPutMessage": "true"}).warnings == []
     (warning,) = StoreOptions(use_reentrant_lock_when_put_message=False).warnings
-    assert "useReentrantLockWhenPutMessage has no effect" in warning
+    assert "useReentrantLockWhenPutMessage=false has no effect" in warning
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_known_one() -> None:

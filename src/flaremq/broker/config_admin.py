@@ -1,22 +1,21 @@
-"""ConfigAdmin: the configuration of a running broker, to be read as a whole and changed by a short list.
+"""ConfigAdmin: the configuration of a running broker, to be read as a whole and changed where a row is live.
 
 Changing it over the wire is what several break-ins into RocketMQ were made of: a name server address, a path or a class
-name set by anybody who reaches the port. So the list of what may change is made of plain switches, numbers and choices;
-a request with anything else, or with a value its row does not allow, is refused as a whole and changes nothing. Nothing
-is written to any file: a change lasts until the broker stops.
+name set by anybody who reaches the port. So what may change are plain switches, numbers and choices; a request with
+anything else, or with a value its row does not allow, is refused as a whole and changes nothing. Nothing is written to
+any file: a change lasts until the broker stops.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
-from flaremq.broker.options import CHANGEABLE, BrokerOptions
+from flaremq.broker.options import ONLY_IN_ROCKETMQ, BrokerOptions
 from flaremq.clock import Clock
 from flaremq.errors import InvalidArgumentError
-from flaremq.options import parse_properties, properties_of, rows_by_key, values_from_properties
+from flaremq.options import change_live, check_live, live_refusals, parse_properties, properties_of
 from flaremq.protocol.bodies import DataVersion
 from flaremq.protocol.codes import ResponseCode
 from flaremq.remoting.options import RemotingOptions
@@ -26,15 +25,6 @@ _log = logging.getLogger(__name__)
 _BODY_BYTES_MAX: Final = 64 << 10
 _NAMES_MAX: Final = 100
 
-# What the store looks up each time it needs it. Sizes and paths are fixed by the files that exist.
-STORE_CHANGEABLE: Final = frozenset(
-    """
-    cleanFileForciblyEnable cleanResourceInterval deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval
-    deleteFileBatchMax deleteWhen diskMaxUsedSpaceRatio diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio
-    fileReservedTime flushConsumeQueueThoroughInterval flushIntervalCommitLog flushIntervalConsumeQueue
-    maxFilterMessageSize maxMsgsNumBatch offsetCheckInSlave offsetCheckpointBytes travelCqFileNumWhenGetMessage
-    """.split()  # noqa: SIM905  (a list would take a line for each name)
-)
 # What needs more than a new value: whoever builds the broker says how, or it stays unchangeable.
 APPLIED: Final = frozenset(("flushDiskType",))
 
@@ -61,9 +51,7 @@ class ConfigAdmin:
         *,
         appliers: Mapping[str, Applier] | None = None,
     ) -> None:
-        self._broker = broker
-        self._store = store
-        self._remoting = remoting
+        self._layers = (broker, store, remoting)
         self._clock = clock
         self._appliers = dict(appliers or {})
         assert self._appliers.keys() <= APPLIED
@@ -72,7 +60,7 @@ class ConfigAdmin:
 
     def properties(self) -> dict[str, str]:
         """Every option by its RocketMQ name, sorted. None is a secret; keys and passwords are in files of their own."""
-        merged = properties_of(self._remoting) | properties_of(self._store) | properties_of(self._broker)
+        merged = {name: text for options in reversed(self._layers) for name, text in properties_of(options).items()}
         return dict(sorted(merged.items()))
 
     def to_text(self) -> str:
@@ -98,21 +86,14 @@ class ConfigAdmin:
         """Set all of these, or none."""
         wanted = self._different(properties)
         self._check_names(wanted)
-        of_store = {name: text for name, text in wanted.items() if name in STORE_CHANGEABLE}
-        of_broker = {name: text for name, text in wanted.items() if name in CHANGEABLE}
-        applied = {name: text for name, text in wanted.items() if name in self._appliers}
-        new_store = _checked(self._store, of_store | applied)
-        _checked(self._broker, of_broker)
+        check_live(wanted, self._layers)
         # Everything is known to be right now; the one step that may still fail comes first.
-        for name, text in applied.items():
-            await self._appliers[name](text)
-        for name in of_store | applied:
-            field_name = rows_by_key(StoreOptions)[name].field_name
-            # Frozen for everybody else. The store's parts share this object and look these values up when needed.
-            object.__setattr__(self._store, field_name, getattr(new_store, field_name))
-        self._broker.change(of_broker)
+        for name, text in wanted.items():
+            if name in self._appliers:
+                await self._appliers[name](text)
+        change_live(wanted, self._layers)
         if wanted:
-            _log.warning("options were changed: %s", wanted)
+            _log.warning("options were changed: %s", ", ".join(f"{name}={text!r}" for name, text in wanted.items()))
             self.data_version = self.data_version.next(self._clock.now_ms())
             for listener in self.on_change:
                 listener(wanted)
@@ -123,16 +104,10 @@ class ConfigAdmin:
         return {name: text for name, text in properties.items() if current.get(name) != text.strip()}
 
     def _check_names(self, names: Mapping[str, str]) -> None:
-        allowed = CHANGEABLE | STORE_CHANGEABLE | self._appliers.keys()
-        refused = sorted(name for name in names if name not in allowed)
+        refused = live_refusals(sorted(names), self._layers, ONLY_IN_ROCKETMQ)
+        refused += [f"{name} cannot be changed here" for name in sorted(APPLIED & names.keys() - self._appliers.keys())]
         if refused:
-            shown = ", ".join(name[:64] for name in refused[:8])
-            raise NotChangeableError(f"{shown} cannot be changed while the broker runs; nothing was changed")
-
-
-def _checked(options: Any, properties: Mapping[str, str]) -> Any:
-    """A copy with these values; InvalidArgumentError if a row does not allow one."""
-    return dataclasses.replace(options, **values_from_properties(type(options), properties))
+            raise NotChangeableError(f"{'; '.join(refused[:8])}; nothing was changed")
 
 
 def _escaped(value: str) -> str:

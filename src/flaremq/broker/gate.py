@@ -170,6 +170,11 @@ class StoreGate:
                 self._work.release()
                 self._synced()
 
+    def options_changed(self) -> None:
+        """Look again at what may change while the broker runs."""
+        self.store.options_changed()
+        self._sync_timeout = self.store.options.sync_flush_timeout / 1000
+
     # Durability
 
     def _sync_loop(self) -> None:

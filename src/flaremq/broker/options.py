@@ -5,7 +5,7 @@ and network read it through :func:`load_options`, each takes its own names, name
 and a name that nobody knows is refused with the nearest known one. A few names belong to two layers (the address and
 port are registered by the broker and written into records by the store).
 
-Some options may be changed while the broker runs (:data:`CHANGEABLE`, a list of plain switches and numbers: never a
+Some options may be changed while the broker runs (rows that are ``live``: plain switches, numbers and choices, never a
 path, an address or a name). So the parts of a broker share one object and read a value where they need it.
 """
 
@@ -14,14 +14,20 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.options import (
+    AT_START,
+    IDENTITY,
+    SECURITY,
+    STORED,
     UnknownName,
+    change_live,
     check_values,
     find_unknown_names,
+    idle_warnings,
     load_properties,
     option,
     properties_of,
@@ -31,12 +37,13 @@ from flaremq.options import (
 )
 from flaremq.remoting.options import RemotingOptions
 from flaremq.storage.option_names import IGNORED_BY_ROCKETMQ, NOT_IMPLEMENTED, OTHER_LAYERS
-from flaremq.storage.options import StoreOptions
+from flaremq.storage.options import StoreOptions, no_replication
 
 _NAME = r"[A-Za-z0-9_|%-]{1,127}"
 _NAME_FORM = "1 to 127 of ASCII letters, digits, '%', '-', '_', '|'"
 _NO_ACCESS_CONTROL = "this version knows no users; it would serve everybody although the option says otherwise"
 _LONG_MAX = 2**63 - 1
+_ROLES = ("brokerId", "enableControllerMode", "enableSlaveActingMaster")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,289 +55,302 @@ class BrokerOptions:
 
     # --- who and where we are -------------------------------------------------------------------------------
     broker_name: str = option(
-        "broker-a", rocketmq="brokerName", affects="behaviour", pattern=_NAME, form=_NAME_FORM,
+        "broker-a", rocketmq="brokerName", affects="behaviour", fixed=IDENTITY, pattern=_NAME, form=_NAME_FORM,
         doc="Name of this broker; masters and slaves of the same data share it. RocketMQ's default is the host name.")
     broker_cluster_name: str = option(
-        "DefaultCluster", rocketmq="brokerClusterName", affects="behaviour", pattern=_NAME, form=_NAME_FORM,
+        "DefaultCluster", rocketmq="brokerClusterName", affects="behaviour", fixed=IDENTITY, pattern=_NAME,
+        form=_NAME_FORM,
         doc="Cluster this broker belongs to.")
     broker_id: int = option(
-        0, rocketmq="brokerId", affects="behaviour", maximum=_LONG_MAX,
-        doc="0 for the master, another number for a slave.")
+        0, rocketmq="brokerId", affects="behaviour", fixed=IDENTITY, maximum=_LONG_MAX,
+        doc="0 for the master, another number for a slave. Only 0 is accepted: this version does not replicate.")
     bind_address: str = option(
-        "127.0.0.1", rocketmq="bindAddress", affects="behaviour", form="an IPv4 or IPv6 address, not a host name",
+        "127.0.0.1", rocketmq="bindAddress", affects="behaviour", fixed=IDENTITY,
+        form="an IPv4 or IPv6 address, not a host name",
         doc="Address the broker listens at. RocketMQ's default is every address of the machine.")
     insecure_bind_enable: bool = option(
-        False, flaremq="insecureBindEnable", affects="behaviour",
+        False, flaremq="insecureBindEnable", affects="behaviour", fixed=SECURITY,
         doc="Allow a `bindAddress` that other machines reach, although everybody who reaches it may do everything.")
     listen_port: int = option(
-        10911, rocketmq="listenPort", affects="behaviour", maximum=65535,
+        10911, rocketmq="listenPort", affects="behaviour", fixed=IDENTITY, maximum=65535,
         doc="Port the broker listens at; 2 less is the port for sends of old clients. 0 takes any free port.")
     broker_ip1: str = option(
-        "127.0.0.1", rocketmq="brokerIP1", affects="behaviour", form="an IPv4 or IPv6 address, not a host name",
+        "127.0.0.1", rocketmq="brokerIP1", affects="behaviour", fixed=IDENTITY,
+        form="an IPv4 or IPv6 address, not a host name",
         doc="Address at which clients reach this broker, as the name servers hand it out.")
     broker_ip2: str = option(
-        "", rocketmq="brokerIP2", affects="behaviour", form="an IPv4 or IPv6 address, or nothing",
+        "", rocketmq="brokerIP2", affects="behaviour", fixed=IDENTITY, form="an IPv4 or IPv6 address, or nothing",
         doc="Address at which slaves reach this broker; empty means `brokerIP1`.")
     namesrv_addr: str = option(
-        "", rocketmq="namesrvAddr", affects="behaviour",
+        "", rocketmq="namesrvAddr", affects="behaviour", fixed=IDENTITY,
         doc="Addresses of all name servers, joined by `;`. Empty registers nowhere.")
     region_id: str = option(
-        "DefaultRegion", rocketmq="regionId", affects="behaviour", pattern=r"[\x21-\x7e]{0,127}",
+        "DefaultRegion", rocketmq="regionId", affects="behaviour", fixed=IDENTITY, pattern=r"[\x21-\x7e]{0,127}",
         form="up to 127 visible ASCII characters", doc="Region told to clients with every message.")
     trace_on: bool = option(
-        True, rocketmq="traceOn", affects="behaviour",
+        True, rocketmq="traceOn", affects="behaviour", live=True,
         doc="Tell clients that this broker likes message traces; they send them only if they trace at all.")
 
     # --- name servers ---------------------------------------------------------------------------------------
     register_name_server_period: int = option(
-        30_000, rocketmq="registerNameServerPeriod", affects="behaviour", minimum=10_000, maximum=60_000,
+        30_000, rocketmq="registerNameServerPeriod", affects="behaviour", live=True, minimum=10_000, maximum=60_000,
         doc="Milliseconds between two registrations at the name servers.")
     register_broker_timeout_mills: int = option(
-        24_000, rocketmq="registerBrokerTimeoutMills", affects="behaviour", minimum=1,
+        24_000, rocketmq="registerBrokerTimeoutMills", affects="behaviour", live=True, minimum=1,
         doc="Milliseconds a name server has to answer a registration.")
     force_register: bool = option(
-        True, rocketmq="forceRegister", affects="behaviour",
+        True, rocketmq="forceRegister", affects="behaviour", live=True,
         doc="Register in full each time; false asks first whether anything changed.")
     compressed_register: bool = option(
-        False, rocketmq="compressedRegister", affects="speed",
+        False, rocketmq="compressedRegister", affects="speed", live=True,
         doc="Compress what is registered. Name servers of RocketMQ before 4.3 do not understand it.")
 
     enable_single_topic_register: bool = option(
-        True, rocketmq="enableSingleTopicRegister", affects="speed",
+        True, rocketmq="enableSingleTopicRegister", affects="speed", live=True,
         doc="Tell name servers only the topics that changed; all of them follow with the next periodic registration. "
         "Must be false where a name server has `deleteTopicWithBrokerRegistration`. RocketMQ's default is false.")
 
     # --- topics and groups ----------------------------------------------------------------------------------
     broker_permission: int = option(
-        6, rocketmq="brokerPermission", affects="behaviour", maximum=7,
+        6, rocketmq="brokerPermission", affects="behaviour", live=True, maximum=7,
         doc="What clients may do: 4 read, 2 write, 6 both, 0 nothing.")
     auto_create_topic_enable: bool = option(
-        True, rocketmq="autoCreateTopicEnable", affects="behaviour",
+        True, rocketmq="autoCreateTopicEnable", affects="behaviour", live=True,
         doc="Create a topic when somebody sends to it.")
     default_topic_queue_nums: int = option(
-        8, rocketmq="defaultTopicQueueNums", affects="behaviour", minimum=1, maximum=65_536,
+        8, rocketmq="defaultTopicQueueNums", affects="behaviour", live=True, minimum=1, maximum=65_536,
         doc="Queues an automatically created topic has at most; clients ask for 4 by default.")
     cluster_topic_enable: bool = option(
-        True, rocketmq="clusterTopicEnable", affects="behaviour",
+        True, rocketmq="clusterTopicEnable", affects="behaviour", fixed=AT_START,
         doc="Let new topics be modelled on the topic named after the cluster.")
     broker_topic_enable: bool = option(
-        True, rocketmq="brokerTopicEnable", affects="behaviour",
+        True, rocketmq="brokerTopicEnable", affects="behaviour", fixed=AT_START,
         doc="Let new topics be modelled on the topic named after the broker.")
     auto_create_subscription_group: bool = option(
-        True, rocketmq="autoCreateSubscriptionGroup", affects="behaviour",
+        True, rocketmq="autoCreateSubscriptionGroup", affects="behaviour", live=True,
         doc="Create a consumer group when somebody uses it.")
     validate_system_topic_when_update_topic: bool = option(
-        True, rocketmq="validateSystemTopicWhenUpdateTopic", affects="behaviour",
+        True, rocketmq="validateSystemTopicWhenUpdateTopic", affects="behaviour", live=True,
         doc="Refuse to change or delete RocketMQ's own topics.")
     enable_mixed_message_type: bool = option(
-        False, rocketmq="enableMixedMessageType", affects="behaviour",
+        False, rocketmq="enableMixedMessageType", affects="behaviour", live=True,
         doc="Allow topics whose attribute `message.type` is MIXED.")
     clear_retry_topic_when_delete_topic: bool = option(
-        True, rocketmq="clearRetryTopicWhenDeleteTopic", affects="behaviour",
+        True, rocketmq="clearRetryTopicWhenDeleteTopic", affects="behaviour", live=True,
         doc="Delete the retry topics that POP consumption made for a topic together with it.")
     trace_topic_enable: bool = option(
-        False, rocketmq="traceTopicEnable", affects="behaviour",
+        False, rocketmq="traceTopicEnable", affects="behaviour", fixed=AT_START,
         doc="Have the topic of message traces from the start.")
     msg_trace_topic_name: str = option(
-        "RMQ_SYS_TRACE_TOPIC", rocketmq="msgTraceTopicName", affects="behaviour", pattern=_NAME, form=_NAME_FORM,
+        "RMQ_SYS_TRACE_TOPIC", rocketmq="msgTraceTopicName", affects="behaviour", fixed=IDENTITY, pattern=_NAME,
+        form=_NAME_FORM,
         doc="Name of that topic.")
 
     # --- sending --------------------------------------------------------------------------------------------
     start_accept_send_request_time_stamp: int = option(
-        0, rocketmq="startAcceptSendRequestTimeStamp", affects="behaviour", maximum=_LONG_MAX,
+        0, rocketmq="startAcceptSendRequestTimeStamp", affects="behaviour", live=True, maximum=_LONG_MAX,
         doc="Milliseconds since 1970 before which sends are refused.")
     store_reply_message_enable: bool = option(
-        True, rocketmq="storeReplyMessageEnable", affects="behaviour",
+        True, rocketmq="storeReplyMessageEnable", affects="behaviour", live=True,
         doc="Store answers to request messages besides pushing them to the asking client.")
     reject_transaction_message: bool = option(
-        False, rocketmq="rejectTransactionMessage", affects="behaviour",
+        False, rocketmq="rejectTransactionMessage", affects="behaviour", live=True,
         doc="Refuse transactional messages.")
     recall_message_enable: bool = option(
-        False, rocketmq="recallMessageEnable", affects="behaviour",
+        False, rocketmq="recallMessageEnable", affects="behaviour", live=True,
         doc="Let producers take back timed messages that were not delivered yet.")
 
     # --- consuming ------------------------------------------------------------------------------------------
     long_polling_enable: bool = option(
-        True, rocketmq="longPollingEnable", affects="behaviour",
+        True, rocketmq="longPollingEnable", affects="behaviour", live=True,
         doc="Hold a pull that finds nothing as long as the client asked; false holds it `shortPollingTimeMills`.")
     short_polling_time_mills: int = option(
-        1_000, rocketmq="shortPollingTimeMills", affects="behaviour", minimum=1,
+        1_000, rocketmq="shortPollingTimeMills", affects="behaviour", live=True, minimum=1,
         doc="Milliseconds a pull is held without long polling.")
     lite_pull_message_enable: bool = option(
-        True, rocketmq="litePullMessageEnable", affects="behaviour",
+        True, rocketmq="litePullMessageEnable", affects="behaviour", live=True,
         doc="Serve the pulls of lite pull consumers of RocketMQ 5.")
     reject_pull_consumer_enable: bool = option(
-        False, rocketmq="rejectPullConsumerEnable", affects="behaviour",
+        False, rocketmq="rejectPullConsumerEnable", affects="behaviour", live=True,
         doc="Ignore the heartbeats of consumers that pull on their own.")
     enable_property_filter: bool = option(
-        False, rocketmq="enablePropertyFilter", affects="behaviour",
+        False, rocketmq="enablePropertyFilter", affects="behaviour", live=True,
         doc="Let consumers filter by SQL92 expressions over message properties.")
     filter_support_retry: bool = option(
-        False, rocketmq="filterSupportRetry", affects="behaviour",
+        False, rocketmq="filterSupportRetry", affects="behaviour", live=True,
         doc="Apply a group's SQL92 expression to its retried messages too.",
         unused="a consumer subscribes to its retry topic with an expression of its own, and that one is applied.")
     notify_consumer_ids_changed_enable: bool = option(
-        True, rocketmq="notifyConsumerIdsChangedEnable", affects="behaviour",
+        True, rocketmq="notifyConsumerIdsChangedEnable", affects="behaviour", live=True,
         doc="Tell the clients of a group at once when one comes or goes; false leaves it to their own pace.")
     use_server_side_reset_offset: bool = option(
-        True, rocketmq="useServerSideResetOffset", affects="behaviour",
+        True, rocketmq="useServerSideResetOffset", affects="behaviour", live=True,
         doc="Reset offsets in the broker, not by asking the clients of the group to do it.")
     flush_consumer_offset_interval: int = option(
-        5_000, rocketmq="flushConsumerOffsetInterval", affects="durability", minimum=1,
+        5_000, rocketmq="flushConsumerOffsetInterval", affects="durability", live=True, minimum=1,
         doc="Milliseconds between two writes of the consumer offsets.")
     consumer_offset_update_version_step: int = option(
-        500, rocketmq="consumerOffsetUpdateVersionStep", affects="behaviour", minimum=1,
+        500, rocketmq="consumerOffsetUpdateVersionStep", affects="behaviour", live=True, minimum=1,
         doc="Commits after which the version of the offset table goes up.")
     flush_delay_offset_interval: int = option(
-        10_000, rocketmq="flushDelayOffsetInterval", affects="durability", minimum=1,
+        10_000, rocketmq="flushDelayOffsetInterval", affects="durability", live=True, minimum=1,
         doc="Milliseconds between two writes of the delivery progress of delayed messages.")
     channel_expired_timeout: int = option(
-        120_000, rocketmq="channelExpiredTimeout", affects="behaviour", minimum=1,
+        120_000, rocketmq="channelExpiredTimeout", affects="behaviour", live=True, minimum=1,
         doc="Milliseconds without a heartbeat after which a client counts as gone.")
     disable_consume_if_consumer_read_slowly: bool = option(
-        False, rocketmq="disableConsumeIfConsumerReadSlowly", affects="behaviour",
+        False, rocketmq="disableConsumeIfConsumerReadSlowly", affects="behaviour", live=True,
         doc="Switch off a group that has fallen behind by `consumerFallbehindThreshold`.")
     consumer_fallbehind_threshold: int = option(
-        17_179_869_184, rocketmq="consumerFallbehindThreshold", affects="behaviour", minimum=1, maximum=_LONG_MAX,
+        17_179_869_184, rocketmq="consumerFallbehindThreshold", affects="behaviour", live=True, minimum=1,
+        maximum=_LONG_MAX,
         doc="Bytes of backlog at which that happens.")
     slave_read_enable: bool = option(
-        False, rocketmq="slaveReadEnable", affects="behaviour",
+        False, rocketmq="slaveReadEnable", affects="behaviour", fixed=AT_START,
         doc="Send consumers of old messages to a slave.", unused="this version does not replicate.")
     transfer_msg_by_heap: bool = option(
-        True, rocketmq="transferMsgByHeap", affects="speed",
+        True, rocketmq="transferMsgByHeap", affects="speed", live=True,
         doc="Copy messages into the reply; false hands the mapped file to the socket.",
         unused="the way is chosen by the size of the reply.")
 
     # --- rebalance by the broker, POP -----------------------------------------------------------------------
     server_load_balancer_enable: bool = option(
-        True, rocketmq="serverLoadBalancerEnable", affects="behaviour",
+        True, rocketmq="serverLoadBalancerEnable", affects="behaviour", live=True,
         doc="Share queues out among clients that ask the broker for their assignment; false gives all to each.")
     default_message_request_mode: str = option(
-        "PULL", rocketmq="defaultMessageRequestMode", affects="behaviour", choices=("PULL", "POP"),
+        "PULL", rocketmq="defaultMessageRequestMode", affects="behaviour", live=True, choices=("PULL", "POP"),
         doc="How such clients read a topic for which nothing was set.")
     default_pop_share_queue_num: int = option(
-        -1, rocketmq="defaultPopShareQueueNum", affects="behaviour", minimum=-1,
+        -1, rocketmq="defaultPopShareQueueNum", affects="behaviour", live=True, minimum=-1,
         doc="Clients that share each queue in POP mode besides its own; -1 means all.")
     revive_queue_num: int = option(
-        8, rocketmq="reviveQueueNum", affects="behaviour", minimum=1, maximum=1_024,
+        8, rocketmq="reviveQueueNum", affects="behaviour", fixed=AT_START, minimum=1, maximum=1_024,
         doc="Queues of the topic that remembers what was popped.")
     revive_interval: int = option(
-        1_000, rocketmq="reviveInterval", affects="behaviour", minimum=1,
+        1_000, rocketmq="reviveInterval", affects="behaviour", live=True, minimum=1,
         doc="Milliseconds between two looks for popped messages that nobody acknowledged in time.",
         unused="what is due is known without looking, and given again at once.")
     revive_max_slow: int = option(
-        3, rocketmq="reviveMaxSlow", affects="speed", minimum=1,
+        3, rocketmq="reviveMaxSlow", affects="speed", live=True, minimum=1,
         doc="How many of those pauses an idle look may wait.", unused="there are no such looks.")
     revive_scan_time: int = option(
-        10_000, rocketmq="reviveScanTime", affects="behaviour", minimum=1,
+        10_000, rocketmq="reviveScanTime", affects="behaviour", live=True, minimum=1,
         doc="Milliseconds one look may take.", unused="there are no such looks.")
     revive_ack_wait_ms: int = option(
-        180_000, rocketmq="reviveAckWaitMs", affects="behaviour", minimum=1,
+        180_000, rocketmq="reviveAckWaitMs", affects="behaviour", live=True, minimum=1,
         doc="Milliseconds an acknowledgement without its pop is kept.")
     pop_revive_max_attempt_times: int = option(
-        16, rocketmq="popReviveMaxAttemptTimes", affects="behaviour", minimum=1,
+        16, rocketmq="popReviveMaxAttemptTimes", affects="behaviour", live=True, minimum=1,
         doc="Tries to put an unacknowledged message into its retry topic.",
         unused="it is tried until it is there: giving up would lose the message.")
     pop_from_retry_probability: int = option(
-        20, rocketmq="popFromRetryProbability", affects="behaviour", maximum=100,
+        20, rocketmq="popFromRetryProbability", affects="behaviour", live=True, maximum=100,
         doc="Percentage of pops that look into the retry topic first.")
     enable_retry_topic_v2: bool = option(
-        False, rocketmq="enableRetryTopicV2", affects="behaviour",
+        False, rocketmq="enableRetryTopicV2", affects="behaviour", fixed=STORED,
         doc="Name POP's retry topics `%RETRY%group+topic` instead of `%RETRY%group_topic`.",
         unused="a name with `+` is no legal topic.")
     retrieve_message_from_pop_retry_topic_v1: bool = option(
-        True, rocketmq="retrieveMessageFromPopRetryTopicV1", affects="behaviour",
+        True, rocketmq="retrieveMessageFromPopRetryTopicV1", affects="behaviour", live=True,
         doc="With the new names, still read the topics with the old ones.")
     pop_polling_size: int = option(
-        1_024, rocketmq="popPollingSize", affects="behaviour", minimum=1,
+        1_024, rocketmq="popPollingSize", affects="behaviour", live=True, minimum=1,
         doc="Pops held for one topic, group and queue at most.")
     max_pop_polling_size: int = option(
-        100_000, rocketmq="maxPopPollingSize", affects="behaviour", minimum=1,
+        100_000, rocketmq="maxPopPollingSize", affects="behaviour", live=True, minimum=1,
         doc="Pops held in all at most.")
     pop_polling_map_size: int = option(
-        100_000, rocketmq="popPollingMapSize", affects="behaviour", minimum=1,
+        100_000, rocketmq="popPollingMapSize", affects="behaviour", live=True, minimum=1,
         doc="Topic, group and queue combinations with held pops at most.",
         unused="`maxPopPollingSize` bounds them: a combination lasts as long as a pop is held for it.")
     enable_pop_buffer_merge: bool = option(
-        True, rocketmq="enablePopBufferMerge", affects="speed",
+        True, rocketmq="enablePopBufferMerge", affects="speed", live=True,
         doc="Note acknowledgements of the first seconds in memory only: a crash delivers such messages again, loses "
         "none. RocketMQ's default is false.")
     enable_pop_batch_ack: bool = option(
-        False, rocketmq="enablePopBatchAck", affects="speed",
+        False, rocketmq="enablePopBatchAck", affects="speed", live=True,
         doc="Store acknowledgements of one pop together.", unused="those that come together always are.")
     init_pop_offset_by_check_msg_in_mem: bool = option(
-        True, rocketmq="initPopOffsetByCheckMsgInMem", affects="behaviour",
+        True, rocketmq="initPopOffsetByCheckMsgInMem", affects="behaviour", live=True,
         doc="A new group starts a young queue at its beginning.")
 
     # --- delay and transactions -----------------------------------------------------------------------------
     timer_wheel_enable: bool = option(
-        True, rocketmq="timerWheelEnable", affects="behaviour",
+        True, rocketmq="timerWheelEnable", affects="behaviour", fixed=AT_START,
         doc="Accept messages with a delivery time of their own.")
     timer_max_delay_sec: int = option(
-        259_200, rocketmq="timerMaxDelaySec", affects="behaviour", minimum=1,
+        259_200, rocketmq="timerMaxDelaySec", affects="behaviour", live=True, minimum=1,
         doc="Seconds such a time may lie ahead.")
     timer_precision_ms: int = option(
-        1_000, rocketmq="timerPrecisionMs", affects="behaviour", minimum=1,
+        1_000, rocketmq="timerPrecisionMs", affects="behaviour", fixed=STORED, minimum=1,
         doc="Milliseconds to which delivery times are rounded.")
     timer_intercept_delay_level: bool = option(
-        False, rocketmq="timerInterceptDelayLevel", affects="behaviour",
+        False, rocketmq="timerInterceptDelayLevel", affects="behaviour", live=True,
         doc="Deliver messages with a delay level the same way.",
         unused="delay levels always have queues of their own.")
     transaction_time_out: int = option(
-        6_000, rocketmq="transactionTimeOut", affects="behaviour", minimum=1,
+        6_000, rocketmq="transactionTimeOut", affects="behaviour", live=True, minimum=1,
         doc="Milliseconds after which the producer of an undecided transactional message is asked.")
     transaction_check_max: int = option(
-        15, rocketmq="transactionCheckMax", affects="behaviour", minimum=1,
+        15, rocketmq="transactionCheckMax", affects="behaviour", live=True, minimum=1,
         doc="How often it is asked before the message is put away.")
     transaction_check_interval: int = option(
-        30_000, rocketmq="transactionCheckInterval", affects="behaviour", minimum=1,
+        30_000, rocketmq="transactionCheckInterval", affects="behaviour", live=True, minimum=1,
         doc="Milliseconds between two rounds of asking. RocketMQ 4.9 waits 60,000.")
     transaction_op_msg_max_size: int = option(
-        4_096, rocketmq="transactionOpMsgMaxSize", affects="speed", minimum=1,
+        4_096, rocketmq="transactionOpMsgMaxSize", affects="speed", live=True, minimum=1,
         doc="Bytes of decisions written together at most.")
     transaction_op_batch_interval: int = option(
-        3_000, rocketmq="transactionOpBatchInterval", affects="speed", minimum=1,
+        3_000, rocketmq="transactionOpBatchInterval", affects="speed", live=True, minimum=1,
         doc="Milliseconds decisions may wait to be written together.",
         unused="a decision is written at once, with those that came during the last write.")
 
     # --- limits on what clients can make us keep ------------------------------------------------------------
     topics_max: int = option(
-        100_000, flaremq="topicsMax", affects="behaviour", minimum=32,
+        100_000, flaremq="topicsMax", affects="behaviour", live=True, minimum=32,
         doc="Topics at most; beyond it none is created.")
     queues_per_topic_max: int = option(
-        65_536, flaremq="queuesPerTopicMax", affects="behaviour", minimum=1_024,
+        65_536, flaremq="queuesPerTopicMax", affects="behaviour", live=True, minimum=1_024,
         doc="Queues of one topic at most.")
     groups_max: int = option(
-        100_000, flaremq="groupsMax", affects="behaviour", minimum=16,
+        100_000, flaremq="groupsMax", affects="behaviour", live=True, minimum=16,
         doc="Consumer groups at most; beyond it none is created.")
     registrations_max: int = option(
-        200_000, flaremq="registrationsMax", affects="behaviour", minimum=1,
+        200_000, flaremq="registrationsMax", affects="behaviour", live=True, minimum=1,
         doc="Pairs of client and group that may be registered at a time, producers and consumers each.")
     subscriptions_per_group_max: int = option(
-        10_000, flaremq="subscriptionsPerGroupMax", affects="behaviour", minimum=1,
+        10_000, flaremq="subscriptionsPerGroupMax", affects="behaviour", live=True, minimum=1,
         doc="Topics one consumer group may subscribe to.")
     filter_expression_bytes_max: int = option(
-        2_048, flaremq="filterExpressionBytesMax", affects="behaviour", minimum=1, maximum=65_536,
+        2_048, flaremq="filterExpressionBytesMax", affects="behaviour", live=True, minimum=1, maximum=65_536,
         doc="Length of a filter expression at most, tags or SQL92.")
     consumer_offsets_max: int = option(
-        2_000_000, flaremq="consumerOffsetsMax", affects="behaviour", minimum=1,
+        2_000_000, flaremq="consumerOffsetsMax", affects="behaviour", live=True, minimum=1,
         doc="Committed offsets (one for each group and queue) at most.")
     queue_locks_max: int = option(
-        200_000, flaremq="queueLocksMax", affects="behaviour", minimum=1,
+        200_000, flaremq="queueLocksMax", affects="behaviour", live=True, minimum=1,
         doc="Queues that orderly consumers may hold locked at a time.")
     held_pulls_max: int = option(
-        100_000, flaremq="heldPullsMax", affects="behaviour", minimum=1,
+        100_000, flaremq="heldPullsMax", affects="behaviour", live=True, minimum=1,
         doc="Pulls held at a time; beyond it a pull that finds nothing is answered at once.")
+
+    # --- replication ----------------------------------------------------------------------------------------
+    enable_controller_mode: bool = option(
+        False, rocketmq="enableControllerMode", affects="durability", fixed=AT_START,
+        doc="Let a controller choose the master. Only false is accepted: this version does not replicate.")
+    enable_slave_acting_master: bool = option(
+        False, rocketmq="enableSlaveActingMaster", affects="behaviour", fixed=AT_START,
+        doc="Let a slave stand in for its master. Only false is accepted: this version does not replicate.")
 
     # --- access control -------------------------------------------------------------------------------------
     acl_enable: bool = option(
-        False, rocketmq="aclEnable", affects="behaviour",
+        False, rocketmq="aclEnable", affects="behaviour", fixed=SECURITY,
         doc="Check users by `plain_acl.yml` (RocketMQ 4). Only false is accepted.")
     authentication_enabled: bool = option(
-        False, rocketmq="authenticationEnabled", affects="behaviour",
+        False, rocketmq="authenticationEnabled", affects="behaviour", fixed=SECURITY,
         doc="Ask who a client is (RocketMQ 5). Only false is accepted.")
     authorization_enabled: bool = option(
-        False, rocketmq="authorizationEnabled", affects="behaviour",
+        False, rocketmq="authorizationEnabled", affects="behaviour", fixed=SECURITY,
         doc="Check what a user may do (RocketMQ 5). Only false is accepted.")
 
     # fmt: on
@@ -350,6 +370,8 @@ class BrokerOptions:
         for name in ("aclEnable", "authenticationEnabled", "authorizationEnabled"):
             if getattr(self, rows_by_key(BrokerOptions)[name].field_name):
                 raise InvalidArgumentError(f"option {name}='true' is not allowed: {_NO_ACCESS_CONTROL}")
+        if promise := next((p for p in _ROLES if getattr(self, rows_by_key(BrokerOptions)[p].field_name)), None):
+            raise no_replication(f"{promise}={properties_of(self)[promise]}")
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> BrokerOptions:
@@ -367,13 +389,7 @@ class BrokerOptions:
 
     def change(self, properties: Mapping[str, str]) -> None:
         """Change options of a running broker: all of them, or none and InvalidArgumentError."""
-        refused = [name for name in properties if name not in CHANGEABLE]
-        if refused:
-            raise InvalidArgumentError(f"{', '.join(refused)} cannot be changed while the broker runs")
-        values: dict[str, Any] = dict(values_from_properties(BrokerOptions, properties))
-        checked = replace(self, **values)
-        for name in values:
-            object.__setattr__(self, name, getattr(checked, name))
+        change_live(properties, [self])
 
     def to_properties(self, *, changed_only: bool = False) -> dict[str, str]:
         """The names and texts that :meth:`from_properties` would read back."""
@@ -382,31 +398,11 @@ class BrokerOptions:
     @property
     def warnings(self) -> list[str]:
         """A sentence for each thing that was set and will not do what it says."""
-        result = [
+        ignored = [
             f"{name} is ignored: that part of RocketMQ's broker does not exist here" for name in self.ignored_names
         ]
-        for row in rows(type(self)):
-            if row.unused and getattr(self, row.field_name) != row.default:
-                result.append(f"{row.key} has no effect: {row.unused.rstrip('.')}")
-        return result
+        return ignored + idle_warnings(self)
 
-
-# What may be changed over the wire: switches and numbers that the parts of a broker look up each time.
-CHANGEABLE: Final = frozenset(
-    """
-    autoCreateSubscriptionGroup autoCreateTopicEnable brokerPermission channelExpiredTimeout
-    clearRetryTopicWhenDeleteTopic consumerFallbehindThreshold consumerOffsetsMax defaultMessageRequestMode
-    defaultPopShareQueueNum defaultTopicQueueNums disableConsumeIfConsumerReadSlowly enableMixedMessageType
-    enablePopBufferMerge enablePropertyFilter enableSingleTopicRegister filterExpressionBytesMax
-    flushConsumerOffsetInterval flushDelayOffsetInterval groupsMax heldPullsMax initPopOffsetByCheckMsgInMem
-    litePullMessageEnable longPollingEnable maxPopPollingSize notifyConsumerIdsChangedEnable popFromRetryProbability
-    popPollingSize queueLocksMax queuesPerTopicMax recallMessageEnable registerBrokerTimeoutMills
-    registerNameServerPeriod registrationsMax rejectPullConsumerEnable rejectTransactionMessage reviveAckWaitMs
-    serverLoadBalancerEnable shortPollingTimeMills startAcceptSendRequestTimeStamp storeReplyMessageEnable
-    subscriptionsPerGroupMax timerMaxDelaySec topicsMax traceOn transactionCheckInterval transactionCheckMax
-    transactionOpMsgMaxSize transactionTimeOut useServerSideResetOffset validateSystemTopicWhenUpdateTopic
-    """.split()  # noqa: SIM905  (a list would take a line for each name)
-)
 
 _BROKER_NAMES = frozenset(rows_by_key(BrokerOptions))
 _REMOTING_NAMES = frozenset(rows_by_key(RemotingOptions))
@@ -422,7 +418,16 @@ def load_options(
     properties = _merged(path, overrides)
     broker = BrokerOptions.from_properties(properties)
     network: dict[str, Any] = dict(values_from_properties(RemotingOptions, properties))
-    return broker, StoreOptions.from_properties(store_properties(properties)), RemotingOptions(**network)
+    store = StoreOptions.from_properties(store_properties(properties))
+    check_role(store)
+    return broker, store, RemotingOptions(**network)
+
+
+def check_role(store: StoreOptions) -> None:
+    """InvalidArgumentError if a broker with such a store is asked for copies that nobody makes."""
+    promises = store.replica_promises + (["brokerRole=SLAVE"] if store.broker_role == "SLAVE" else [])
+    if promises:
+        raise no_replication(*promises)
 
 
 def store_properties(properties: Mapping[str, str]) -> dict[str, str]:
@@ -431,10 +436,14 @@ def store_properties(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in properties.items() if name not in elsewhere}
 
 
+ONLY_IN_ROCKETMQ: Final = {*OTHER_LAYERS, *NOT_IMPLEMENTED, *IGNORED_BY_ROCKETMQ} - (
+    _BROKER_NAMES | _REMOTING_NAMES | _STORE_NAMES
+)
+
+
 def unknown_names(names: Iterable[str]) -> list[UnknownName]:
     """Those of the names that no layer of a broker knows, each with the nearest known one."""
-    ours = _BROKER_NAMES | _REMOTING_NAMES | _STORE_NAMES
-    return find_unknown_names(names, {*ours, *OTHER_LAYERS, *NOT_IMPLEMENTED, *IGNORED_BY_ROCKETMQ})
+    return find_unknown_names(names, _BROKER_NAMES | _REMOTING_NAMES | _STORE_NAMES | ONLY_IN_ROCKETMQ)
 
 
 def _merged(path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None) -> dict[str, str]:

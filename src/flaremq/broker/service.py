@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from flaremq.broker.gate import StoreGate
 from flaremq.broker.handlers.registry import Handlers
-from flaremq.broker.options import BrokerOptions
+from flaremq.broker.options import BrokerOptions, check_role
 from flaremq.broker.registration import Registration
 from flaremq.broker.scheduler import Scheduler
 from flaremq.broker.state import BrokerState
@@ -64,6 +64,7 @@ class BrokerService:
         if self.options.namesrv_addr.strip():
             parse_addresses(self.options.namesrv_addr)  # refused now rather than with the store open
         self._store_options = store_options or StoreOptions()
+        check_role(self._store_options)
         self._remoting_options = remoting_options or RemotingOptions()
         self.clock = clock or SystemClock()
         self._filesystem = filesystem or LocalFileSystem()
@@ -79,6 +80,8 @@ class BrokerService:
             raise
 
     async def _start(self) -> None:
+        for warning in [*self.options.warnings, *self._store_options.warnings]:
+            _log.warning("%s", warning)
         self._choose_port()
         options = self.options
         self.store: MessageStore = await asyncio.to_thread(self._open_store)

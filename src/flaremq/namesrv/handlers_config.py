@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
 from flaremq.namesrv.kv_config import KVConfig
-from flaremq.namesrv.options import CHANGEABLE, NamesrvOptions
-from flaremq.options import parse_properties
+from flaremq.namesrv.options import NOT_IMPLEMENTED, NamesrvOptions
+from flaremq.options import live_refusals, parse_properties
 from flaremq.protocol.bodies import KVTable
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
@@ -17,6 +19,8 @@ from flaremq.protocol.headers_namesrv import (
 )
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
+
+_log = logging.getLogger(__name__)
 
 
 class ConfigHandlers:
@@ -65,11 +69,12 @@ class ConfigHandlers:
             properties = parse_properties(request.body_bytes.decode())
         except UnicodeDecodeError:
             raise RequestError(ResponseCode.SYSTEM_ERROR, "the properties are not UTF-8") from None
-        refused = [name for name in properties if name not in CHANGEABLE]
+        refused = live_refusals(properties, [self._options, self._options.remoting], NOT_IMPLEMENTED)
         if refused:
-            names = ", ".join(refused)[:256]
-            raise RequestError(ResponseCode.NO_PERMISSION, f"{names} cannot be changed while the server runs")
+            raise RequestError(ResponseCode.NO_PERMISSION, f"{'; '.join(refused[:8])}; nothing was changed")
         self._options.change(properties)
+        told = ", ".join(f"{name}={text!r}" for name, text in properties.items())
+        _log.warning("options were changed: %s", told)
         return RemotingCommand.response()
 
     def get_config(self, _: Connection, request: RemotingCommand) -> RemotingCommand:

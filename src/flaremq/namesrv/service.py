@@ -40,6 +40,8 @@ class NamesrvService:
 
     async def start(self) -> None:
         """Load what was kept and listen; UnavailableError if the port is taken."""
+        for warning in self.options.warnings:
+            _log.warning("%s", warning)
         kv_config = await asyncio.to_thread(KVConfig.load, self.options.kv_config_file)
         table = HandlerTable()
         BrokerHandlers(self.routes, kv_config, self.options, self._clock).register(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flaremq.options import check_values, option
+from flaremq.options import AT_START, PATH, check_values, option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,42 +13,43 @@ class RemotingOptions:
 
     # fmt: off
     server_channel_max_idle_time_seconds: int = option(
-        120, rocketmq="serverChannelMaxIdleTimeSeconds", affects="behaviour", minimum=1,
+        120, rocketmq="serverChannelMaxIdleTimeSeconds", affects="behaviour", live=True, minimum=1,
         doc="A connection without traffic in either direction is closed after so many seconds.")
     first_frame_seconds: int = option(
-        10, flaremq="firstFrameSeconds", affects="behaviour", minimum=1,
+        10, flaremq="firstFrameSeconds", affects="behaviour", live=True, minimum=1,
         doc="Seconds a new connection may be silent.")
     frame_seconds: int = option(
-        10, flaremq="frameSeconds", affects="behaviour", minimum=1,
+        10, flaremq="frameSeconds", affects="behaviour", live=True, minimum=1,
         doc="Seconds a frame may take from its first byte on, plus one second for every 64 KiB received; and seconds "
             "it may stand still.")
     write_stall_seconds: int = option(
-        30, flaremq="writeStallSeconds", affects="behaviour", minimum=1,
+        30, flaremq="writeStallSeconds", affects="behaviour", live=True, minimum=1,
         doc="A peer that reads nothing for so long while replies wait is cut off.")
     connections_max: int = option(
-        16384, flaremq="connectionsMax", affects="behaviour", minimum=1,
+        16384, flaremq="connectionsMax", affects="behaviour", live=True, minimum=1,
         doc="Connections a server accepts at a time.")
     connections_per_address_max: int = option(
-        8192, flaremq="connectionsPerAddressMax", affects="behaviour", minimum=1,
+        8192, flaremq="connectionsPerAddressMax", affects="behaviour", live=True, minimum=1,
         doc="Connections a server accepts from one address at a time.")
     in_flight_max: int = option(
-        8192, flaremq="inFlightMax", affects="behaviour", minimum=1,
+        8192, flaremq="inFlightMax", affects="behaviour", live=True, minimum=1,
         doc="Requests of one connection that may wait for their replies before the server stops reading from it.")
     in_flight_bytes_max: int = option(
-        268_435_456, flaremq="inFlightBytesMax", affects="behaviour", minimum=16_777_216,
+        268_435_456, flaremq="inFlightBytesMax", affects="behaviour", fixed=AT_START, minimum=16_777_216,
         doc="Bytes of half-received frames over all connections; above it the largest are cut off.")
     write_buffer_high_bytes: int = option(
-        4_194_304, flaremq="writeBufferHighBytes", affects="behaviour", minimum=65_536,
+        4_194_304, flaremq="writeBufferHighBytes", affects="behaviour", fixed=AT_START, minimum=65_536,
         doc="Unsent reply bytes of a connection at which the server stops reading from it.")
     tls_mode: str = option(
-        "disabled", flaremq="tlsMode", affects="behaviour", choices=("disabled", "permissive", "enforcing"),
+        "disabled", flaremq="tlsMode", affects="behaviour", fixed=AT_START, choices=("disabled", "permissive",
+        "enforcing"),
         doc="TLS on the same port: never, if the client begins with it, or always.")
     tls_cert_path: str = option(
-        "", flaremq="tlsCertPath", affects="behaviour", doc="Certificate chain of the server, PEM.")
+        "", flaremq="tlsCertPath", affects="behaviour", fixed=PATH, doc="Certificate chain of the server, PEM.")
     tls_key_path: str = option(
-        "", flaremq="tlsKeyPath", affects="behaviour", doc="Private key of the server, PEM.")
+        "", flaremq="tlsKeyPath", affects="behaviour", fixed=PATH, doc="Private key of the server, PEM.")
     tls_trust_path: str = option(
-        "", flaremq="tlsTrustPath", affects="behaviour",
+        "", flaremq="tlsTrustPath", affects="behaviour", fixed=PATH,
         doc="Certificates a server asks its clients for; empty asks for none.")
     # fmt: on
 

@@ -42,7 +42,7 @@ from flaremq.storage.index_service import IndexService
 from flaremq.storage.layout import StoreLayout
 from flaremq.storage.leases import Leases
 from flaremq.storage.mapped_file_queue import MappedFileQueue
-from flaremq.storage.options import StoreOptions
+from flaremq.storage.options import StoreOptions, no_replication
 from flaremq.storage.put_result import PutResult
 from flaremq.storage.reading import MessageReader
 from flaremq.storage.recovery import Recovery, RecoveryReport
@@ -77,6 +77,8 @@ class MessageStore:
         threads: bool,
         driven: bool,
     ) -> None:
+        if options.replica_promises:
+            raise no_replication(*options.replica_promises)
         self.path = path
         self.options = replace(options)  # our own: some values may be changed while the store is open
         self._filesystem = filesystem
@@ -255,11 +257,7 @@ class MessageStore:
         if self.options.broker_role == "SLAVE":
             self.health_state.set(RunningFlag.NOT_WRITABLE, "this store is a replica")
         now = self._clock.monotonic()
-        self._flush_timer = FlushTimer(
-            least_pages=self.options.flush_commit_log_least_pages,
-            thorough_interval_ms=self.options.flush_commit_log_thorough_interval,
-            now=now,
-        )
+        self.options_changed()
         self._next_checkpoint = now + self.options.flush_consume_queue_thorough_interval / 1000
         self._next_cleaning = now + _FIRST_CLEANING_SECONDS
         self._retention.check_disk()
@@ -362,6 +360,16 @@ class MessageStore:
         object.__setattr__(self.options, "flush_disk_type", name)  # frozen for everybody else, and shared by all parts
         self._sync_mode = self._writer.sync_mode = name == "SYNC_FLUSH"
         self._commit_log.only_durable_readable = self._sync_mode and not self.options.read_un_committed
+
+    def options_changed(self) -> None:
+        """Look again at those of the live options that are not looked up each time."""
+        self._writer.read_options(self.options)
+        self._reader.read_options(self.options)
+        self._flush_timer = FlushTimer(
+            least_pages=self.options.flush_commit_log_least_pages,
+            thorough_interval_ms=self.options.flush_commit_log_thorough_interval,
+            now=self._clock.monotonic(),
+        )
 
     def _after_append(self) -> None:
         service = self._dispatch_service

@@ -109,7 +109,7 @@ OTHER_LAYERS_OWN: Final = frozenset(
 # mode, light queues, its thread pools and its swapping of mappings. Ignored with a warning.
 NOT_IMPLEMENTED: Final = frozenset(
     """
-    accessMessageInMemoryHotRatio allAckInSyncStateSet asyncLearner batchDispatchRequestThreadPoolNums
+    accessMessageInMemoryHotRatio asyncLearner batchDispatchRequestThreadPoolNums
     batchWriteKvCqSize bottomMostCompressionTypeForConsumeQueueStore cleanRocksDBDirtyCQIntervalMin
     cleanSwapedMapInterval coldDataFlowControlEnable coldDataScanEnable combineAssignOffsetCQType
     combineCQEnableCheckSelf combineCQLoadingCQTypes combineCQMaxExtraSearchCommitLogFiles
@@ -118,8 +118,8 @@ NOT_IMPLEMENTED: Final = frozenset(
     compactionScheduleInternal compactionThreadNum correctLogicMinOffsetForceInterval
     correctLogicMinOffsetSleepInterval debugLockEnable disappearTimeAfterStart diskFallRecorded
     dispatchCqCacheNum dispatchCqThreads dispatchFromSenderThread dLegerGroup dLegerPeers dLegerSelfId
-    enableAcceleratedRecovery enableAsyncReput enableAutoInSyncReplicas enableBatchPush
-    enableBuildConsumeQueueConcurrently enableCleanExpiredOffset enableCompaction enableDLegerCommitLog
+    enableAcceleratedRecovery enableAsyncReput enableBatchPush
+    enableBuildConsumeQueueConcurrently enableCleanExpiredOffset enableCompaction
     enableLmq enableLogConsumeQueueRepeatedlyBuildWhenRecover enableMultiDispatch enableRocksDBLog
     enableRunningFlagsInFlush enableScheduleAsyncDeliver enableScheduleMessageStats haFlowControlEnable
     haMaxTimeSlaveNotCatchup logicalDiskSpaceCleanForciblyThreshold logicQueueForceSwapMapInterval
@@ -137,7 +137,7 @@ NOT_IMPLEMENTED: Final = frozenset(
     timerCongestNumEachSlot timerEnableCheckMetrics timerEnableRetryUntilSuccess timerFlushIntervalMs
     timerGetMessageThreadNum timerInterceptDelayLevel timerMaxDelaySec timerMetricSmallThreshold
     timerPrecisionMs timerProgressLogIntervalMs timerPutMessageThreadNum timerRollWindowSlot
-    timerSkipUnknownError timerStopEnqueue timerWheelEnable topicQueueLockNum totalReplicas
+    timerSkipUnknownError timerStopEnqueue timerWheelEnable topicQueueLockNum
     transferMetadataJsonToRocksdb transferOffsetJsonToRocksdb useABSLock wakeCommitWhenPutMessage
     wakeFlushWhenPutMessage writeWithoutMmap
     """.split()  # noqa: SIM905  (a list would take a line for each name)

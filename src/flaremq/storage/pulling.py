@@ -48,23 +48,22 @@ class PullResult:
 class Puller:
     """Pulls from one store. Any thread."""
 
-    __slots__ = ("_log", "_options", "_queues", "_reader", "memory_bytes")
+    __slots__ = ("_log", "_options", "_queues", "_reader")
 
     def __init__(self, log: CommitLog, queues: ConsumeQueues, reader: MessageReader, options: StoreOptions) -> None:
         self._log = log
         self._queues = queues
         self._reader = reader
         self._options = options
-        self.memory_bytes = reader.memory_bytes
 
     def is_cold(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether the record at a queue offset is likely not in memory: reading it may wait for the disk."""
         log = self._log
-        if log.end_offset - log.min_offset <= self.memory_bytes:
+        if log.end_offset - log.min_offset <= self._reader.memory_bytes:
             return False
         queue = self._queues.simple.get((topic, queue_id))
         unit = None if queue is None else queue.unit(offset)
-        return unit is not None and unit[0] < log.end_offset - self.memory_bytes
+        return unit is not None and unit[0] < log.end_offset - self._reader.memory_bytes
 
     def bytes_behind(self, topic: str, queue_id: int, offset: int) -> int:
         """Log bytes between the record at a queue offset and the end of the log."""

@@ -59,9 +59,13 @@ class MessageReader:
         self._index = index
         self._dispatcher = dispatcher
         self._options = options
-        self.memory_bytes = _physical_memory() * options.access_message_in_memory_max_ratio // 100
+        self.read_options(options)
         self.damaged_reads = 0
         self.repaired_units = 0
+
+    def read_options(self, options: StoreOptions) -> None:
+        """What may change while the store is open."""
+        self.memory_bytes = _physical_memory() * options.access_message_in_memory_max_ratio // 100
 
     def get(
         self, topic: str, queue_id: int, offset: int, max_count: int, tags: str | None, max_bytes: int | None

@@ -158,7 +158,7 @@ def options_of(reader: StoreReader, properties: dict[str, str] | None = None) ->
     if geometry is not None:
         found["maxHashSlotNum"] = str(geometry.slots)
         found["maxIndexNum"] = str(geometry.entries)
-    return StoreOptions.from_properties({**found, **(properties or {})})
+    return StoreOptions.from_properties({**found, **(properties or {})}).without_replicas()
 
 
 def _write_log(

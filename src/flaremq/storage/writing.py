@@ -145,9 +145,8 @@ class MessageWriter:
         self._statistics = statistics
         self._after_append = after_append
         self.sync_mode = options.flush_disk_type == "SYNC_FLUSH"
-        self._timeout = options.sync_flush_timeout / 1000
         self._max_size = options.max_message_size
-        self._busy_seconds = options.os_page_cache_busy_time_out_mills / 1000
+        self.read_options(options)
         self._crc = options.enabled_append_prop_crc
         self._versioned = options.auto_message_version_on_topic_len
         self._file_size = options.mapped_file_size_commit_log
@@ -159,6 +158,11 @@ class MessageWriter:
         self.dispatch_service: ServiceThread | None = None
         self.topics: dict[str, _Topic] = {}
         self.queue_offsets: dict[str, dict[int, int]] = {}
+
+    def read_options(self, options: StoreOptions) -> None:
+        """What may change while the store is open."""
+        self._timeout = options.sync_flush_timeout / 1000
+        self._busy_seconds = options.os_page_cache_busy_time_out_mills / 1000
 
     def put(
         self,

@@ -57,7 +57,7 @@ class Handlers:
         send = SendHandler(
             options, clock, gate, topics, groups, statistics, state.store_host, state.transactions.check_room
         )
-        config.on_change.append(send.options_changed)
+        config.on_change += [send.options_changed, lambda _: gate.options_changed()]
         families = (
             send,
             self._pull,
