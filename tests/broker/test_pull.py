@@ -581,3 +581,26 @@ def test_clients_of_rocketmq_get_as_many_messages_as_from_rocketmq() -> None:
         assert len(bodies(await lab.pull("orders", 1, maxMsgNums=100, language="JAVA"))) == 32
 
     run(scenario, **ASYNC)
+
+
+def test_limits_of_a_pull_change_while_the_broker_runs() -> None:
+    async def scenario(lab: BrokerLab) -> None:
+        await fill(lab, 40)
+        assert len(bodies(await lab.pull("orders", maxMsgNums=2**31 - 1, language="JAVA"))) == 32
+        for text, count in ((b"7", 7), (b"%d" % (2**31 - 1), 40)):
+            line = b"maxTransferCountOnMessageInMemory=" + text
+            assert (await lab.ask(RequestCode.UPDATE_BROKER_CONFIG, {}, line)).code == 0
+            assert len(bodies(await lab.pull("orders", maxMsgNums=2**31 - 1, language="JAVA"))) == count
+
+    run(scenario, **ASYNC)
+
+
+@pytest.mark.parametrize(
+    "name", ["maxFilterMessageSize", "travelCqFileNumWhenGetMessage", "maxMsgsNumBatch", "defaultQueryMaxNum"]
+)
+def test_live_option_that_would_let_one_request_take_the_loop_is_bounded(name: str) -> None:
+    async def scenario(lab: BrokerLab) -> None:
+        reply = await lab.ask(RequestCode.UPDATE_BROKER_CONFIG, {}, f"{name}={2**31 - 1}".encode())
+        assert reply.code != 0 and "a whole number from" in str(reply.remark)
+
+    run(scenario, **ASYNC)

@@ -8,7 +8,7 @@ from flaremq.client.subscription import SqlFilter, parse_subscription, subscript
 from flaremq.errors import InvalidArgumentError
 
 
-@pytest.mark.parametrize("expression", ["*", "", "  ", " * "])
+@pytest.mark.parametrize("expression", ["*", ""])
 def test_star_and_nothing_mean_everything(expression: str) -> None:
     data = subscription_data("T", expression, 1)
     assert (data.sub_string, data.tags_set, data.code_set, data.expression_type) == (

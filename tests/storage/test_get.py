@@ -211,7 +211,8 @@ def test_tags_of_every_script_are_matched(lab: StoreLab) -> None:
 
 def test_tags_are_grouped_by_the_low_half_of_their_hash() -> None:
     assert parse_tags(" Aa || BB|| ") == {tags_code("Aa"): {"Aa", "BB"}}
-    assert parse_tags("||") is None
+    with pytest.raises(InvalidArgumentError):
+        parse_tags("||")
 
 
 # Nothing is served unchecked

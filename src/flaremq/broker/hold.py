@@ -115,6 +115,14 @@ class PullRequestHoldService:
         if self._grown or self._reading:
             self._loop.call_soon(self._begin_round)
 
+    def release(self, pull: HeldPull) -> None:
+        """A pull is answered by whoever looked for it elsewhere."""
+        self._remove(pull)
+
+    def wait_for_reader(self, connection: Connection) -> None:
+        """There is something for a connection that does not read: its pulls are tried once it does."""
+        self._wait_for(connection)
+
     def _wait_for(self, connection: Connection) -> None:
         """Try the pulls of a connection when its peer reads again; until then they would only fill memory."""
         if connection not in self._stalled:

@@ -5,7 +5,8 @@ time begins at its oldest or its latest message, as the client asks; one that an
 The group's retry topic for the topic is looked into as well: first by a share of the pops, by the others if there is
 room left.
 
-Everything happens on the event loop. Only reads of old messages leave it, and meanwhile their queue is marked busy.
+Everything happens on the event loop. Only reads of old messages and those that ask a property filter leave it, and
+meanwhile their queue is marked busy.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ class PopTaking:
             return
         queue.is_busy = True
         # While a read is on another thread messages may come into queues looked at before: look again if need be.
-        answer.has_more = answer.has_more or self._puller.is_cold(topic, queue_id, offset)
+        answer.has_more = answer.has_more or self._is_read_elsewhere(topic, queue_id, offset, ask.wanted)
         try:
             count_max = ask.max_count - answer.count
             found = await self._read(key, offset, count_max, bytes_max - answer.size, ask.wanted)
@@ -168,16 +169,21 @@ class PopTaking:
             self._table.release(key)
 
     async def _read(self, key: QueueKey, offset: int, count_max: int, bytes_max: int, wanted: Wanted) -> PullResult:
-        topic, _, queue_id = key
+        topic, group, queue_id = key
+        if wanted.matches is not None:
+            return await self._gate.run_filter(group, self._pull, topic, queue_id, offset, count_max, bytes_max, wanted)
         if self._puller.is_cold(topic, queue_id, offset):
             return await self._gate.run_cold(self._pull, topic, queue_id, offset, count_max, bytes_max, wanted)
         return self._pull(topic, queue_id, offset, count_max, bytes_max, wanted)
+
+    def _is_read_elsewhere(self, topic: str, queue_id: int, offset: int, wanted: Wanted) -> bool:
+        return wanted.matches is not None or self._puller.is_cold(topic, queue_id, offset)
 
     def _pull(
         self, topic: str, queue_id: int, offset: int, count_max: int, bytes_max: int, wanted: Wanted
     ) -> PullResult:
         """Any thread. One pull ends where a file or the written part of the queue does."""
-        pull, codes, matches = self._puller.pull, wanted.codes, wanted.matches
+        pull, codes, matches = self._puller.pull, wanted.codes, wanted.work()
         found = pull(topic, queue_id, offset, count_max, bytes_max, codes, matches)
         while 0 < found.count < count_max and found.size < bytes_max and found.next_offset < found.max_offset:
             count_left, bytes_left = count_max - found.count, bytes_max - found.size

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from flaremq.errors import InvalidArgumentError
 from flaremq.message.java_hash import java_hash
+from flaremq.message.tags import ALL_TAGS, split_tags
 from flaremq.protocol.bodies import SubscriptionData
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RequestError
 
 TAG = "TAG"
 SQL92 = "SQL92"
-ALL_TAGS = "*"
 EXPRESSION_BYTES_MAX = 2048
 
 
@@ -31,7 +32,10 @@ def build_subscription(
     if expression is not None:
         check_size(expression, bytes_max)
     if (expression_type or TAG) == TAG:
-        tags = parse_tags(expression)
+        try:
+            tags = split_tags(expression)
+        except InvalidArgumentError as error:
+            raise _bad(str(error)) from None
         return SubscriptionData(
             topic=topic,
             sub_string=expression or ALL_TAGS,
@@ -51,16 +55,6 @@ def checked_subscription(data: SubscriptionData, *, bytes_max: int = EXPRESSION_
     """A subscription of a heartbeat, with the hashes that belong to its expression."""
     built = build_subscription(data.topic, data.sub_string, data.expression_type, data.sub_version, bytes_max=bytes_max)
     return replace(built, class_filter_mode=data.class_filter_mode)
-
-
-def parse_tags(expression: str | None) -> list[str]:
-    """The tags of ``A || B``; none means all messages, tagged or not."""
-    if expression is None or expression in ("", ALL_TAGS):
-        return []
-    tags = [tag for tag in (part.strip() for part in expression.split("||")) if tag]
-    if not tags:
-        raise _bad(f"{expression[:64]!r} names no tag")
-    return tags
 
 
 def check_size(expression: str, bytes_max: int) -> None:

@@ -12,10 +12,11 @@ from typing import Final
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.java_hash import java_hash
+from flaremq.message.tags import ALL_TAGS, split_tags
 from flaremq.message.topics import validate_topic
 from flaremq.protocol.bodies import SubscriptionData
 
-EVERYTHING: Final = "*"
+EVERYTHING: Final = ALL_TAGS
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
 
@@ -67,9 +68,4 @@ def subscription_data(topic: str, expression: Expression, version: int) -> Subsc
 
 def tags_of(expression: str) -> frozenset[str]:
     """The tags of an expression; none means all messages."""
-    if expression.strip() in ("", EVERYTHING):
-        return frozenset()
-    tags = frozenset(part.strip() for part in expression.split("||") if part.strip())
-    if not tags:
-        raise InvalidArgumentError(f"the tag expression {expression!r} names no tag")
-    return tags
+    return frozenset(split_tags(expression))

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from flaremq.client.options import ClientOptions
 from flaremq.errors import InvalidArgumentError
+from flaremq.message.tags import split_tags
 from flaremq.options import OptionRow, check_values, find_unknown_names, option, rows, rows_by_key, value_text
 from flaremq.pipeline.source import TopicSelector
 from flaremq.storage.options import StoreOptions
@@ -179,8 +180,7 @@ class ScanOptions:
     @property
     def tags(self) -> frozenset[str]:
         """The tags wanted; none means all messages."""
-        tags = {tag.strip() for tag in self.sub_expression.split("||")} - {""}
-        return frozenset() if "*" in tags else frozenset(tags)
+        return frozenset(split_tags(self.sub_expression))
 
 
 def parse_options(given: Mapping[str, str]) -> ScanOptions:

@@ -147,6 +147,7 @@ _LANES = {
     "heartbeat": (64, 50_000, 31.0),
     "end_transaction": (256, 100_000, 3.0),
     "admin": (16, 10_000, 31.0),
+    "filter": (4096, 20_000, 5.0),  # ours: pulls that ask a property filter wait for each other, for nobody else
     "relay": (64, 1_000, 31.0),  # ours: these wait for a client, which may be mute, and hold up nothing else
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from flaremq.message.java_hash import tags_code
 from flaremq.message.message_ext import MessageExt
+from flaremq.message.tags import split_tags
 from flaremq.storage.dispatch import inner_count
 from flaremq.storage.status import GetMessageStatus
 
@@ -47,12 +48,9 @@ class GetResult:
 
 def parse_tags(expression: str | None) -> dict[int, set[str]] | None:
     """Tag hash -> tags of an expression such as ``A || B``; None for "everything"."""
-    if expression is None or expression.strip() in ("", "*"):
-        return None
     wanted: dict[int, set[str]] = {}
-    for tag in expression.split("||"):
-        if tag := tag.strip():
-            wanted.setdefault(tags_code(tag) & 0xFFFFFFFF, set()).add(tag)
+    for tag in split_tags(expression):
+        wanted.setdefault(tags_code(tag) & 0xFFFFFFFF, set()).add(tag)
     return wanted or None
 
 

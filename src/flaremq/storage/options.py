@@ -143,17 +143,17 @@ class StoreOptions:
         40, rocketmq="accessMessageInMemoryMaxRatio", affects="behaviour", live=True, maximum=100,
         doc="Percent of physical memory: messages further from the log's end count as on disk.")
     max_filter_message_size: int = option(
-        16_000, rocketmq="maxFilterMessageSize", affects="behaviour", live=True, minimum=20,
+        16_000, rocketmq="maxFilterMessageSize", affects="behaviour", live=True, minimum=20, maximum=16_000_000,
         doc="Bytes of queue entries one get examines at most, or 20 for each "
         "message asked for if that is more.")
     travel_cq_file_num_when_get_message: int = option(
-        1, rocketmq="travelCqFileNumWhenGetMessage", affects="behaviour", live=True, minimum=1,
+        1, rocketmq="travelCqFileNumWhenGetMessage", affects="behaviour", live=True, minimum=1, maximum=100,
         doc="Queue files one get walks through at most while it has found nothing.")
     max_msgs_num_batch: int = option(
-        64, rocketmq="maxMsgsNumBatch", affects="behaviour", live=True, minimum=1,
+        64, rocketmq="maxMsgsNumBatch", affects="behaviour", live=True, minimum=1, maximum=10_000,
         doc="Messages one query by key returns at most.")
     default_query_max_num: int = option(
-        32, rocketmq="defaultQueryMaxNum", affects="behaviour", live=True, minimum=1,
+        32, rocketmq="defaultQueryMaxNum", affects="behaviour", live=True, minimum=1, maximum=10_000,
         doc="Messages a broker returns at most for a query by unique key.")
     offset_check_in_slave: bool = option(
         False, rocketmq="offsetCheckInSlave", affects="behaviour", live=True,

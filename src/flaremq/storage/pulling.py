@@ -17,8 +17,9 @@ from flaremq.storage.options import StoreOptions
 from flaremq.storage.reading import MessageReader
 from flaremq.storage.status import GetMessageStatus
 
-PropertiesFilter = Callable[[Mapping[str, str]], bool]
+PropertiesFilter = Callable[[Mapping[str, str]], bool | None]  # None: look no further, begin here next time
 _FOUND = GetMessageStatus.FOUND
+_PLAIN_EXAMINED_MAX = 800  # records plain code decodes for one pull, whatever maxFilterMessageSize says
 
 
 class PullResult:
@@ -112,6 +113,8 @@ class Puller:
     ) -> PullResult:
         wanted = None if codes is None else {code & 0xFFFFFFFF for code in codes}
         examined_max = max(self._options.max_filter_message_size // UNIT.size, max_count)
+        if matches is None:
+            examined_max = min(examined_max, max(_PLAIN_EXAMINED_MAX, max_count))
         views: list[memoryview | bytes] = []
         count = size = 0
         start = offset
@@ -120,9 +123,15 @@ class Puller:
             if found.status is not _FOUND:
                 break
             for message in found.messages:
-                if (wanted is not None and not self._has_code(message.properties, wanted)) or (
-                    matches is not None and not matches(message.properties)
-                ):
+                if wanted is not None and not self._has_code(message.properties, wanted):
+                    continue
+                verdict = True if matches is None else matches(message.properties)
+                if verdict is None:
+                    status = _FOUND if views else GetMessageStatus.NO_MATCHED_MESSAGE
+                    return PullResult(
+                        status, message.queue_offset, found.min_offset, found.max_offset, views, count, size
+                    )
+                if not verdict:
                     continue
                 record = message.record
                 if views and (count >= max_count or size + len(record) > max_bytes):

@@ -283,6 +283,20 @@ class TextMatch:
         return self._matches(value, self._search) is self._is_match
 
 
+# CPython searches texts of at least this length in time linear to it; in shorter ones it may compare the whole search
+# at each place, so a text and a search made for that multiply their lengths.
+_LINEAR_LENGTH = 30_000
+_PRODUCT_MAX = 1 << 16
+
+
+def _contains(text: str, search: str) -> bool:
+    size = len(text)
+    if size >= _LINEAR_LENGTH or size * len(search) <= _PRODUCT_MAX:
+        return search in text
+    at = text.ljust(_LINEAR_LENGTH).find(search)  # the first place is before any that reaches into the blanks
+    return 0 <= at <= size - len(search)
+
+
 ORDER_OPERATORS: Mapping[str, Callable[[int, int], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -290,7 +304,7 @@ ORDER_OPERATORS: Mapping[str, Callable[[int, int], bool]] = {
     ">=": operator.ge,
 }
 TEXT_MATCHES: Mapping[str, Callable[[str, str], bool]] = {
-    "CONTAINS": operator.contains,
+    "CONTAINS": _contains,
     "STARTSWITH": str.startswith,
     "ENDSWITH": str.endswith,
 }

@@ -7,14 +7,16 @@ by the hash alone, as every RocketMQ broker does: the client compares the tags t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
 from flaremq.broker.filter.expression import Condition
-from flaremq.broker.filter.sql import parse_condition
+from flaremq.broker.filter.sql import parse_weighed
 from flaremq.broker.filter.syntax_error import FilterSyntaxError
+from flaremq.errors import InvalidArgumentError
 from flaremq.message.java_hash import java_hash
+from flaremq.message.tags import split_tags
 
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
@@ -35,6 +37,10 @@ class MessageFilter(Protocol):
     @property
     def codes(self) -> tuple[int, ...] | None:
         """The tag codes that match, as Java ints, for those who look at many units at once; None: any may."""
+
+    @property
+    def comparisons(self) -> int:
+        """How many comparisons ``matches`` makes for a message at most."""
 
     def matches_unit(self, tags_code: int) -> bool:
         """Whether a message with this tag code in its queue unit may match."""
@@ -57,12 +63,16 @@ def compile_filter(
 @lru_cache(maxsize=1024)
 def _compile(expression_type: str, expression: str) -> MessageFilter:
     if expression_type == TAG:
-        return EVERYTHING if expression.strip() in ("", "*") else _TagFilter(expression)
+        try:
+            tags = split_tags(expression)
+        except InvalidArgumentError:
+            raise FilterSyntaxError("no tag in it", expression) from None
+        return _TagFilter(tags) if tags else EVERYTHING
     if expression_type != SQL92:
         raise FilterSyntaxError(f"its type {expression_type[:32]!r} is neither TAG nor SQL92", expression)
     if not expression.strip():
         raise FilterSyntaxError("a property filter needs an expression", expression)
-    return _PropertyFilter(parse_condition(expression))
+    return _PropertyFilter(*parse_weighed(expression))
 
 
 class _Everything:
@@ -72,6 +82,7 @@ class _Everything:
     is_everything = True
     needs_properties = False
     codes = None
+    comparisons = 0
 
     def matches_unit(self, tags_code: int) -> bool:
         return True
@@ -89,11 +100,10 @@ class _TagFilter:
     __slots__ = ("_codes", "_tags", "codes")
     is_everything = False
     needs_properties = False
+    comparisons = 1
 
-    def __init__(self, expression: str) -> None:
-        self._tags = frozenset(tag for tag in map(str.strip, expression.split("||")) if tag)
-        if not self._tags:
-            raise FilterSyntaxError("no tag in it", expression)
+    def __init__(self, tags: Sequence[str]) -> None:
+        self._tags = frozenset(tags)
         self.codes: tuple[int, ...] | None = tuple(sorted(map(java_hash, self._tags)))
         self._codes = frozenset(code & 0xFFFFFFFF for code in self.codes)
 
@@ -107,13 +117,14 @@ class _TagFilter:
 class _PropertyFilter:
     """Messages whose properties make a condition true."""
 
-    __slots__ = ("_condition",)
+    __slots__ = ("_condition", "comparisons")
     is_everything = False
     needs_properties = True
     codes = None
 
-    def __init__(self, condition: Condition) -> None:
+    def __init__(self, condition: Condition, comparisons: int) -> None:
         self._condition = condition
+        self.comparisons = comparisons
 
     def matches_unit(self, tags_code: int) -> bool:
         return True

@@ -9,7 +9,7 @@ Grammar, lowest precedence first (keywords in any case)::
                       | [NOT] IN "(" text ("," text)* ")" | [NOT] (CONTAINS | STARTSWITH | ENDSWITH) text )*
     unary    := ("+" | "-" | NOT) unary | literal | identifier | "(" or ")"
 
-Length and depth are bounded, so neither parsing nor evaluating one expression can take long or run out of stack.
+Length, depth and comparisons are bounded, so neither parsing nor evaluating can take long or run out of stack.
 What is comparable with what is checked here, as in RocketMQ, which refuses such an expression when it is subscribed.
 One difference on purpose: words left over after the expression are an error, not ignored.
 """
@@ -46,12 +46,19 @@ from flaremq.broker.filter.sql_tokens import Token, TokenKind, split_tokens
 from flaremq.broker.filter.syntax_error import FilterSyntaxError
 
 DEPTH_MAX: Final = 32
+COMPARISONS_MAX: Final = 256
 _TRUTHS = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
 def parse_condition(expression: str) -> Condition:
     """The condition this text states, or FilterSyntaxError."""
-    return _Parser(expression).parse()
+    return parse_weighed(expression)[0]
+
+
+def parse_weighed(expression: str) -> tuple[Condition, int]:
+    """The condition this text states and how many comparisons it makes at most, or FilterSyntaxError."""
+    parser = _Parser(expression)
+    return parser.parse(), parser.comparisons
 
 
 class _Parser:
@@ -62,6 +69,7 @@ class _Parser:
         self._tokens = split_tokens(expression)
         self._at = 0
         self._open = 0  # parentheses and prefix operators around the current word
+        self.comparisons = 0
 
     def parse(self) -> Condition:
         condition = self._as_condition(self._or(), self._tokens[0])
@@ -106,6 +114,7 @@ class _Parser:
             elif self._accept_keyword("IS"):
                 negated = self._accept_keyword("NOT")
                 self._expect_keyword("NULL")
+                self._count(start)
                 null = IsNull(left)
                 left = self._bounded(Not(null) if negated else null)
             else:
@@ -131,6 +140,7 @@ class _Parser:
                 left = self._in(left, start, negated=negated)
             elif after.text in TEXT_MATCHES:
                 self._at += 1 + negated
+                self._count(start)
                 search = self._expect_text()
                 left = self._bounded(TextMatch(left, search, TEXT_MATCHES[after.text], negated=negated))
             else:
@@ -170,6 +180,7 @@ class _Parser:
     # Building, with RocketMQ's checks
 
     def _equal(self, left: Operand, right: Operand, token: Token) -> Condition:
+        self._count(token)
         for side in (left, right):
             if isinstance(side, TruthLiteral) and side.value is None:
                 raise self._error("NULL cannot be compared; use IS NULL", token)
@@ -178,6 +189,7 @@ class _Parser:
         return self._bounded(Equal(left, right))
 
     def _ordered(self, left: Operand, symbol: str, right: Operand, token: Token) -> Condition:
+        self._count(token)
         for side in (left, right):
             if side.kind is Kind.BOOLEAN or (isinstance(side, Literal) and side.kind not in NUMBERS):
                 raise self._error(f"only numbers and properties can be compared by {symbol!r}", token)
@@ -205,6 +217,7 @@ class _Parser:
             raise self._error("IN needs a property on its left", token)
         if not self._accept_operator("("):
             raise self._unexpected("an opening parenthesis")
+        self._count(token)
         texts = [self._expect_text()]
         while self._accept_operator(","):
             texts.append(self._expect_text())
@@ -273,6 +286,12 @@ class _Parser:
         operand = parse()
         self._open -= 1
         return operand
+
+    def _count(self, token: Token) -> None:
+        """One more comparison: with their number grows what each message costs."""
+        self.comparisons += 1
+        if self.comparisons > COMPARISONS_MAX:
+            raise self._error(f"more than {COMPARISONS_MAX} comparisons", token)
 
     def _bounded(self, condition: Condition) -> Condition:
         self._bounded_operand(condition)

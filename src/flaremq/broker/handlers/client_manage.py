@@ -18,6 +18,7 @@ from flaremq.broker.clients import ConsumerTable, ProducerTable
 from flaremq.broker.groups import GroupTable
 from flaremq.broker.names import check_client_id, check_group
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.pull_request import check_filter_allowed
 from flaremq.broker.subscription import build_subscription
 from flaremq.broker.topics import TopicTable
 from flaremq.errors import InvalidArgumentError
@@ -199,11 +200,7 @@ class ClientManageHandler:
         if data.is_tag_type:
             build_subscription(data.topic, data.sub_string, bytes_max=bytes_max)
             return RemotingCommand.response()
-        if not self._options.enable_property_filter:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"The broker does not support consumer to filter message by {data.expression_type[:32]}",
-            )
+        check_filter_allowed(self._options, data.expression_type)
         build_subscription(data.topic, data.sub_string, data.expression_type, bytes_max=bytes_max)
         try:
             self._check_filter(data.sub_string)

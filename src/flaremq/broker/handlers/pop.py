@@ -35,7 +35,7 @@ from flaremq.protocol.headers_pop import (
     PopMessageRequestHeader,
 )
 from flaremq.remoting.connection import Connection
-from flaremq.remoting.handlers import HandlerTable, Outcome, error_response
+from flaremq.remoting.handlers import HandlerTable, Lane, Outcome, error_response
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +63,7 @@ class PopHandler:
         self._service = service
         self._tasks: set[asyncio.Future[None]] = set()
         self._is_stopped = False
+        self._filter_lane: Lane | None = None
         self.pops = PopPolling(gate, clock)
         self.notifications = PopPolling(gate, clock)
         self._next_look = clock.monotonic()
@@ -71,6 +72,7 @@ class PopHandler:
             service.on_available.append(polls.wake)
 
     def register(self, table: HandlerTable) -> None:
+        self._filter_lane = table.lanes["filter"]
         table.register(RequestCode.POP_MESSAGE, self.pop, "pull")
         table.register(RequestCode.PEEK_MESSAGE, self.peek, "pull")
         table.register(RequestCode.NOTIFICATION, self.notification, "pull")
@@ -121,7 +123,11 @@ class PopHandler:
             order=bool(header.order),
             attempt_id=header.attempt_id,
         )
-        return self._pop(connection, request, ask, arrived + hold_ms / 1000)
+        work = self._pop(connection, request, ask, arrived + hold_ms / 1000)
+        if ask.wanted.matches is None or self._filter_lane is None:
+            return work
+        self._filter_lane.enter(connection, request, work)
+        return None
 
     async def _pop(
         self, connection: Connection, request: RemotingCommand, ask: PopAsk, deadline: float

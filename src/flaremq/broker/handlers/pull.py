@@ -1,23 +1,23 @@
 """Pulls: PULL_MESSAGE and LITE_PULL_MESSAGE.
 
 A pull of recent messages is answered on the event loop: the store hands out views of the mapped log and they go to
-the socket as they are, in one gathered write. A pull of messages that are likely on disk is read on a worker thread.
-One that finds nothing is held (hold.py).
+the socket as they are, in one gathered write. A pull of messages that are likely on disk is read on a worker thread,
+one that asks a property filter on the filter lane. One that finds nothing is held (hold.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
 from flaremq.broker.consumer_offsets import ConsumerOffsets
 from flaremq.broker.consumers import ConsumerTable
+from flaremq.broker.filtered_pulls import FilteredPulls
 from flaremq.broker.gate import StoreGate
 from flaremq.broker.groups import GroupTable
 from flaremq.broker.hold import PullRequestHoldService
 from flaremq.broker.options import BrokerOptions
-from flaremq.broker.pull_request import HeldPull, Wanted, checked_wanted
+from flaremq.broker.pull_request import HeldPull, Wanted, checked_wanted, pull_code
 from flaremq.broker.statistics import BrokerStatistics
 from flaremq.broker.topics import TopicTable
 from flaremq.clock import Clock
@@ -27,7 +27,7 @@ from flaremq.protocol.command import JSON_HEADER, ONEWAY_FLAG, RemotingCommand, 
 from flaremq.protocol.frame import encode_head
 from flaremq.protocol.headers_consume import PullMessageRequestHeader, decode_pull_header
 from flaremq.remoting.connection import Connection
-from flaremq.remoting.handlers import HandlerTable
+from flaremq.remoting.handlers import HandlerTable, Lane
 from flaremq.storage.inspection import StoreInspector
 from flaremq.storage.pulling import PullResult
 from flaremq.storage.status import GetMessageStatus
@@ -37,23 +37,13 @@ _MAY_SUSPEND = 0x2
 _HAS_SUBSCRIPTION = 0x4
 _SUSPEND_SECONDS_MAX = 60.0
 _OWN_CLIENT_FACTOR = 4  # our own client takes larger pulls than RocketMQ's ever get; the limit in bytes is the same
-_REPLY_BYTES_MAX = 4 << 20
+_REPLY_BYTES_MAX = 4 << 20  # whatever the options say: the loop writes it in one go
+_REPLY_COUNT_MAX = 65_536
 # A reader of ours that says it takes a megabyte reads whole queues: it gets that, also of messages that lie on disk,
 # where it would otherwise come for eight at a time.
 _BULK_BYTES = 1 << 20
 _BULK_COUNT_FACTOR = 32
 _BULK_BYTES_FACTOR = 4
-
-_Status = GetMessageStatus
-_CODES: Mapping[GetMessageStatus, ResponseCode] = {
-    _Status.FOUND: ResponseCode.SUCCESS,
-    _Status.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
-    _Status.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
-    _Status.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
-    _Status.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
-    _Status.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
-    _Status.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
-}
 
 
 class PullHandler:
@@ -80,14 +70,12 @@ class PullHandler:
         self._statistics = statistics
         self._clock = clock
         self._inspector = StoreInspector(gate.store)
-        store = gate.store.options
-        self._count_max = store.max_transfer_count_on_message_in_memory
-        self._bytes_max = store.max_transfer_bytes_on_message_in_memory
-        self._cold_count_max = store.max_transfer_count_on_message_in_disk
-        self._cold_bytes_max = store.max_transfer_bytes_on_message_in_disk
         self.holds = PullRequestHoldService(gate, self._attempt)
+        self._filtered = FilteredPulls(gate, self._answer_held)
+        self._filter_lane: Lane | None = None
 
     def register(self, table: HandlerTable) -> None:
+        self._filter_lane = table.lanes["filter"]
         table.register(RequestCode.PULL_MESSAGE, self.pull, "pull")
         table.register(RequestCode.LITE_PULL_MESSAGE, self.pull_lite, "lite_pull")
 
@@ -110,8 +98,11 @@ class PullHandler:
         gate = self._gate
         if gate.driver.undispatched > 0:  # who was acknowledged a moment ago finds it
             gate.catch_up()
-        count_max, bytes_max = self._count_max, self._bytes_max
-        cold_count_max, cold_bytes_max = self._cold_count_max, self._cold_bytes_max
+        limits = gate.store.options  # they may change while the broker runs
+        count_max = limits.max_transfer_count_on_message_in_memory
+        bytes_max = limits.max_transfer_bytes_on_message_in_memory
+        cold_count_max = limits.max_transfer_count_on_message_in_disk
+        cold_bytes_max = limits.max_transfer_bytes_on_message_in_disk
         if request.language == "PYTHON":
             if header.max_msg_bytes is not None and header.max_msg_bytes >= _BULK_BYTES:
                 count_max, bytes_max = count_max * _BULK_COUNT_FACTOR, bytes_max * _BULK_BYTES_FACTOR
@@ -119,13 +110,21 @@ class PullHandler:
                 cold_bytes_max *= _BULK_BYTES_FACTOR
             else:
                 count_max *= _OWN_CLIENT_FACTOR
-        max_count = min(max(header.max_msg_nums, 1), count_max)
-        max_bytes = min(header.max_msg_bytes or _REPLY_BYTES_MAX, bytes_max)
-        if self._puller.is_cold(topic, queue_id, offset):
+        max_count = min(max(header.max_msg_nums, 1), count_max, _REPLY_COUNT_MAX)
+        max_bytes = min(header.max_msg_bytes or _REPLY_BYTES_MAX, bytes_max, _REPLY_BYTES_MAX)
+        is_cold = self._puller.is_cold(topic, queue_id, offset)
+        if is_cold:
             max_count, max_bytes = min(max_count, cold_count_max), min(max_bytes, cold_bytes_max)
+        if wanted.matches is not None and offset < gate.store.max_offset(topic, queue_id):
+            work = self._pull_filtered(connection, request, header, wanted, max_count, max_bytes, is_cold)
+            if self._filter_lane is None:
+                return work
+            self._filter_lane.enter(connection, request, work)
+            return None
+        if is_cold:
             return self._pull_cold(connection, request, header, wanted, max_count, max_bytes)
         began = perf_counter()
-        result = self._puller.pull(topic, queue_id, offset, max_count, max_bytes, wanted.codes, wanted.matches)
+        result = self._puller.pull(topic, queue_id, offset, max_count, max_bytes, wanted.codes)
         statistics = self._statistics
         statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000))
         if statistics.fall_behind.sizes:
@@ -144,18 +143,42 @@ class PullHandler:
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         began = perf_counter()
         result = await self._gate.run_cold(
-            self._puller.pull,
-            topic,
-            queue_id,
-            header.queue_offset,
-            max_count,
-            max_bytes,
-            wanted.codes,
-            wanted.matches,
+            self._puller.pull, topic, queue_id, header.queue_offset, max_count, max_bytes, wanted.codes
         )
         self._answer(connection, request, header, wanted, max_count, max_bytes, result)
+        self._statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000))
+        await self._note_behind(group, topic, queue_id, result)
+        return None
+
+    async def _pull_filtered(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: PullMessageRequestHeader,
+        wanted: Wanted,
+        max_count: int,
+        max_bytes: int,
+        is_cold: bool,
+    ) -> RemotingCommand | None:
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        began = perf_counter()
+
+        def pull() -> PullResult:
+            return self._puller.pull(
+                topic, queue_id, header.queue_offset, max_count, max_bytes, wanted.codes, wanted.work()
+            )
+
+        result = await self._gate.run_filter(group, pull)
+        self._answer(connection, request, header, wanted, max_count, max_bytes, result)
+        self._statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000))
+        if is_cold:
+            await self._note_behind(group, topic, queue_id, result)
+        elif self._statistics.fall_behind.sizes:
+            self._statistics.fall_behind.note_caught_up(group, topic, queue_id)
+        return None
+
+    async def _note_behind(self, group: str, topic: str, queue_id: int, result: PullResult) -> None:
         statistics = self._statistics
-        statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000))
         behind = self._puller.bytes_behind(topic, queue_id, result.next_offset)
         statistics.fall_behind.note_size(group, topic, queue_id, behind)
         behind_ms = 0
@@ -163,7 +186,6 @@ class PullHandler:
             stored_ms = await self._gate.run_cold(self._inspector.store_time, topic, queue_id, result.next_offset - 1)
             behind_ms = 0 if stored_ms is None else max(self._clock.now_ms() - stored_ms, 0)
         statistics.fall_behind.note_time(group, topic, queue_id, behind_ms)
-        return None
 
     def _answer(
         self,
@@ -176,7 +198,7 @@ class PullHandler:
         result: PullResult,
     ) -> None:
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
-        code = _code(result.status, header.queue_offset)
+        code = pull_code(result.status, header.queue_offset)
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & _MAY_SUSPEND:
             options = self._options
             seconds = header.suspend_timeout_millis / 1000
@@ -201,19 +223,22 @@ class PullHandler:
         if reset is not None:
             pull.connection.reply(pull.request, self._moved(pull.topic, pull.queue_id, reset))
             return True
-        result = self._puller.pull(
-            pull.topic, pull.queue_id, pull.offset, pull.max_count, pull.max_bytes, wanted.codes, wanted.matches
-        )
+        if wanted.matches is not None:
+            return self._filtered.attempt(self.holds, pull, whatever)
+        result = self._puller.pull(pull.topic, pull.queue_id, pull.offset, pull.max_count, pull.max_bytes, wanted.codes)
         if not whatever:
-            if result.status is _Status.NO_MATCHED_MESSAGE:
+            if result.status is GetMessageStatus.NO_MATCHED_MESSAGE:
                 pull.offset = result.next_offset
                 return False
-            if _code(result.status, pull.offset) == ResponseCode.PULL_NOT_FOUND:
+            if pull_code(result.status, pull.offset) == ResponseCode.PULL_NOT_FOUND:
                 return False
-        code = _code(result.status, pull.offset)
+        self._answer_held(pull, result)
+        return True
+
+    def _answer_held(self, pull: HeldPull, result: PullResult) -> None:
+        code = pull_code(result.status, pull.offset)
         pull.sent_bytes = result.size
         self._reply(pull.connection, pull.request, pull.group, pull.topic, pull.queue_id, code, result)
-        return True
 
     def _reply(
         self,
@@ -303,14 +328,6 @@ class PullHandler:
         if found is not None:
             self._groups.settle_soon()
         return found
-
-
-def _code(status: GetMessageStatus, offset: int) -> ResponseCode:
-    code = _CODES.get(status)
-    if code is not None:
-        return code
-    # No queue yet, or an empty one: the beginning is right, everything else is not.
-    return ResponseCode.PULL_NOT_FOUND if offset == 0 else ResponseCode.PULL_OFFSET_MOVED
 
 
 def _response(code: int, result: PullResult) -> RemotingCommand:
