@@ -13,6 +13,7 @@ from flaremq.broker.producers import ProducerTable
 from flaremq.broker.transactions import TransactionService
 from flaremq.message.topics import OP_HALF_TOPIC
 from flaremq.message.transaction import parse_operation
+from flaremq.protocol.bodies import TopicConfig
 from flaremq.protocol.command import RemotingCommand
 from flaremq.storage.put_result import PutResult
 from tests.broker.waiting_lab import HOST, FakeConnection, WaitingLab, run
@@ -33,8 +34,10 @@ class Bank:
         self.producers.register(
             GROUP, ClientInfo(connection=self.producer.connection, client_id="c", language="JAVA", version=1)
         )
+        self.topics = self.lab.topics(self.options)
+        self.topics.update(TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4))
         self.service = TransactionService(
-            self.options, self.lab.clock, self.lab.access, self.offsets, self.producers, HOST
+            self.options, self.lab.clock, self.lab.access, self.topics, self.offsets, self.producers, HOST
         )
         run(self.service.load())
         self.handler = EndTransactionHandler(self.service)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,18 +16,21 @@ from flaremq.broker.message_rules import TimerRules, prepare_half
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.producers import ProducerTable
 from flaremq.broker.timer import TimerService
+from flaremq.broker.topics import TopicTable
 from flaremq.broker.transactions import TransactionService
 from flaremq.clock import ManualClock
 from flaremq.message.properties import encode_properties
 from flaremq.message.stored_form import StoredForm
 from flaremq.message.sys_flag import TransactionType
 from flaremq.message.topics import HALF_TOPIC, OP_HALF_TOPIC, TIMER_TOPIC
+from flaremq.protocol.bodies import TopicConfig
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.storage.filesystem import LocalFileSystem
 from flaremq.storage.put_result import PutResult
 from tests.broker.bank_lab import GROUP, Bank
 from tests.broker.waiting_lab import HOST, run, running_gate
+from tests.support.forgery import body_place, forged_record
 from tests.support.golden_frames import decode_one, raw_cases
 
 
@@ -63,6 +67,62 @@ def test_second_end_of_a_transaction_is_refused_and_changes_nothing(first: bool,
         bank.end(half, commit=second)
     assert caught.value.code == ResponseCode.ILLEGAL_OPERATION
     assert bank.committed() == ([b"a"] if first else [])
+
+
+def forged_half(bank: Bank, queue_offset: int, topic: str = "orders", queue_id: int = 1) -> PutResult:
+    """A half message inside the body of a plain one, where only the byte offset is that of a record."""
+    place = body_place(bank.lab.store.max_physical_offset)
+    claims = {"PGROUP": GROUP, "TRAN_MSG": "true", "REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
+    bytes_ = forged_record(place, topic=HALF_TOPIC, queue_offset=queue_offset, **claims)
+    result = bank.lab.store.put_form(replace(bank.lab.form(b"carrier", "plain"), body=bytes_))
+    assert result.ok and bytes(bank.lab.messages("plain")[-1].body) == bytes_
+    return PutResult(result.status, queue_offset, place, result.store_timestamp, len(bytes_), b"")
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("topic", ["orders", "SCHEDULE_TOPIC_XXXX", HALF_TOPIC, OP_HALF_TOPIC, TIMER_TOPIC, "nowhere"])
+def test_half_message_inside_a_body_is_none(topic: str, commit: bool) -> None:
+    bank = Bank()
+    honest = bank.half(b"honest")
+    for queue_offset in (0, 1, 2, 1000):
+        forged = forged_half(bank, queue_offset, topic)
+        with pytest.raises(RequestError, match="no half message"):
+            bank.end(forged, commit=commit)
+    later = bank.half(b"later")
+    bank.end(honest, commit=True)
+    bank.end(later, commit=True)
+    assert bank.committed() == [b"honest", b"later"]
+    assert bank.lab.store.max_offset("nowhere", 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("topic", "queue_id", "code"),
+    [
+        ("nowhere", 0, ResponseCode.TOPIC_NOT_EXIST),
+        ("orders", 99999, ResponseCode.INVALID_PARAMETER),
+        ("SCHEDULE_TOPIC_XXXX", 2, ResponseCode.NO_PERMISSION),
+        (TIMER_TOPIC, 0, ResponseCode.NO_PERMISSION),
+        ("rmq_sys_REVIVE_LOG_DefaultCluster", 0, ResponseCode.NO_PERMISSION),
+    ],
+)
+def test_commit_goes_only_where_a_client_may_send(topic: str, queue_id: int, code: ResponseCode) -> None:
+    bank = Bank()
+    half = bank.lab.send(b"a", topic, queue_id, TRAN_MSG="true", PGROUP=GROUP)
+    with pytest.raises(RequestError) as caught:
+        bank.end(half, commit=True)
+    assert caught.value.code == code
+    assert bank.lab.store.max_offset(topic, queue_id) == 0
+    assert bank.noted() == []
+    bank.end(half, commit=False)
+
+
+def test_sender_cannot_pass_his_message_off_as_the_copy_of_another() -> None:
+    bank = Bank()
+    honest = bank.half(b"honest", UNIQ_KEY="K")
+    bank.half(b"other", UNIQ_KEY="K", TRANSACTION_CHECK_TIMES="1", TRAN_PREPARED_QUEUE_OFFSET="0")
+    bank = bank.restart()
+    bank.end(honest, commit=True)
+    assert bank.committed() == [b"honest"]
 
 
 def test_end_that_does_not_fit_the_half_message_is_refused() -> None:
@@ -229,7 +289,10 @@ def test_many_transactions_at_once_through_the_gate_of_a_running_broker(tmp_path
             config = ConfigFile(LocalFileSystem(), str(tmp_path / "store" / "config" / "consumerOffset.json"))
             offsets = ConsumerOffsets(options, config, clock)
             offsets.load()
-            service = TransactionService(options, clock, gate, offsets, ProducerTable(options, clock), HOST)
+            config = ConfigFile(LocalFileSystem(), str(tmp_path / "store" / "config" / "topics.json"))
+            topics = TopicTable(options, config, clock)
+            topics.update(TopicConfig(topic_name="orders", read_queue_nums=1, write_queue_nums=1))
+            service = TransactionService(options, clock, gate, topics, offsets, ProducerTable(options, clock), HOST)
             await service.load()
 
             async def transact(number: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from flaremq.errors import InvalidArgumentError, UnavailableError
@@ -9,6 +11,7 @@ from flaremq.message.java_hash import tags_code
 from flaremq.storage.consume_queue import UNIT
 from flaremq.storage.get_result import parse_tags
 from flaremq.storage.status import GetMessageStatus
+from tests.support.forgery import body_place, forged_record
 from tests.support.store_lab import TOPIC, StoreLab, all_bodies, bodies
 
 Status = GetMessageStatus
@@ -257,6 +260,65 @@ def test_read_by_physical_offset_needs_a_record_start(ten: StoreLab) -> None:
     assert ten.store.read(first.physical_offset) is not None
     for offset in (-1, 1, first.size - 1, ten.store.max_physical_offset, 10**12):
         assert ten.store.read(offset) is None
+
+
+def _forge(lab: StoreLab, **claims: Any) -> int:
+    """Put a message whose body is a record; where that lies."""
+    place = body_place(lab.store.max_physical_offset)
+    result = lab.put(forged_record(place, **claims), topic="carrier")
+    assert place < result.physical_offset + result.size
+    return place
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"topic": TOPIC, "queue_offset": 3},
+        {"topic": TOPIC, "queue_offset": 10},
+        {"topic": TOPIC, "queue_offset": 10**6},
+        {"topic": TOPIC, "queue_id": 7},
+        {"topic": "carrier"},
+        {"topic": "carrier", "queue_offset": 1},
+        {"topic": "nowhere"},
+        {"topic": "RMQ_SYS_TRANS_HALF_TOPIC"},
+        {"topic": TOPIC, "sys_flag": 4},
+    ],
+    ids=str,
+)
+def test_record_inside_a_body_is_no_record(ten: StoreLab, claims: dict[str, Any]) -> None:
+    place = _forge(ten, **claims)
+    assert ten.store.read(place) is None
+    assert ten.store.statistics()["repairedUnits"] == 0
+
+
+def test_record_inside_a_body_is_no_record_while_no_queue_shows_either(lab: StoreLab) -> None:
+    store = lab.open(threads=False)
+    lab.put_many(3)
+    store._dispatch_now = lambda: None  # type: ignore[method-assign]
+    place = body_place(store.max_physical_offset)
+    carrier = lab.put(forged_record(place, topic=TOPIC, queue_offset=3), topic="carrier")
+    honest = lab.put(b"honest")
+    filled = lab.fill_files(2)
+    assert store.dispatched_offset <= carrier.physical_offset
+    assert store.read(place) is None
+    for result in (carrier, honest, *filled):
+        message = store.read(result.physical_offset)
+        assert message is not None and message.queue_offset == result.queue_offset
+    del store._dispatch_now  # type: ignore[method-assign]
+    store._dispatch_now()
+
+
+def test_read_by_physical_offset_repairs_the_unit_first(ten: StoreLab) -> None:
+    queue = ten.store._queues.simple[(TOPIC, 0)]
+    right = queue.unit(4)
+    assert right is not None
+    place = _forge(ten, topic=TOPIC, queue_offset=4)
+    for wrong in (bytes(UNIT.size), UNIT.pack(*(queue.unit(6) or (0, 0, 0)))):
+        queue.replace(4, wrong)
+        assert ten.store.read(place) is None
+        message = ten.store.read(right[0])
+        assert message is not None and message.body == b"body 004"
+        assert queue.unit(4) == right
 
 
 def test_closed_store_raises_on_every_read(ten: StoreLab) -> None:

@@ -16,7 +16,6 @@ from flaremq.message.topics import (
     RETRY_NAME_BYTES_MAX,
     RETRY_PREFIX,
     SYSTEM_PREFIX,
-    TIMER_TOPIC,
 )
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RequestError
@@ -70,11 +69,16 @@ def check_client_id(client_id: str) -> str:
     return client_id
 
 
+def is_revive_topic(topic: str) -> bool:
+    """Whether POP remembers there what was handed out."""
+    return topic.startswith(_REVIVE_PREFIX)
+
+
 def check_sendable(topic: str) -> None:
     """Refuse the topics that clients read at most.
 
     RocketMQ lets anybody write to the topics of its timers and of POP. What is in them decides where other messages go
     and which of them count as consumed, so here nobody may but the broker.
     """
-    if topic in NO_CLIENT_SEND or topic == TIMER_TOPIC or topic.startswith(_REVIVE_PREFIX):
+    if topic in NO_CLIENT_SEND or is_revive_topic(topic):
         raise RequestError(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")

@@ -83,7 +83,9 @@ class BrokerState:
             gate, clock, self.delay_levels, self._file("delayOffset.json"), self._declare_topic
         )
         self.timer = TimerService(gate, clock, TimerRules.of(options), filesystem, self._declare_topic)
-        self.transactions = TransactionService(options, clock, gate, self.offsets, self.producers, self.store_host)
+        self.transactions = TransactionService(
+            options, clock, gate, self.topics, self.offsets, self.producers, self.store_host
+        )
         self._order_file = self._file("consumerOrderInfo.json")
         self.order_info = ConsumerOrderInfo()
         self._order_saver = TableSaver(self._order_file, lambda: self._order_document, gate.run)

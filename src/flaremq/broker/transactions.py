@@ -22,11 +22,13 @@ from flaremq.broker.groups import TRANSACTION_GROUP
 from flaremq.broker.half_records import immunity_ms, is_copy
 from flaremq.broker.half_table import HalfTable
 from flaremq.broker.message_rules import TimerRules, is_timed, prepare_timer
+from flaremq.broker.names import check_sendable
 from flaremq.broker.operation_log import OperationLog
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.producers import ProducerTable
 from flaremq.broker.put_status import require_stored
 from flaremq.broker.store_access import StoreAccess, is_durable
+from flaremq.broker.topics import TopicTable
 from flaremq.broker.transaction_rounds import CheckRounds
 from flaremq.clock import Clock
 from flaremq.errors import InvalidArgumentError
@@ -56,6 +58,7 @@ class TransactionService:
         options: BrokerOptions,
         clock: Clock,
         gate: StoreAccess,
+        topics: TopicTable,
         offsets: ConsumerOffsets,
         producers: ProducerTable,
         store_host: bytes,
@@ -63,6 +66,7 @@ class TransactionService:
         self._options = options
         self._clock = clock
         self._gate = gate
+        self._topics = topics
         self._offsets = offsets
         self.half = HalfTable()
         self.operations = OperationLog(gate, clock, store_host, body_bytes_max=options.transaction_op_msg_max_size)
@@ -166,11 +170,21 @@ class TransactionService:
 
     async def _commit(self, record: MessageExt) -> None:
         form = replace(commit(record), wait_store_msg_ok=True)
+        self._check_place(form.topic, form.queue_id)
         if is_timed(form):
             form = prepare_timer(form, now_ms=self._clock.now_ms(), rules=TimerRules.of(self._options))
         result = await self._gate.put(form)
         require_stored(result)
         self._reach = max(self._reach, result.physical_offset + result.size)
+
+    def _check_place(self, topic: str, queue_id: int) -> None:
+        """The half message was let in for a queue that existed; a commit writes to no other."""
+        check_sendable(topic)
+        config = self._topics.find(topic)
+        if config is None:
+            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic[:255]}] not exist, apply first please!")
+        if not 0 <= queue_id < max(config.read_queue_nums, config.write_queue_nums):
+            raise RequestError(ResponseCode.INVALID_PARAMETER, f"request queueId[{queue_id}] is illegal")
 
     def _check_in_time(self, record: MessageExt) -> None:
         """Who asked for a time without checks has that long to answer, and then only when asked."""

@@ -34,6 +34,9 @@ def half(form: StoredForm) -> StoredForm:
         names.REAL_TOPIC: form.topic,
         names.REAL_QUEUE_ID: str(form.queue_id),
         names.DELAY: None,
+        # The broker's own marks of a copy: a sender who sets them would end the transaction of whoever has his key.
+        names.TRANSACTION_CHECK_TIMES: None,
+        names.TRANSACTION_PREPARED_QUEUE_OFFSET: None,
     }
     unique_key = find_property(form.properties, names.UNIQUE_KEY.encode())
     if unique_key is not None:

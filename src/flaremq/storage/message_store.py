@@ -474,7 +474,7 @@ class MessageStore:
         )
 
     def read(self, physical_offset: int) -> MessageExt | None:
-        """The message whose record starts at this byte of the log, None if none does."""
+        """The message whose record starts at this byte of the log; None unless its queue points there."""
         self._check_open()
         return self._reader.read(physical_offset)
 

@@ -15,10 +15,10 @@ from zlib import crc32
 from flaremq.errors import NotFoundError, StoreIOError
 from flaremq.message.codec import HEADER, MAGIC_V1, MAGIC_V2, PREFIX_BY_FAMILY
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.record_check import check_record
+from flaremq.message.record_check import CheckReason, check_record
 from flaremq.storage.batch_consume_queue import BatchConsumeQueue
 from flaremq.storage.commit_log import CommitLog
-from flaremq.storage.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
+from flaremq.storage.consume_queue import FILLER, FILLER_SIZE, UNIT, ConsumeQueue
 from flaremq.storage.consume_queue_ext import is_ext_address
 from flaremq.storage.consume_queues import ConsumeQueues
 from flaremq.storage.dispatch import Dispatcher
@@ -340,11 +340,64 @@ class MessageReader:
         )
 
     def read(self, physical_offset: int) -> MessageExt | None:
-        """The record that starts exactly here, if there is one and it is whole."""
+        """The message whose record starts exactly here.
+
+        Bytes inside a body may look like a whole record that even knows its place. Only what its own queue points to is
+        one: the unit of the queue and offset it claims, or, while no queue shows it yet, the walk that will.
+        """
+        message = self._whole(physical_offset)
+        return message if message is not None and self._is_queued(message) else None
+
+    def _whole(self, physical_offset: int) -> MessageExt | None:
+        """What looks like a whole record here; for places that a unit or an index entry names."""
         view = self._log.record(physical_offset)
         if view is None or not (check_plain(view) or check_record(view, physical_offset=physical_offset).ok):
             return None
         return MessageExt(view)
+
+    def _is_queued(self, message: MessageExt) -> bool:
+        """Whether the queue this claims to be of has it at the offset it claims, exactly here."""
+        physical_offset, queue_offset = message.physical_offset, message.queue_offset
+        undispatched = self._dispatcher.position
+        if physical_offset >= undispatched:
+            return self._is_record_start(undispatched, physical_offset)
+        key = (message.topic, message.queue_id)
+        queue = self._queues.simple.get(key)
+        if queue is None:
+            batch = self._queues.batch.get(key)
+            batch_unit = None if batch is None else batch.unit(batch.find(queue_offset))
+            return batch_unit is not None and batch_unit.physical_offset == physical_offset
+        data = queue.read_units(queue_offset, 1)
+        if not data or data == FILLER:
+            return False
+        unit = UNIT.unpack(data)
+        if unit[:2] == (physical_offset, message.size):
+            return True
+        if self._agrees(queue, queue_offset, unit):
+            return False
+        repaired = self._repair_quietly(queue, queue_offset)
+        return repaired is not None and repaired.physical_offset == physical_offset
+
+    def _is_record_start(self, position: int, physical_offset: int) -> bool:
+        """Whether a walk over the records from ``position`` on comes by here."""
+        if physical_offset - position > _RETRY_WALK_MAX:
+            return False
+        try:
+            while position < physical_offset:
+                file = self._log.files.find(position)
+                if file is None:
+                    return False
+                at = position - file.start
+                verdict = check_record(file.buffer, at, physical_offset=position, check_body_crc=False)
+                if verdict.reason is CheckReason.BLANK:
+                    position = file.end
+                elif verdict.ok:
+                    position += verdict.size
+                else:
+                    return False
+        except (ValueError, NotFoundError):  # retention took the file meanwhile
+            return False
+        return position == physical_offset
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[MessageExt]:
         """Messages with this key (or unique key), oldest first; compared by text, not by hash."""
@@ -382,7 +435,7 @@ class MessageReader:
             return None
         plain = check_plain(view)
         if plain is None:
-            message = self.read(physical_offset)
+            message = self._whole(physical_offset)
             if message is None or message.topic != topic or not begin_ms <= message.store_timestamp <= end_ms:
                 return None
             return message if _has_key(message, key) else None

@@ -13,6 +13,7 @@ from flaremq.broker.message_rules import (
     parse_recall_handle,
     prepare_timer,
 )
+from flaremq.broker.names import check_sendable
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.put_status import code_of
 from flaremq.broker.store_access import StoreAccess
@@ -62,6 +63,7 @@ class RecallHandler:
             raise RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker does not take messages yet")
         if not options.broker_permission & PERM_WRITE:
             raise RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker takes no messages")
+        check_sendable(header.topic)
         if self._topics.find(header.topic) is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{header.topic}] not exist")
         handle = self._parse(header)
