@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +20,10 @@ from flaremq.broker.pop_receipts import (
     start_offset_info,
 )
 from flaremq.broker.pop_taking import retry_topics
+from flaremq.message.message_ext import MessageExt
+from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RequestError
+from tests.broker.pop_lab import GROUP, TOPIC, PopLab, Popped, run
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 
@@ -83,3 +89,84 @@ def test_the_info_fields_have_three_items_a_part() -> None:
     assert start_offset_info("orders", 3, 17) == "0 3 17"
     assert message_offset_info("%RETRY%G_orders", 0, [5, 7]) == "1 0 5,7"
     assert order_count_info("orders", 2, {5: 1, 6: 3}, 1) == ["0 qo2%5 1", "0 qo2%6 3", "0 2 1"]
+
+
+# Receipts that nobody was given
+
+
+def _forged(lab: PopLab, **changes: Any) -> Receipt:
+    """A receipt in the form of an honest one."""
+    usual = Receipt(0, lab.clock.now_ms(), 60_000, 0, "0", "broker-a", 0, 0)
+    return usual._replace(**changes)
+
+
+@pytest.mark.parametrize("revive_queue_id", [0, 999])
+@pytest.mark.parametrize("ago_ms", [0, 1, 3_600_000])
+def test_an_invented_receipt_takes_no_message_from_the_group(tmp_path: Path, revive_queue_id: int, ago_ms: int) -> None:
+    async def scenario(lab: PopLab) -> None:
+        await lab.send("a", "b", "c", "d")
+        first = await lab.pop(maxMsgNums=1)
+        for offset in range(1, 6):
+            for start in (0, offset):
+                forged = _forged(
+                    lab,
+                    start_offset=start,
+                    pop_time=lab.clock.now_ms() - ago_ms,
+                    invisible_time=60_000 + ago_ms,
+                    revive_queue_id=revive_queue_id,
+                    queue_offset=offset,
+                )
+                refused = (ResponseCode.NO_MESSAGE, ResponseCode.MESSAGE_ILLEGAL)
+                assert (await lab.ack_receipt(forged)).code in refused
+                assert (await lab.batch_ack(Popped(_message(lab), forged, 0))).code in refused
+                await lab.change(forged, 3_600_000)
+        await lab.pass_time(1)
+        assert not lab.revive_records()
+        rest = await lab.pop()
+        assert rest.bodies == ["b", "c", "d"]
+        assert await lab.ack(*rest.messages) == [0, 0, 0]
+        assert first.bodies == ["a"]
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("revive_queue_id", [0, 999])
+def test_an_invented_receipt_does_not_move_a_group_that_pulls(tmp_path: Path, revive_queue_id: int) -> None:
+    async def scenario(lab: PopLab) -> None:
+        await lab.send("a", "b", "c")
+        lab.offsets.commit(GROUP, TOPIC, 0, 1)
+        for offset in (1, 2, 3):
+            forged = _forged(lab, start_offset=1, revive_queue_id=revive_queue_id, queue_offset=offset)
+            assert (await lab.ack_receipt(forged)).code != 0
+        assert lab.committed() == 1
+
+    run(tmp_path, scenario)
+
+
+def test_acks_of_check_points_that_may_yet_come_are_bounded_in_number_and_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flaremq.broker.pop_log._EARLY_ACKS_MAX", 10)
+
+    async def scenario(lab: PopLab) -> None:
+        await lab.send(*map(str, range(40)))
+        lab.offsets.commit(GROUP, TOPIC, 0, 40)
+        lab.clock.advance(1000)
+        now, log = lab.clock.now_ms(), lab.service.log
+        for number in range(12):
+            old = now - 2000 - number
+            for offset in range(33):
+                await lab.ack_receipt(_forged(lab, pop_time=old, invisible_time=60_000, queue_offset=offset))
+            await lab.ack_receipt(_forged(lab, pop_time=old - 100, invisible_time=2**60, queue_offset=1))
+            await lab.ack_receipt(_forged(lab, pop_time=now + number, queue_offset=1))
+        assert 0 < len(log._early_acks) <= 10
+        assert all(len(offsets) <= 32 for _, offsets in log._early_acks.values())
+        assert len(lab.revive_records()) <= 320
+        await lab.pass_time(400_000)
+        assert not log._early_acks
+
+    run(tmp_path, scenario)
+
+
+def _message(lab: PopLab) -> MessageExt:
+    return lab.messages_of(TOPIC)[0]

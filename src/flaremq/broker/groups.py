@@ -21,6 +21,8 @@ from flaremq.protocol.command import RequestError
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
+# The broker keeps its own progress under these. Other names with the prefix are used by clients (MQTT, LMQ).
+BROKER_GROUPS: Final = frozenset((TRANSACTION_GROUP, REVIVE_GROUP))
 BUILT_IN_GROUPS: Final = (
     "TOOLS_CONSUMER",
     "FILTERSRV_CONSUMER",
@@ -31,6 +33,17 @@ BUILT_IN_GROUPS: Final = (
     "CID_ONSAPI_OWNER",
     TRANSACTION_GROUP,
 )
+
+
+def check_not_broker_group(group: str) -> str:
+    """The group, if a client may consume, commit or configure under it.
+
+    RocketMQ lets anybody. But an offset of these says which transactions are done with and which popped messages are
+    not lost, so here nobody may but the broker.
+    """
+    if group in BROKER_GROUPS:
+        raise RequestError(ResponseCode.NO_PERMISSION, f"the group[{group}] is the broker's own")
+    return group
 
 
 class GroupTable:

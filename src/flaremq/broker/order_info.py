@@ -159,11 +159,10 @@ class ConsumerOrderInfo:
     def commit(self, key: QueueKey, offset: int, pop_time: int) -> int:
         """A message is acknowledged: the offset to commit, or ``ILLEGAL``, or ``STALE`` if the receipt is old."""
         info = self._table.get(key)
-        if info is None:
-            return offset + 1
-        if info.pop_time != pop_time:
+        if info is not None and info.pop_time != pop_time:
             return STALE
-        if offset not in info.offsets:
+        # Without a batch nothing was given: the original commits whatever the receipt says.
+        if info is None or offset not in info.offsets:
             return ILLEGAL
         info.committed |= 1 << info.offsets.index(offset)
         self._put(key, info)

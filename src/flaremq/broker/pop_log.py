@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from flaremq.broker.groups import REVIVE_GROUP
 from flaremq.broker.pop_check_point import (
     CHECK_POINT_TAG,
+    MESSAGES_MAX,
     RESET_TAG,
     Ack,
     Key,
@@ -46,6 +47,7 @@ _log = logging.getLogger(__name__)
 _TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
 _CHECK_POINT_EARLY_MS: Final = 1000  # the original lets a check point arrive before its acknowledgements
 _EARLY_ACKS_MAX: Final = 100_000
+FOREIGN_MAX_MS: Final = 3 * 24 * 3600 * 1000  # as timerMaxDelaySec: what a Java broker's timer may hold for us
 _PURGE_INTERVAL_MS: Final = 10_000
 _READ_COUNT: Final = 256
 
@@ -106,6 +108,7 @@ class ReviveLog:
         self._early_ack_wait_ms = early_ack_wait_ms
         self._early_acks: dict[Key, tuple[int, set[int]]] = {}  # until when, offsets: their check point will come
         self._next_purge = 0
+        self.started_ms = clock.now_ms()  # whatever was popped since then is known here
         self._queues = [_ReviveQueue(self._committed(queue_id) + 1) for queue_id in range(queue_count)]
 
     @property
@@ -167,10 +170,22 @@ class ReviveLog:
 
     async def log_early_ack(self, revive_queue_id: int, ack: Ack, revive_time: int) -> None:
         """Acknowledge what a check point holds that is not here yet: a Java broker may have left it in its timer."""
-        if len(self._early_acks) < _EARLY_ACKS_MAX:
-            until = revive_time + self._early_ack_wait_ms()
-            self._early_acks.setdefault(ack.key, (until, set()))[1].update(ack.offsets)
-        await self._append_ack(revive_queue_id, ack, revive_time)
+        if self._keep_early(ack, revive_time):
+            await self._append_ack(revive_queue_id, ack, revive_time)
+
+    def _keep_early(self, ack: Ack, revive_time: int) -> bool:
+        """False if there is no room: then the message is given again."""
+        found = self._early_acks.get(ack.key)
+        if found is None:
+            if len(self._early_acks) >= _EARLY_ACKS_MAX:
+                return False
+            revive_time = min(revive_time, self._clock.now_ms() + FOREIGN_MAX_MS)
+            found = self._early_acks[ack.key] = (revive_time + self._early_ack_wait_ms(), set())
+        offsets = found[1].union(ack.offsets)
+        if len(offsets) > MESSAGES_MAX:
+            return False
+        found[1].update(offsets)
+        return True
 
     async def _append_ack(self, revive_queue_id: int, ack: Ack, revive_time: int) -> None:
         topic, group, queue_id, _, pop_time = ack.key
@@ -324,11 +339,11 @@ class ReviveLog:
                 point.acked |= point.bit_of(offset)
                 point.logged |= point.bit_of(offset)
             self._table.settle(point)
-        elif len(self._early_acks) < _EARLY_ACKS_MAX:
+        else:
             deliver = message.properties.get(_TIMER_DELIVER_MS, "0")
-            until = (int(deliver) if deliver.isdecimal() else 0) + self._early_ack_wait_ms()
-            if until > self._clock.now_ms():
-                self._early_acks.setdefault(ack.key, (until, set()))[1].update(ack.offsets)
+            revive_time = int(deliver) if deliver.isdecimal() and len(deliver) < 20 else 0
+            if revive_time + self._early_ack_wait_ms() > self._clock.now_ms():
+                self._keep_early(ack, revive_time)
 
     # Offsets
 

@@ -2,6 +2,9 @@
 
 An acknowledgement is a bit in a check point, and a record only if the check point has one. Putting a message off moves
 it to a check point of its own, which is stored before the old one lets go of it; the old receipt is void from then on.
+
+A receipt is a text that anybody can make up. It settles only what a check point says was handed out; after a crash that
+took the check point the message is given again, whoever acknowledges it.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flaremq.broker.order_info import ILLEGAL
 from flaremq.broker.pop_check_point import Ack, PopCheckPoint, QueueKey
+from flaremq.broker.pop_log import FOREIGN_MAX_MS
 from flaremq.broker.pop_receipts import Receipt
 from flaremq.errors import FlareMQError
 
@@ -23,7 +27,6 @@ if TYPE_CHECKING:
     from flaremq.clock import Clock
 
 _RETRY_MS: Final = 10_000
-_COVERED_MAX: Final = 100_000
 
 
 class PopSettling:
@@ -48,13 +51,26 @@ class PopSettling:
         self._revive_log = log
         self._wake = wake
 
+    def was_given(self, key: QueueKey, receipt: Receipt, offset: int) -> bool:
+        """Whether this message was handed out, by the pop the receipt names as far as that is still known."""
+        point = self._find(key, receipt)
+        if point is not None:
+            return point.bit_of(offset) != 0
+        topic, group, queue_id = key
+        committed = self._offsets.find(group, topic, queue_id)
+        queue = self._table.find_queue(key)
+        is_covered = queue is not None and offset in queue.covered
+        return committed >= 0 and (is_covered or offset < self._table.next_offset(key, committed))
+
+    def _find(self, key: QueueKey, receipt: Receipt) -> PopCheckPoint | None:
+        return self._table.find((*key, receipt.start_offset, receipt.pop_time))
+
     def ack(self, key: QueueKey, receipt: Receipt, offsets: Sequence[int]) -> Coroutine[Any, Any, None] | None:
         """Messages were consumed. None: that was all; else what to await before the client is told."""
-        topic, group, queue_id = key
-        point = self._table.find((topic, group, queue_id, receipt.start_offset, receipt.pop_time))
-        self._statistics.note_ack(group, topic, len(offsets))
+        point = self._find(key, receipt)
+        self._statistics.note_ack(key[1], key[0], len(offsets))
         if point is None:
-            return self._ack_unknown(key, receipt, offsets)
+            return self._ack_foreign(key, receipt, offsets)
         bits = 0
         for offset in offsets:
             bits |= point.bit_of(offset)
@@ -67,21 +83,17 @@ class PopSettling:
             return None
         return self._log_acks(point, news)
 
-    async def _ack_unknown(self, key: QueueKey, receipt: Receipt, offsets: Sequence[int]) -> None:
-        """The check point was lost in a crash, or waits in a Java broker's timer, or was settled long ago."""
-        now = self._clock.now_ms()
-        topic, group, queue_id = key
-        committed = self._offsets.find(group, topic, queue_id)
-        is_plausible = committed >= 0 and 0 <= receipt.revive_queue_id < self._revive_log.queue_count
-        if not is_plausible or not receipt.pop_time <= now < receipt.revive_time:
-            return
-        next_offset = self._table.next_offset(key, committed)
-        ahead = [offset for offset in offsets if offset >= next_offset]
-        queue = self._table.find_queue(key)
-        if ahead and (queue is None or len(queue.covered) < _COVERED_MAX):
-            self._table.cover(key, ahead)
-        ack = Ack((topic, group, queue_id, receipt.start_offset, receipt.pop_time), tuple(offsets))
-        await self._revive_log.log_early_ack(receipt.revive_queue_id, ack, receipt.revive_time)
+    def _ack_foreign(self, key: QueueKey, receipt: Receipt, offsets: Sequence[int]) -> Coroutine[Any, Any, None] | None:
+        """The check point is settled, or it was lost in a crash and its messages are given again, or it waits in the
+        timer of the Java broker that had this store before us: only then the log has to know."""
+        log = self._revive_log
+        is_of_before_us = receipt.pop_time < log.started_ms and 0 <= receipt.invisible_time <= FOREIGN_MAX_MS
+        if not is_of_before_us or receipt.revive_time <= self._clock.now_ms():
+            return None
+        if not 0 <= receipt.revive_queue_id < log.queue_count:
+            return None
+        ack = Ack((*key, receipt.start_offset, receipt.pop_time), tuple(offsets))
+        return log.log_early_ack(receipt.revive_queue_id, ack, receipt.revive_time)
 
     async def _log_acks(self, point: PopCheckPoint, bits: int) -> None:
         try:
@@ -95,7 +107,7 @@ class PopSettling:
     ) -> Receipt | None:
         """Let a message come back at another time: its new receipt; None if the old one is no longer good."""
         topic, group, queue_id = key
-        point = self._table.find((topic, group, queue_id, receipt.start_offset, receipt.pop_time))
+        point = self._find(key, receipt)
         bit = 0 if point is None else point.bit_of(offset)
         if point is None or not bit & ~point.acked or point.is_reviving:
             return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flaremq.broker.clients import ConsumerTable
 from flaremq.broker.consumers import BROADCASTING
+from flaremq.broker.groups import check_not_broker_group
 from flaremq.broker.names import check_group, check_topic
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.queue_allocation import STRATEGIES, allocate, allocate_for_pop
@@ -87,7 +88,7 @@ class AssignmentHandler:
     async def set_mode(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         mode = SetMessageRequestModeRequestBody.from_json(request.body_bytes)
         check_topic(mode.topic)
-        check_group(mode.consumer_group)
+        check_not_broker_group(check_group(mode.consumer_group))
         if is_retry_topic(mode.topic):
             raise RequestError(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
         if mode.mode not in (PULL, POP):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.client_info import ClientInfo
 from flaremq.broker.clients import ConsumerTable, ProducerTable
-from flaremq.broker.groups import GroupTable
+from flaremq.broker.groups import GroupTable, check_not_broker_group
 from flaremq.broker.names import check_client_id, check_group
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.pull_request import check_filter_allowed
@@ -110,7 +110,7 @@ class ClientManageHandler:
         for producer in data.producer_data_set:
             check_group(producer.group_name)
         for consumer in data.consumer_data_set:
-            check_group(consumer.group_name)
+            check_not_broker_group(check_group(consumer.group_name))
         self._watch(connection)
         has_changed = False
         for consumer in data.consumer_data_set:

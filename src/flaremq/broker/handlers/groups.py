@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flaremq.broker.attribute_limits import check_attribute_limits
 from flaremq.broker.consumer_offsets import ConsumerOffsets
-from flaremq.broker.groups import GroupTable
+from flaremq.broker.groups import GroupTable, check_not_broker_group
 from flaremq.broker.names import check_group
 from flaremq.protocol.bodies import SubscriptionGroupConfig
 from flaremq.protocol.codes import RequestCode, ResponseCode
@@ -40,7 +40,7 @@ class GroupHandler:
 
     async def update(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         config = SubscriptionGroupConfig.from_json(request.body_bytes)
-        check_group(config.group_name)
+        check_not_broker_group(check_group(config.group_name))
         if config.retry_queue_nums > _RETRY_QUEUES_MAX:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
@@ -54,7 +54,7 @@ class GroupHandler:
 
     async def delete(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         header = DeleteSubscriptionGroupRequestHeader.decode(request.ext)
-        self._groups.delete(header.group_name)
+        self._groups.delete(check_not_broker_group(header.group_name))
         if header.with_offsets:
             self._offsets.remove_group(header.group_name)
         _log.info("%s deletes group %s", connection.peer, header.group_name)

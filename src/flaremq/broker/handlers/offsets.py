@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flaremq.broker.consumer_offsets import ConsumerOffsets
-from flaremq.broker.groups import GroupTable
+from flaremq.broker.groups import GroupTable, check_not_broker_group
 from flaremq.broker.store_access import StoreAccess
 from flaremq.broker.topics import TopicTable
 from flaremq.protocol.codes import RequestCode, ResponseCode
@@ -81,7 +81,8 @@ class OffsetHandler:
 
     def update_consumer_offset(self, connection: Connection, request: RemotingCommand) -> Outcome:
         header = UpdateConsumerOffsetRequestHeader.decode(request.ext)
-        topic, group, queue_id = header.topic, header.consumer_group, header.queue_id
+        topic, queue_id = header.topic, header.queue_id
+        group = check_not_broker_group(header.consumer_group)
         config = self._topics.find(topic)
         if config is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic[:255]} not exist!")

@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from flaremq.broker.gate import StoreGate
-from flaremq.broker.groups import GroupTable
+from flaremq.broker.groups import GroupTable, check_not_broker_group
 from flaremq.broker.handlers.pop_ack import check_invisible_time
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.pop import PopService
@@ -252,6 +252,7 @@ class PopHandler:
         if not self._options.broker_permission & PERM_READ:
             remark = f"the broker[{self._options.broker_ip1}] pop message is forbidden"
             raise RequestError(ResponseCode.NO_PERMISSION, remark)
+        check_not_broker_group(group)
         config = self._find_topic(topic)
         if not config.perm & PERM_READ:
             raise RequestError(ResponseCode.NO_PERMISSION, f"the topic[{topic}] popping message is forbidden")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from flaremq.broker.groups import check_not_broker_group
 from flaremq.broker.pop import PopService
 from flaremq.broker.pop_check_point import MESSAGES_MAX, QueueKey
 from flaremq.broker.pop_receipts import Receipt, real_topic
@@ -39,8 +40,11 @@ class PopAckHandler:
         table.register(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, self.change_invisible_time, "ack")
 
     def ack(self, connection: Connection, request: RemotingCommand) -> Outcome:
-        """ACK_MESSAGE. A receipt that is no longer good is answered like any other: there is nothing to do."""
+        """ACK_MESSAGE. A receipt that is no longer good is answered like any other: there is nothing to do.
+
+        One of a message that was never handed out is refused."""
         header = AckMessageRequestHeader.decode(request.ext)
+        group = check_not_broker_group(header.consumer_group)
         receipt = Receipt.parse(header.extra_info)
         self._check_queue(connection, header.topic, header.queue_id)
         low, high = self._service.taking.range_of(header.topic, header.queue_id)
@@ -49,11 +53,13 @@ class PopAckHandler:
                 ResponseCode.NO_MESSAGE,
                 f"offset is illegal, key:{header.topic}@{header.queue_id}, commit:{header.offset}, store:{low}~{high}",
             )
-        key = (header.topic, header.consumer_group, header.queue_id)
+        key = (header.topic, group, header.queue_id)
         if receipt.is_order:
             if not self._service.settling.ack_in_order(key, receipt, header.offset):
                 raise _not_in_batch(header.offset)
             return RemotingCommand.response()
+        if not self._service.settling.was_given(key, receipt, header.offset):
+            raise _not_given(header.offset)
         pending = self._service.settling.ack(key, receipt, [header.offset])
         return RemotingCommand.response() if pending is None else _when_settled([pending])
 
@@ -67,7 +73,11 @@ class PopAckHandler:
             raise RequestError(
                 ResponseCode.NO_MESSAGE, f"{len(body.acks)} acknowledgements, 1 to {_ACKS_MAX} are taken"
             )
+        for entry in body.acks:
+            check_not_broker_group(entry.consumer_group)
         pending = []
+        is_any_given = False
+        settling = self._service.settling
         for entry in body.acks:
             topic = real_topic(entry.topic, entry.consumer_group, entry.retry)
             key = (topic, entry.consumer_group, entry.queue_id)
@@ -75,12 +85,16 @@ class PopAckHandler:
             if receipt.is_order:
                 for offset in self._service.order_info.given_offsets(key):
                     if _has_bit(entry, offset):
-                        self._service.settling.ack_in_order(key, receipt, offset)
+                        is_any_given |= settling.ack_in_order(key, receipt, offset)
             else:
-                low, high = self._service.taking.range_of(topic, entry.queue_id)
-                offsets = [offset for offset in self._offsets_of(entry, key) if low <= offset <= high]
+                offsets = [
+                    offset for offset in self._offsets_of(entry, key) if settling.was_given(key, receipt, offset)
+                ]
                 if offsets:
-                    pending.append(self._service.settling.ack(key, receipt, offsets))
+                    is_any_given = True
+                    pending.append(settling.ack(key, receipt, offsets))
+        if not is_any_given:
+            raise RequestError(ResponseCode.NO_MESSAGE, "none of these messages was handed out")
         return _when_settled([work for work in pending if work is not None])
 
     def _offsets_of(self, entry: BatchAck, key: QueueKey) -> list[int]:
@@ -93,13 +107,14 @@ class PopAckHandler:
     def change_invisible_time(self, connection: Connection, request: RemotingCommand) -> Outcome:
         """CHANGE_MESSAGE_INVISIBLETIME."""
         header = ChangeInvisibleTimeRequestHeader.decode(request.ext)
+        group = check_not_broker_group(header.consumer_group)
         receipt = Receipt.parse(header.extra_info)
         invisible_time = check_invisible_time(header.invisible_time)
         self._check_queue(connection, header.topic, header.queue_id)
         low, high = self._service.taking.range_of(header.topic, header.queue_id)
         if not low <= header.offset < high:
             raise RequestError(ResponseCode.NO_MESSAGE, f"offset {header.offset} is not in {low}~{high}")
-        key = (header.topic, header.consumer_group, header.queue_id)
+        key = (header.topic, group, header.queue_id)
         if receipt.is_order:
             changed = self._service.settling.change_invisible_in_order(key, receipt, header.offset, invisible_time)
             return _changed(changed or receipt._replace(pop_time=0, invisible_time=0))
@@ -153,6 +168,10 @@ def _changed(receipt: Receipt) -> RemotingCommand:
         pop_time=receipt.pop_time, invisible_time=receipt.invisible_time, revive_qid=receipt.revive_queue_id
     )
     return RemotingCommand.response(ext=header.encode())
+
+
+def _not_given(offset: int) -> RequestError:
+    return RequestError(ResponseCode.NO_MESSAGE, f"offset {offset} is illegal: it was never handed out")
 
 
 def _not_in_batch(offset: int) -> RequestError:

@@ -14,7 +14,7 @@ from flaremq.broker.consumer_offsets import ConsumerOffsets
 from flaremq.broker.consumers import ConsumerTable
 from flaremq.broker.filtered_pulls import FilteredPulls
 from flaremq.broker.gate import StoreGate
-from flaremq.broker.groups import GroupTable
+from flaremq.broker.groups import GroupTable, check_not_broker_group
 from flaremq.broker.hold import PullRequestHoldService
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.pull_request import HeldPull, Wanted, checked_wanted, pull_code
@@ -286,6 +286,7 @@ class PullHandler:
         if not options.broker_permission & PERM_READ:
             remark = f"the broker[{options.broker_ip1}] pulling message is forbidden"
             raise RequestError(ResponseCode.NO_PERMISSION, remark)
+        check_not_broker_group(group)
         group_config = self._groups.get(group) or self._new_group(group)
         if group_config is None:
             raise RequestError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flaremq.broker.groups import check_not_broker_group
 from flaremq.broker.names import check_client_id, check_group
 from flaremq.broker.queue_locks import QueueLocks
 from flaremq.broker.topics import TopicTable
@@ -31,7 +32,8 @@ class QueueLockHandler:
         """Grant what is free; what does not exist is not granted, so nobody fills our memory with inventions."""
         body = LockBatchRequestBody.from_json(request.body_bytes)
         queues = [queue for queue in body.mq_set if self._exists(queue)]
-        granted = self._locks.lock(check_group(body.consumer_group), check_client_id(body.client_id), queues)
+        group = check_not_broker_group(check_group(body.consumer_group))
+        granted = self._locks.lock(group, check_client_id(body.client_id), queues)
         return RemotingCommand.response(body=LockBatchResponseBody(lock_ok_mq_set=tuple(granted)).to_json())
 
     def unlock(self, connection: Connection, request: RemotingCommand) -> Outcome:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.clients import ClientInfo, ConsumerTable
 from flaremq.broker.consumer_offsets import ConsumerOffsets
-from flaremq.broker.groups import GroupTable
+from flaremq.broker.groups import GroupTable, check_not_broker_group
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.store_access import StoreAccess
 from flaremq.broker.topics import TopicTable
@@ -56,6 +56,7 @@ class ResetOffsetHandler:
 
     async def reset(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         header = ResetOffsetRequestHeader.decode(request.ext)
+        check_not_broker_group(header.group)
         config = self._topics.find(header.topic)
         if config is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic[:255]} does not exist")
@@ -156,7 +157,7 @@ class ResetOffsetHandler:
     async def clone(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Let one group stand where another stands, in one topic or in all of them."""
         header = CloneGroupOffsetRequestHeader.decode(request.ext)
-        source, target = header.src_group, header.dest_group
+        source, target = header.src_group, check_not_broker_group(header.dest_group)
         if target not in self._groups:
             raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {target[:255]} does not exist")
         topics = {header.topic} if header.topic and header.topic.strip() else self._offsets.topics_of(source)

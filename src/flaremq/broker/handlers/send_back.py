@@ -6,8 +6,8 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from flaremq.broker.groups import GroupTable
-from flaremq.broker.names import check_group
+from flaremq.broker.groups import GroupTable, check_not_broker_group
+from flaremq.broker.names import check_group, is_revive_topic
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.statistics import BrokerStatistics
 from flaremq.broker.store_access import StoreAccess
@@ -53,7 +53,7 @@ class SendBackHandler:
 
     async def send_back(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         header = ConsumerSendMsgBackRequestHeader.decode(request.ext)
-        group = check_group(header.group)
+        group = check_not_broker_group(check_group(header.group))
         config = self._groups.find(group)
         if config is None:
             raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group}")
@@ -89,7 +89,7 @@ class SendBackHandler:
 
     async def _read(self, physical_offset: int) -> MessageExt:
         record = await self._gate.run_cold(self._gate.store.read, physical_offset) if physical_offset >= 0 else None
-        if record is None or record.topic in _WAITING_TOPICS:
+        if record is None or record.topic in _WAITING_TOPICS or is_revive_topic(record.topic):
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {physical_offset}")
         return record
 
