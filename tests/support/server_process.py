@@ -14,7 +14,12 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 # Small files: a test does not need a gigabyte, and a store of its own is made for each.
-SMALL = ["--set", "mappedFileSizeCommitLog=1048576", "--set", "mappedFileSizeConsumeQueue=6000"]
+# A largest message that a log file can hold, else the server says at its start that it cannot.
+SMALL = [
+    *("--set", "mappedFileSizeCommitLog=1048576"),
+    *("--set", "maxMessageSize=900000"),
+    *("--set", "mappedFileSizeConsumeQueue=6000"),
+]
 SMALL += ["--set", "maxHashSlotNum=1000", "--set", "maxIndexNum=4000", "--set", "diskMaxUsedSpaceRatio=95"]
 
 
