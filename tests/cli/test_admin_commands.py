@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -33,13 +34,30 @@ def shell(cluster: EphemeralBroker) -> Shell:
 def test_topics_are_created_listed_by_kind_and_deleted(shell: Shell) -> None:
     created = json.loads(shell.ok("topic", "create", "T1", "--queues", 3, "--perm", "r", "-o", "json"))
     assert created["brokers"] == ["broker-a"] and created["writeQueueNums"] == 3 and created["perm"] == 4
-    rows = {row["topic"]: row["kind"] for row in shell.rows("topic", "list")}
+    assert {row["kind"] for row in shell.rows("topic", "list")}.isdisjoint({"system"})
+    rows = {row["topic"]: row["kind"] for row in shell.rows("topic", "list", "--all")}
     assert rows["T1"] == "user"
     assert {rows[name] for name in ("TBW102", "broker-a", "DefaultCluster", "SCHEDULE_TOPIC_XXXX")} == {"system"}
     assert [row["topic"] for row in shell.rows("topic", "list", "--kind", "user")].count("T1") == 1
     assert [row["topic"] for row in shell.rows("topic", "list", "--cluster", "DefaultCluster")].count("T1") == 1
     assert shell.ok("topic", "delete", "T1", "-o", "table") == "topic T1 is deleted\n"
     assert "T1" not in {row["topic"] for row in shell.rows("topic", "list")}
+
+
+def test_deletion_at_a_terminal_asks_first(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell.ok("topic", "create", "Precious", "--queues", 1)
+    for reply, remains in (("n\n", True), ("", True), ("y\n", False)):
+        stdin = io.StringIO(reply)
+        monkeypatch.setattr(stdin, "isatty", lambda: True, raising=False)
+        monkeypatch.setattr(sys, "stdin", stdin)
+        shell.run("topic", "delete", "Precious")
+        assert ("Precious" in {row["topic"] for row in shell.rows("topic", "list")}) == remains
+
+
+def test_one_queue_is_one_queue(shell: Shell) -> None:
+    assert (
+        shell.ok("topic", "create", "Single", "--queues", 1, "-o", "table") == "topic Single has 1 queue on broker-a\n"
+    )
 
 
 def test_a_topic_that_is_not_there_is_not_deleted(shell: Shell) -> None:
@@ -347,7 +365,7 @@ def test_topic_list_loads_neither_the_client_nor_an_event_loop(shell: Shell) -> 
         "heavy = {'asyncio', 'flaremq.client.admin', 'flaremq.protocol.bodies', 'rich'} & sys.modules.keys()\n"
         "print(*heavy, file=sys.stderr)\n"
     )
-    for command in (["topic", "list"], ["mqadmin", "topicList"]):
+    for command in (["topic", "list", "--all"], ["mqadmin", "topicList"]):
         line = [sys.executable, "-c", code, *command, "-n", shell.name_server]
         done = subprocess.run(line, capture_output=True, text=True, check=True)
         assert done.stderr.split() == [] and "TBW102" in done.stdout

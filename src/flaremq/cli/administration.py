@@ -34,6 +34,17 @@ def name_server_option(command: F) -> F:
     )(command)
 
 
+def topic_argument(command: F) -> F:
+    """``TOPIC``, which a shell can complete."""
+    return click.argument("topic", metavar="TOPIC", shell_complete=_complete_topic)(command)
+
+
+def _complete_topic(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from flaremq.cli.completion import complete_topic  # only when a shell asks
+
+    return complete_topic(context, parameter, incomplete)
+
+
 def place_options(command: F) -> F:
     """``--cluster`` and ``--broker``: whom an order is for, all brokers if neither is given."""
     command = click.option("--broker", metavar="NAME", help="Only this broker, by name or address.")(command)
@@ -99,7 +110,7 @@ def answer(sentence: str, record: Mapping[str, Any], output: str | None) -> None
 
     chosen = out.chosen(output, in_pipe=out.JSON)
     if chosen == out.TABLE:
-        click.echo(sentence)
+        out.say(sentence)
     elif chosen == out.JSONL:
         out.print_rows([record], out.JSONL)
     else:

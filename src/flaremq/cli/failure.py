@@ -30,6 +30,7 @@ from flaremq.errors import (
     ProtocolError,
     UnavailableError,
 )
+from flaremq.visible import visible
 
 DONE = 0
 FAILED = 1
@@ -87,7 +88,7 @@ def report(error: BaseException) -> int:
     if _debug:
         traceback.print_exception(error)
     else:
-        click.echo(f"flaremq: {sentence_of(error)}", err=True)
+        click.echo(f"flaremq: {visible(sentence_of(error))}", err=True)
     if isinstance(error, click.ClickException):
         return int(error.exit_code)
     return _code_of(error)

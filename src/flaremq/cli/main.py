@@ -33,6 +33,7 @@ COMMANDS = {
     "pipeline": ("flaremq.cli.pipeline:pipeline", "Spark jobs: archive, replay, rebuild, verify, report, sql."),
     "bench": ("flaremq.cli.bench:bench", "Measure this machine: put, get, query, recover, send, consume, spark."),
     "demo": ("flaremq.cli.demo:demo", "The whole product in one go."),
+    "completion": ("flaremq.cli.completion:completion", "What bash, zsh or fish needs to complete our commands."),
 }
 
 

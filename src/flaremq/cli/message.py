@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flaremq.cli import failure
-from flaremq.cli.administration import NounGroup, administer, for_people, hinted, name_server_option
+from flaremq.cli.administration import NounGroup, administer, for_people, hinted, name_server_option, topic_argument
 from flaremq.cli.parameters import debug_option, output_option
 from flaremq.cli.times import duration_value, time_value
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from flaremq.message.message import Message
     from flaremq.protocol.bodies import MessageQueue
 
-topic_argument = click.argument("topic", metavar="TOPIC")
 body_option = click.option(
     "--body",
     type=click.Choice(["text", "base64", "none"]),
@@ -41,6 +40,7 @@ _COLUMNS = {
 }
 _END_OF_TIME = 2**63 - 1
 _SENDS_AT_ONCE = 512
+_TIMES = ("bornTimestamp", "storeTimestamp")
 
 
 @click.group(
@@ -237,6 +237,7 @@ def get(
 ) -> None:
     """One message, by the id its sender got, by its offset id, or by its place in a queue."""
     from flaremq.cli import output as out
+    from flaremq.cli.times import local_text
 
     if (message_id is None) == (queue_id is None or offset is None):
         raise click.UsageError("Give either an id, or --queue-id and --offset.")
@@ -258,7 +259,10 @@ def get(
     row = administer(name_servers, work)
     chosen = out.chosen(output, in_pipe=out.JSON)
     if chosen == out.TABLE:
-        out.print_record(row)
+        tracks = row.pop("tracks", None)
+        out.print_record({name: local_text(value) if name in _TIMES else value for name, value in row.items()})
+        if tracks is not None:
+            out.print_rows(tracks, out.TABLE, columns=("group", "state", "remark"), title="\ngroups")
     elif chosen == out.JSONL:
         out.print_rows([row], out.JSONL)
     else:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flaremq.cli.administration import administer_in_parts, name_server_option
-from flaremq.cli.message import body_option, message_row, print_messages, topic_argument
+from flaremq.cli.administration import administer_in_parts, name_server_option, topic_argument
+from flaremq.cli.message import body_option, message_row, print_messages
 from flaremq.cli.parameters import debug_option, output_option
 from flaremq.cli.times import time_value
+from flaremq.visible import visible
 
 if TYPE_CHECKING:
     from flaremq.cli.admin_tool import AdminTool
@@ -170,7 +171,7 @@ def tail(
         for found in part[:left]:
             row = message_row(found, body)
             if chosen == out.TABLE:
-                click.echo(_line(row))
+                out.say(_line(row))
             else:
                 out.print_rows([row], out.JSONL)
         sys.stdout.flush()
@@ -185,7 +186,7 @@ def _line(row: dict[str, Any]) -> str:
 
     place = f"{row['brokerName']}/{row['queueId']}@{row['queueOffset']}"
     names = " ".join(text for text in (row["tags"], row["keys"]) if text)
-    text = row.get("body", "")
+    text = visible(row.get("body") or "")
     return f"{local_text(row['storeTimestamp'])}  {place}  {names or '-'}  {text}"
 
 

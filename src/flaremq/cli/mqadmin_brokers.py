@@ -6,7 +6,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from flaremq.cli.mqadmin_given import Given, say
+from flaremq.cli.mqadmin_given import Given
+from flaremq.cli.output import say
 
 if TYPE_CHECKING:
     from flaremq.cli.admin_tool import AdminTool

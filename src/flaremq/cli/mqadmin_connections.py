@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from flaremq.cli.mqadmin_given import Given, say, say_all
+from flaremq.cli.mqadmin_given import Given, say_all
+from flaremq.cli.output import say
 
 if TYPE_CHECKING:
     from flaremq.cli.admin_tool import AdminTool

@@ -7,7 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flaremq.cli.mqadmin_given import Given, say
+from flaremq.cli.mqadmin_given import Given
+from flaremq.cli.output import say
 
 if TYPE_CHECKING:
     from flaremq.cli.admin_tool import AdminTool

@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 
 import click
 
+from flaremq.cli.output import say
+
 
 class Given:
     """The flags of one call, by RocketMQ's long names."""
@@ -71,11 +73,6 @@ class Given:
         raise click.UsageError(sentence, self._context)
 
 
-def say(line: str = "") -> None:
-    """One line of the result."""
-    click.echo(line)
-
-
 def say_all(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(line)
+        say(line)

@@ -6,7 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from flaremq.cli.mqadmin_given import Given, say
+from flaremq.cli.mqadmin_given import Given
+from flaremq.cli.output import say
 
 if TYPE_CHECKING:
     from flaremq.cli.admin_tool import AdminTool

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from flaremq.cli.mqadmin_given import Given, say
+from flaremq.cli.mqadmin_given import Given
+from flaremq.cli.output import say
 
 if TYPE_CHECKING:
     from flaremq.cli.admin_tool import AdminTool

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from flaremq.cli.mqadmin_given import Given, say
+from flaremq.cli.mqadmin_given import Given
+from flaremq.cli.output import say
 
 if TYPE_CHECKING:
     from flaremq.cli.admin_tool import AdminTool

@@ -1,11 +1,13 @@
 """Three ways to print a result: a table for people, JSON for programs, JSON lines for streams.
 
 Without ``-o`` the terminal decides: a table on one, JSON (or JSON lines for results of any length) in a pipe.
-Only results go to stdout. Progress, warnings and errors go to stderr, so a pipe stays parsable.
+Only results go to stdout. Progress, warnings and errors go to stderr, so a pipe stays parsable. Names and bodies are
+strangers' text: what people read has no control character in it, whoever sent it.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -14,10 +16,12 @@ from typing import Any
 import click
 
 from flaremq.cli import failure
+from flaremq.visible import visible
 
 JSON = "json"
 JSONL = "jsonl"
 TABLE = "table"
+_TEXT_WIDTHS_LEAST = (10, 4)  # what a text column is cut to, and what it is cut to when that is not enough
 _TABLE_ROWS = 200  # rows whose width is weighed together; a stream of any length is printed in such pieces
 
 
@@ -26,10 +30,14 @@ def chosen(output: str | None, *, in_pipe: str) -> str:
     return output or (TABLE if sys.stdout.isatty() else in_pipe)
 
 
+_CONTROLS = re.compile(rb"\x7f|\xc2[\x80-\x9f]")  # in UTF-8; JSON leaves them as they are, some terminals obey them
+
+
 def to_json(value: object, *, indent: bool = False) -> bytes:
     import orjson
 
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else 0)
+    data = orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else 0)
+    return _CONTROLS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
 
 
 def print_json(value: object) -> None:
@@ -58,9 +66,9 @@ def print_record(record: Mapping[str, Any], *, title: str | None = None) -> None
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, show_header=False, box=None, title_justify="left")
+    table = Table(title=_title(title), show_header=False, box=None, title_justify="left")
     for name, value in record.items():
-        table.add_row(name, _cell(value))
+        table.add_row(visible(name), _cell(value))
     Console().print(table)
 
 
@@ -75,7 +83,12 @@ def write(data: bytes) -> None:
 
 def note(text: str) -> None:
     """One line for people, beside the result."""
-    click.echo(text, err=True)
+    click.echo(visible(text), err=True)
+
+
+def say(text: str = "") -> None:
+    """A line or several for people, as the result."""
+    click.echo(visible(text, keep="\n\t"))
 
 
 def _print_lines(rows: Iterable[Mapping[str, Any]]) -> None:
@@ -94,26 +107,46 @@ def _print_array(rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _print_table(rows: Iterator[Mapping[str, Any]], columns: Sequence[str], title: str | None) -> None:
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
     is_first = True
     while block := list(islice(rows, _TABLE_ROWS)):
-        table = Table(title=title if is_first else None, show_header=is_first, box=None, title_justify="left")
-        for column in columns or block[0]:
-            # Text may be cut to fit the terminal, a number never: a cut number is a wrong number.
-            if all(isinstance(row.get(column), int) for row in block):
-                width = max(len(str(row[column])) for row in block)
-                table.add_column(column, justify="right", min_width=width)
-            else:
-                table.add_column(column, no_wrap=True)
-        for row in block:
-            table.add_row(*(_cell(row.get(column)) for column in columns or block[0]))
+        table = Table(title=_title(title) if is_first else None, show_header=is_first, box=None, title_justify="left")
+        names = list(columns or block[0])
+        cells = [[_cell(row.get(name)) for name in names] for row in block]
+        numeric = [all(isinstance(row.get(name), int) for row in block) for name in names]
+        natural = [max(cell_len(name), *(line[at].cell_len for line in cells)) for at, name in enumerate(names)]
+        for name, is_number, width in zip(names, numeric, _fitted(natural, numeric, console.width), strict=True):
+            table.add_column(name, justify="right" if is_number else "left", no_wrap=True, width=width)
+        for line in cells:
+            table.add_row(*line)
         console.print(table)
         is_first = False
     if is_first and title is not None:
-        console.print(f"{title}: none")
+        console.print(_title(f"{title}: none"))
+
+
+def _title(title: str | None) -> Any:
+    from rich.text import Text
+
+    return None if title is None else Text(visible(title, keep="\n"), style="table.title")
+
+
+def _fitted(widths: Sequence[int], fixed: Sequence[bool], total: int) -> list[int]:
+    """Column widths that fit into ``total``, with a blank on either side of each. The longest text gives way first; a
+    number never does, because a cut number is a wrong number."""
+    fitted = list(widths)
+    excess = sum(fitted) + 2 * len(fitted) - total
+    texts = sorted((at for at, is_number in enumerate(fixed) if not is_number), key=lambda at: -widths[at])
+    for least in _TEXT_WIDTHS_LEAST:
+        for at in texts:
+            step = min(max(excess, 0), max(fitted[at] - least, 0))
+            fitted[at] -= step
+            excess -= step
+    return fitted
 
 
 def _cell(value: object) -> Any:
@@ -124,5 +157,5 @@ def _cell(value: object) -> Any:
     if isinstance(value, bool):
         return Text("yes" if value else "no")
     if isinstance(value, dict | list):
-        return Text(to_json(value).decode())
-    return Text(str(value))
+        return Text(visible(to_json(value).decode()))
+    return Text(visible(str(value)))

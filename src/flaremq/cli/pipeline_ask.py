@@ -35,7 +35,7 @@ def report(page: str | None, master: str | None, settings: tuple[str, ...], outp
     else:
         out.print_record(result.document["summary"])
         for notice in result.document["notices"]:
-            click.echo(f"- {notice['text'] if isinstance(notice, dict) else notice}")
+            out.say(f"- {notice['text'] if isinstance(notice, dict) else notice}")
         if page is not None:
             click.echo(f"The page is in {page}")
 

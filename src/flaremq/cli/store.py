@@ -197,10 +197,12 @@ def verify(path: str, config_file: str | None, assignments: tuple[str, ...], out
 
 def _show_findings(findings: list[Finding], path: str) -> None:
     """Two lines each: a table would have no room for the sentence."""
+    from flaremq.cli import output as out
+
     root = os.path.abspath(path) + os.sep
     for finding in findings:
         place = finding.path.removeprefix(root) + ("" if finding.offset is None else f" at {finding.offset}")
-        click.echo(f"{finding.severity:<8} {finding.kind:<20} {place}\n         {finding.detail}")
+        out.say(f"{finding.severity:<8} {finding.kind:<20} {place}\n         {finding.detail}")
 
 
 @store.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ from flaremq.cli.administration import (
     for_people,
     name_server_option,
     place_options,
+    topic_argument,
 )
 from flaremq.cli.parameters import debug_option, output_option
 
@@ -38,7 +40,6 @@ _ROUTE_COLUMNS = {
     "writeQueueNums": "write queues",
     "perm": "perm",
 }
-topic_argument = click.argument("topic", metavar="TOPIC")
 
 
 @click.group(name="topic", cls=NounGroup)
@@ -50,18 +51,23 @@ def topic() -> None:
 @topic.command(name="list")
 @click.option("--cluster", metavar="NAME", help="Only the topics of this cluster.")
 @click.option("--kind", type=click.Choice(_KINDS), help="Only topics of this kind.")
+@click.option("--all", "all_kinds", is_flag=True, help="Also the topics of RocketMQ itself.")
 @name_server_option
 @output_option("jsonl", "json", "table")
 @debug_option
-def list_(cluster: str | None, kind: str | None, name_servers: str, output: str | None) -> None:
-    """All topics, those of RocketMQ itself, of retries and of dead letters included."""
+def list_(cluster: str | None, kind: str | None, all_kinds: bool, name_servers: str, output: str | None) -> None:
+    """All topics but those of RocketMQ itself; the topics of retries and of dead letters included."""
     from flaremq.cli import output as out
 
     topics, own_names = read_topics(name_servers, cluster)
-    rows = ({"topic": name, "kind": kind_of(name, own_names)} for name in topics)
-    if kind is not None:
-        rows = (row for row in rows if row["kind"] == kind)
-    out.print_rows(rows, out.chosen(output, in_pipe=out.JSONL), columns=("topic", "kind"), title="topics")
+    rows = [{"topic": name, "kind": kind_of(name, own_names)} for name in topics]
+    shown = [row for row in rows if (kind is None or row["kind"] == kind)]
+    if kind is None and not all_kinds:
+        shown = [row for row in rows if row["kind"] != "system"]
+    chosen = out.chosen(output, in_pipe=out.JSONL)
+    out.print_rows(shown, chosen, columns=("topic", "kind"), title="topics")
+    if chosen == out.TABLE and kind is None and len(shown) < len(rows):
+        out.note(f"{len(rows) - len(shown)} topics of RocketMQ itself are not shown; --all shows them")
 
 
 def read_topics(name_servers: str, cluster: str | None = None) -> tuple[list[str], set[str]]:
@@ -150,7 +156,9 @@ def create(
         "order": settings["order"],
         "attributes": settings["attributes"],
     }
-    answer(f"topic {topic} has {record['writeQueueNums']} queues on {', '.join(brokers)}", record, output)
+    count = record["writeQueueNums"]
+    queues_text = "1 queue" if count == 1 else f"{count} queues"
+    answer(f"topic {topic} has {queues_text} on {', '.join(brokers)}", record, output)
 
 
 async def _known_settings(admin: AdminTool, topic: str, cluster: str | None, broker: str | None) -> dict[str, Any]:
@@ -174,16 +182,26 @@ async def _known_settings(admin: AdminTool, topic: str, cluster: str | None, bro
 @topic.command()
 @topic_argument
 @click.option("--cluster", metavar="NAME", help="Only on the brokers of this cluster.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @name_server_option
 @output_option("json", "jsonl", "table")
 @debug_option
-def delete(topic: str, cluster: str | None, name_servers: str, output: str | None) -> None:
-    """Delete a topic on all brokers and name servers; its messages cannot be read any more."""
+def delete(topic: str, cluster: str | None, yes: bool, name_servers: str, output: str | None) -> None:
+    """Delete a topic on all brokers and name servers; its messages cannot be read any more.
+
+    At a terminal it asks first; in a script it does not.
+    """
+    from flaremq.visible import visible
+
+    async def find(admin: AdminTool) -> None:
+        await admin.topic_route(topic)  # a name that is not there is a mistake, which brokers do not report
 
     async def work(admin: AdminTool) -> None:
-        await admin.topic_route(topic)  # a name that is not there is a mistake, which brokers do not report
         await admin.delete_topic(topic, cluster=cluster)
 
+    administer(name_servers, find)
+    if not yes and sys.stdin.isatty():
+        click.confirm(f"Delete topic {visible(topic)} and all its messages?", abort=True, err=True)
     administer(name_servers, work)
     answer(f"topic {topic} is deleted", {"topic": topic, "cluster": cluster, "deleted": True}, output)
 

@@ -7,21 +7,12 @@ turn the line around (controls, direction marks) are spelled out, so that no nam
 from __future__ import annotations
 
 import html
-import unicodedata
 from datetime import UTC, datetime
+
+from flaremq.visible import visible
 
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _TIME_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
-
-
-def visible(text: str) -> str:
-    """The text with every character that has no glyph of its own spelled as an escape."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        f"\\u{ord(char):04x}" if unicodedata.category(char)[0] == "C" or char in "\u2028\u2029" else char
-        for char in text
-    )
 
 
 def escaped(text: str) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flaremq.pipeline.jobs.report_charts import share_bar
-from flaremq.pipeline.jobs.report_format import escaped, shortened, visible
+from flaremq.pipeline.jobs.report_format import escaped, shortened
+from flaremq.visible import visible
 
 ROWS_MAX = 20
 

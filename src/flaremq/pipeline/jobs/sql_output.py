@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from flaremq.pipeline.jobs.report_format import visible
+from flaremq.visible import visible
 
 if TYPE_CHECKING:
     import pyarrow as pa
