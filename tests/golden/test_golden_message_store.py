@@ -271,6 +271,17 @@ def test_scan_gives_every_message_of_every_plain_queue(opened: Opened) -> None:
         ]
 
 
+def test_scan_gives_every_message_within_the_records_of_every_batch_queue(opened: Opened) -> None:
+    for topic, queue_id, expected in opened.queues():
+        if expected["type"] == "SimpleCQ":
+            continue
+        batches = list(opened.store.scan(topic, queue_id, columns=["queueOffset"]))
+        found = [offset for batch in batches for offset in batch.column(0).to_pylist()]
+        assert found == list(range(expected["min"], expected["max"])), (topic, queue_id)
+        part = list(opened.store.scan(topic, queue_id, expected["min"] + 1, expected["max"] - 1, ["queueOffset"]))
+        assert [offset for batch in part for offset in batch.column(0).to_pylist()] == found[1:-1]
+
+
 def test_tag_filter_works_through_ext_addresses(tmp_path_factory: pytest.TempPathFactory) -> None:
     opened = Opened(open_golden("rmq53-batchcq", tmp_path_factory.mktemp("ext")))
     through_ext = 0

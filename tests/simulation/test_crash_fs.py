@@ -103,7 +103,7 @@ def test_a_store_to_a_page_never_reserved_is_reported() -> None:
     mapping.buffer[0] = 1
     handle.sync()
     mapping.buffer[PAGE] = 1
-    for check in (handle.sync, mapping.close, d.kill):
+    for check in (handle.sync, lambda: d.remove("/d/a"), d.kill):
         with pytest.raises(AssertionError, match="would be SIGBUS"):
             check()
     assert len(d.violations) == 3
@@ -128,9 +128,23 @@ def test_a_file_cut_under_a_live_mapping_is_reported() -> None:
     with pytest.raises(AssertionError, match="under a live mapping"):
         handle.resize(0)
     view = mapping.buffer[10:20]
-    assert mapping.close() is False
-    view.release()
-    assert handle.map(PAGE).close() is True
+    del mapping
+    with pytest.raises(AssertionError, match="under a live mapping"):
+        handle.resize(0)
+    del view
+    handle.resize(0)
+
+
+def test_space_of_a_removed_file_is_free_when_the_last_view_of_it_is_gone() -> None:
+    d = disk()
+    handle = d.open("/d/a", create=True)
+    handle.reserve(0, PAGE)
+    view = handle.map(PAGE).buffer[:10]
+    handle.close()
+    d.remove("/d/a")
+    assert d.used_bytes() == PAGE
+    del view
+    assert d.used_bytes() == 0
 
 
 def test_a_rename_happens_whole_or_not_at_all() -> None:

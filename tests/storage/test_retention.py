@@ -200,27 +200,6 @@ def test_deletion_is_spread_over_rounds(lab: StoreLab, disk: MeasuredFileSystem)
     assert pauses.count(0.1) >= 2  # between two files of a round
 
 
-def test_file_that_is_being_read_stays_until_the_reader_is_done(lab: StoreLab, disk: MeasuredFileSystem) -> None:
-    open_outside_hours(lab)
-    message = lab.store.get(TOPIC, 0, 0, 1).messages[0]
-    assert lab.store.delete_expired(force=True) == 0
-    assert message.body == b"x" * 2000
-    assert file_count(lab) == 5
-    del message
-    assert lab.store.delete_expired(force=True) == 4
-
-
-def test_later_files_are_not_deleted_before_an_earlier_one(lab: StoreLab, disk: MeasuredFileSystem) -> None:
-    open_outside_hours(lab)
-    offset = next(n for n in range(40) if lab.store.get(TOPIC, 0, n, 1).messages[0].physical_offset >= LOG_FILE)
-    message = lab.store.get(TOPIC, 0, offset, 1).messages[0]
-    assert lab.store.delete_expired(force=True) == 1
-    assert lab.store.min_physical_offset == 2 * LOG_FILE  # closed to new readers
-    assert file_count(lab) == 4 and message.body
-    del message
-    assert lab.store.delete_expired(force=True) == 3
-
-
 def test_queues_and_index_follow_the_log(lab: StoreLab, disk: MeasuredFileSystem) -> None:
     lab.open(mapped_file_size_consume_queue=20 * 4, max_index_num=6)
     results = lab.fill_files(4, keys="k")

@@ -12,6 +12,7 @@ from flaremq.errors import InvalidArgumentError
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
 from flaremq.storage import kernels  # noqa: F401  # batches use them only once they are loaded
+from flaremq.storage.consume_queue import UNIT
 from flaremq.storage.message_store import MessageStore
 from tests.support.store_corpus import append_foreign, raw_form, write_corpus
 from tests.support.store_lab import TOPIC, StoreLab
@@ -121,6 +122,31 @@ def test_scan_leaves_out_what_get_leaves_out(lab: StoreLab) -> None:
     buffer[results[2].physical_offset + 90] ^= 0xFF
     assert [row["queueOffset"] for row in scanned(store)] == [0, 1, 3, 4, 5]
     buffer[results[2].physical_offset + 90] ^= 0xFF
+
+
+def test_damage_that_a_scan_leaves_out_is_counted_and_told(lab: StoreLab, caplog: pytest.LogCaptureFixture) -> None:
+    store = lab.open()
+    results = lab.put_many(6)
+    buffer = store._commit_log.files.files[0].buffer
+    buffer[results[2].physical_offset + 90] ^= 0xFF
+    scanned(store)
+    buffer[results[2].physical_offset + 90] ^= 0xFF
+    assert store.statistics()["damagedReads"] >= 1
+    assert "1 damaged message" in caplog.text
+
+
+@pytest.mark.parametrize("columns", [None, ["queueOffset", "body"], ["queueOffset"]])
+def test_scan_repairs_units_that_get_repairs(lab: StoreLab, columns: list[str] | None) -> None:
+    store = lab.open()
+    results = lab.put_many(9)
+    queue = store._queues.simple[(TOPIC, 0)]
+    queue.replace(0, UNIT.pack(results[5].physical_offset, results[5].size, 0))  # of another message
+    queue.replace(3, bytes(UNIT.size))
+    queue.replace(4, UNIT.pack(2**50, 100, 7))  # of no file
+    queue.replace(8, UNIT.pack(results[8].physical_offset + 1, results[8].size, 0))
+    assert [row["queueOffset"] for row in scanned(store, columns=columns)] == list(range(9))
+    assert store.statistics()["repairedUnits"] == 4
+    assert queue.unit(4) == (results[4].physical_offset, results[4].size, 0)
 
 
 def test_scan_skips_filler(lab: StoreLab) -> None:

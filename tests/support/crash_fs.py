@@ -66,7 +66,6 @@ class _Inode:
         "durable_allocated",
         "handles",
         "lost",
-        "maps",
         "memory",
         "modified_ms",
     )
@@ -80,8 +79,17 @@ class _Inode:
         # written.
         self.lost: dict[int, bytes] = {}
         self.handles = 0
-        self.maps = 0
         self.modified_ms = modified_ms
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether a mapping, or a view somebody took of one, is alive."""
+        try:
+            self.memory.append(0)
+        except BufferError:
+            return True
+        self.memory.pop()
+        return False
 
     def page(self, number: int) -> bytes:
         return bytes(self.memory[number * PAGE : (number + 1) * PAGE]).ljust(PAGE, b"\0")
@@ -260,7 +268,8 @@ class CrashFS:
 
     def used_bytes(self) -> int:
         living = {id(node): node for node in self._names.values() if isinstance(node, _Inode)}
-        living.update({id(node): node for node in self._opened if node.handles or node.maps})
+        self._opened = [node for node in self._opened if id(node) in living or node.handles or node.is_mapped]
+        living.update({id(node): node for node in self._opened})
         return sum(len(node.allocated) for node in living.values()) * PAGE
 
     def pending(self) -> list[str]:
@@ -320,7 +329,7 @@ class CrashFS:
     def remove(self, path: str) -> None:
         path = _normal(path)
         self._begin("remove", path)
-        self._inode("remove", path)
+        self._audit(path, self._inode("remove", path))
         self._change(f"remove {path}", os.path.dirname(path), {path: None})
 
     def remove_directory(self, path: str) -> None:
@@ -508,8 +517,7 @@ class CrashFile:
         if self._read_only and not read_only:
             raise StoreIOError("map", self.path, OSError(errno.EACCES, os.strerror(errno.EACCES)))
         view = memoryview(self._node.memory)[:length]
-        self._node.maps += 1
-        return CrashMapping(self._filesystem, self.path, self._node, view.toreadonly() if read_only else view)
+        return CrashMapping(view.toreadonly() if read_only else view)
 
     def sync(self) -> None:
         self._filesystem._audit(self.path, self._node)
@@ -565,14 +573,10 @@ class CrashFile:
 class CrashMapping:
     """A mapping: a view of the volatile image."""
 
-    __slots__ = ("_filesystem", "_node", "_open", "_path", "buffer")
+    __slots__ = ("buffer",)
 
-    def __init__(self, filesystem: CrashFS, path: str, node: _Inode, buffer: memoryview) -> None:
+    def __init__(self, buffer: memoryview) -> None:
         self.buffer = buffer
-        self._filesystem = filesystem
-        self._path = path
-        self._node = node
-        self._open = True
 
     def advise(self, advice: int, offset: int, length: int) -> None:
         return
@@ -585,25 +589,6 @@ class CrashMapping:
 
     def resident(self, offset: int, length: int) -> bytes:
         return b"\x01" * ((offset % PAGE + length + PAGE - 1) // PAGE)
-
-    def close(self) -> bool:
-        self._filesystem._audit(self._path, self._node)
-        if self._open:
-            self._open = False
-            self._node.maps -= 1
-        try:
-            self.buffer.release()
-        except BufferError:
-            return False
-        if self._node.maps:
-            return True  # another mapping of the file: its views and ours cannot be told apart
-        # As with mmap: a slice of the buffer that somebody still holds keeps the mapping alive.
-        try:
-            self._node.memory.append(0)
-        except BufferError:
-            return False
-        self._node.memory.pop()
-        return True
 
 
 def _apply(names: dict[str, _Node], effects: dict[str, _Node | None]) -> None:

@@ -121,11 +121,7 @@ def _share_in_memory(reader: StoreReader, path: str, size: int) -> float:
         return 0.0
     handle = reader.filesystem.open(path, read_only=True)
     try:
-        mapping = handle.map(size, read_only=True)
-        try:
-            pages = mapping.resident(0, size)
-        finally:
-            mapping.close()
+        pages = handle.map(size, read_only=True).resident(0, size)
     finally:
         handle.close()
     return round(sum(page & 1 for page in pages) / len(pages), 4)

@@ -24,12 +24,13 @@ def copy_messages(
         return None
     first = UNIT.unpack_from(data)
     file = log.files.find(first[0])
-    if file is None:
+    records_of = None if file is None else file.borrow()
+    if file is None or records_of is None:
         return None
     out = np.empty(max(max_bytes or _BYTES_MAX, first[1] if 0 < first[1] <= file.size else 0), np.uint8)
     examined, records, size = kernels.copy_units(
         kernels.as_array(data),
-        kernels.as_array(file.buffer),
+        kernels.as_array(records_of),
         file.start,
         log.readable_offset,
         queue.queue_id,

@@ -29,12 +29,12 @@ def select_views(
     if not data:
         return None
     file = log.files.find(UNIT.unpack_from(data)[0])
-    if file is None or not file.available:
+    buffer = None if file is None else file.borrow()
+    if file is None or buffer is None:
         return None
     ranges = getattr(_local, "ranges", None)
     if ranges is None or len(ranges) < 2 * max_count:
         ranges = _local.ranges = np.empty(2 * max(max_count, 64), np.int64)
-    buffer = file.buffer
     examined, records, size, runs = kernels.select_units(
         kernels.as_array(data),
         kernels.as_array(buffer),

@@ -45,7 +45,8 @@ def query_many(
     end = log.readable_offset
     while len(offsets):
         file = log.files.find(int(offsets[0]))
-        if file is None:
+        buffer = None if file is None else file.borrow()
+        if file is None or buffer is None:
             numbers, offsets = numbers[1:], offsets[1:]
             continue
         inside = (offsets >= file.start) & (offsets < min(file.end, end))
@@ -53,11 +54,10 @@ def query_many(
         chosen, places = np.ascontiguousarray(numbers[inside]), offsets[inside] - file.start
         numbers, offsets = numbers[~inside], offsets[~inside]
         table = kernels.RecordTable(len(chosen))
-        array = kernels.as_array(file.buffer)
+        array = kernels.as_array(buffer)
         kernels.parse_at(array, places, file.start, _CHECKS, table.columns)
         verdicts = np.empty(len(chosen), np.uint8)
         kernels.match_keys(array, table.columns, chosen, topic_bytes, blob, bounds, 0, _END_OF_TIME, verdicts)
-        buffer = file.buffer
         rows = np.flatnonzero(verdicts != kernels.NO_MATCH)
         for row, at, size, number in zip(
             rows.tolist(),

@@ -11,13 +11,12 @@ with a status, not a signal. A record never spans two files; what is left of a f
 from __future__ import annotations
 
 import os
-import struct
 import threading
 import zlib
 from collections.abc import Callable, Sequence
 
 from flaremq.clock import Clock
-from flaremq.errors import NotFoundError, StoreIOError
+from flaremq.errors import StoreIOError
 from flaremq.message.codec import (
     BLANK,
     HEADER,
@@ -396,15 +395,10 @@ class CommitLog:
     def header(self, physical_offset: int) -> tuple[int, ...] | None:
         """The first 48 bytes' fields of a record that claims to start here; None if none does."""
         file = self.files.find(physical_offset)
-        if file is None or not file.available or physical_offset < 0:
+        view = None if file is None else file.view(physical_offset - file.start, RECORD_SIZE_MIN)
+        if view is None:
             return None
-        at = physical_offset - file.start
-        if at + RECORD_SIZE_MIN > file.size:
-            return None
-        try:
-            fields = HEADER.unpack_from(file.buffer, at)
-        except (ValueError, struct.error, NotFoundError):  # deleted meanwhile
-            return None
+        fields = HEADER.unpack_from(view)
         if fields[1] not in (MAGIC_V1, MAGIC_V2) or fields[6] != physical_offset:
             return None
         return fields

@@ -28,7 +28,11 @@ from flaremq.errors import NotFoundError, StoreIOError, UnavailableError
 
 
 class Mapping(Protocol):
-    """A shared writable (or read-only) mapping of a file's first bytes; ``buffer`` dies with ``close``."""
+    """A shared writable (or read-only) mapping of a file's first bytes.
+
+    It is never closed: whoever is done lets go of it. The memory is unmapped, and the space of a deleted file free,
+    when nobody refers to the mapping, its ``buffer`` or a slice of that any more.
+    """
 
     @property
     def buffer(self) -> memoryview: ...
@@ -43,9 +47,6 @@ class Mapping(Protocol):
 
     def resident(self, offset: int, length: int) -> bytes:
         """One byte per page, lowest bit set if the page is in memory (mincore)."""
-
-    def close(self) -> bool:
-        """Unmap; False, and nothing changes, while a view of the buffer is lent to somebody."""
 
 
 class File(Protocol):
@@ -308,6 +309,8 @@ class LocalFile:
 
     def map(self, length: int, *, read_only: bool = False) -> Mapping:
         access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
+        if self._descriptor < 0:  # would map fresh memory instead of the file
+            raise StoreIOError("map", self.path, OSError(errno.EBADF, os.strerror(errno.EBADF)))
         try:
             return LocalMapping(mmap.mmap(self._descriptor, length, access=access))
         except OSError as error:
@@ -386,16 +389,6 @@ class LocalMapping:
             number = ctypes.get_errno()
             raise StoreIOError("mincore", "mapping", OSError(number, os.strerror(number)))
         return vector.raw
-
-    def close(self) -> bool:
-        try:
-            self.buffer.release()
-            self._map.close()
-        except BufferError:  # a view is lent: stay usable, the caller tries again later
-            self.buffer = memoryview(self._map)
-            return False
-        self._locked = (0, 0)  # unmapping unlocks
-        return True
 
 
 def _libc() -> ctypes.CDLL:

@@ -171,10 +171,12 @@ class IndexFile:
 
     def lookup(self, key_hash: int, begin_ms: int, end_ms: int, max_count: int) -> list[int]:
         """Physical offsets of records whose key has this hash, newest first; times are only good to a second."""
-        buffer, count, entries_at = self.buffer, self.count, self._entries_at
+        buffer, entries_at = self.buffer, self._entries_at
         (number,) = SLOT.unpack_from(buffer, HEADER_SIZE + key_hash % self.slots * SLOT_SIZE)
         found: list[int] = []
-        last = count  # a sound chain only goes back: anything else ends the walk
+        # A sound chain only goes back: anything else ends the walk. ``count`` is no bound: while dispatch fills the file
+        # it is older than the slots, and a chain whose newest entry lies beyond it holds all the earlier ones too.
+        last = self.entries
         while 0 < number < last:
             entry_hash, physical_offset, seconds, previous = ENTRY.unpack_from(buffer, entries_at + number * ENTRY_SIZE)
             if seconds < 0:
@@ -223,18 +225,12 @@ class IndexFile:
     def sync(self) -> None:
         self._file.sync()
 
-    def close(self) -> bool:
-        """Unmap; False while somebody holds a view."""
-        self.buffer.release()
-        if not self._mapping.close():
-            self.buffer = self._mapping.buffer
-            return False
+    def close(self) -> None:
+        """Nothing more is written; the mapping goes with the last who refers to this object or reads it."""
         self._file.close()
-        return True
 
-    def destroy(self) -> bool:
-        if not self.close():
-            return False
+    def destroy(self) -> None:
+        """Delete the file; a reader that is in it finishes."""
+        self.close()
         self._filesystem.remove(self.path)
         self._filesystem.sync_directory(os.path.dirname(self.path))
-        return True

@@ -172,8 +172,7 @@ class IndexService:
         """Delete leading files that point only below the log's start, never the last; the number deleted."""
         dropped = 0
         while len(self.files) > 1 and self.files[0].end_offset < log_min_offset:
-            if not self.files[0].destroy():
-                break
+            self.files[0].destroy()
             self.files = self.files[1:]
             dropped += 1
         return dropped

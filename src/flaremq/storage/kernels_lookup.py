@@ -62,7 +62,8 @@ def index_lookup_many(
 
     Newest first per key, at most ``max_each`` of each. ``begin_ms`` is widened by what rounding may hide, so
     the caller compares times (and texts) on the records. Entry numbers must fall along a chain; a chain that
-    does not, because it is damaged, ends there.
+    does not, because it is damaged, ends there. The header's count is no bound: beside a writer it is older than
+    the slots, and a chain whose newest entry lies beyond it holds all the earlier ones too.
     """
     limit = capacity_of(index, slots, entries)
     header = address_of(index)
@@ -80,7 +81,7 @@ def index_lookup_many(
             continue
         entry_number = load_i32(chains + 4 * (hashed % slots))
         taken = 0
-        while 0 < entry_number <= count and entry_number < limit and taken < max_each:
+        while 0 < entry_number < limit and taken < max_each:
             entry = table + ENTRY * entry_number
             seconds = load_i32(entry + 12)
             if seconds < 0:

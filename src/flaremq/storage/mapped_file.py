@@ -7,14 +7,16 @@ straight into the mapping and ``committed`` follows ``wrote``; with it, appends 
 Space is reserved in steps ahead of ``wrote`` before the mapping is touched, so a full disk is an error from
 ``reserve_to`` and never a SIGBUS; a small store does not take a whole file's space.
 
-Views handed out by ``view`` keep the mapping alive (Python counts them): ``destroy`` answers False while one is lent
-and is tried again later; nothing is ever unmapped under a reader.
+Nothing is ever unmapped under a reader. ``unmap`` and ``destroy`` only let go of the mapping; Python counts the views
+that were lent (``borrow``, ``view``) and the last one to go unmaps. A deleted file loses its name at once and its space
+with its last reader, so a slow reader keeps its own file and no other.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+import threading
 
 from flaremq.errors import NotFoundError
 from flaremq.storage.filesystem import File, FileSystem, Mapping
@@ -28,6 +30,7 @@ class MappedFile:
     __slots__ = (
         "_file",
         "_filesystem",
+        "_lock",
         "_mapping",
         "available",
         "committed",
@@ -50,6 +53,7 @@ class MappedFile:
         self.start = int(os.path.basename(path))
         self.end = self.start + size
         self.read_only = read_only
+        self._lock = threading.Lock()  # guards mapping, unmapping and closing; never needed to read
         self._file: File | None = None
         self._mapping: Mapping | None = None
         self.pool_buffer: memoryview | None = None
@@ -89,11 +93,18 @@ class MappedFile:
         return self._file
 
     def mapping(self) -> Mapping:
-        if self._mapping is None:
-            self._mapping = self.file().map(self.size, read_only=self.read_only)
-            if self.random_access:
-                self._mapping.advise(mmap.MADV_RANDOM, 0, self.size)
-        return self._mapping
+        mapping = self._mapping  # read once: another thread may let go of it at any moment
+        return self._map() if mapping is None else mapping
+
+    def _map(self) -> Mapping:
+        with self._lock:
+            mapping = self._mapping
+            if mapping is None:
+                mapping = self.file().map(self.size, read_only=self.read_only)
+                if self.random_access:
+                    mapping.advise(mmap.MADV_RANDOM, 0, self.size)
+                self._mapping = mapping
+            return mapping
 
     @property
     def is_mapped(self) -> bool:
@@ -101,7 +112,7 @@ class MappedFile:
 
     @property
     def buffer(self) -> memoryview:
-        """The whole mapping."""
+        """The whole mapping, for those who know that the file stays: the writer, dispatch, recovery."""
         return self.mapping().buffer
 
     @property
@@ -110,17 +121,20 @@ class MappedFile:
         return self.pool_buffer if self.pool_buffer is not None else self.buffer
 
     def view(self, file_offset: int, length: int) -> memoryview | None:
-        """Lend a view; None once the file is going away."""
-        if not self.available or file_offset < 0 or length < 0 or file_offset + length > self.size:
+        """Lend a part of the file; None once it is going away."""
+        if file_offset < 0 or length < 0 or file_offset + length > self.size:
             return None
-        for _ in range(2):
-            try:
-                return self.buffer[file_offset : file_offset + length]
-            except ValueError:  # unmapped between the two steps: map again, unless the file is going
-                continue
-            except NotFoundError:
-                break
-        return None
+        whole = self.borrow()
+        return None if whole is None else whole[file_offset : file_offset + length]
+
+    def borrow(self) -> memoryview | None:
+        """Lend the whole file, valid for as long as the borrower holds it; None once it is going away."""
+        if not self.available:
+            return None
+        try:
+            return self.buffer
+        except NotFoundError:  # deleted since it was looked at
+            return None
 
     def reserve_to(self, file_offset: int, step: int) -> None:
         """Reserve whole steps so that bytes below ``file_offset`` can be stored; raises when the disk is full."""
@@ -147,28 +161,21 @@ class MappedFile:
 
     def seal(self) -> None:
         """Nothing more will be written: keep the mapping, give the descriptor back."""
-        if self._file is not None and self._mapping is not None and self.flushed == self.size:
-            self._file.close()
-            self._file = None
+        with self._lock:
+            if self._file is not None and self._mapping is not None and self.flushed == self.size:
+                self._file.close()
+                self._file = None
 
-    def unmap(self) -> bool:
-        """Unmap an idle file; False while a view is lent."""
-        if self._mapping is not None:
-            if not self._mapping.close():
-                return False
+    def unmap(self) -> None:
+        """Let go of the mapping of an idle file; who reads it next maps it again."""
+        with self._lock:
             self._mapping = None
-        return True
+            if self._file is not None and self.flushed == self.size:
+                self._file.close()
+                self._file = None
 
-    def destroy(self) -> bool:
-        """Delete the file unless somebody holds a view; then False, and the file stays readable to the holder."""
-        self.available = False
-        if not self.unmap():
-            return False
-        self.discard()
-        return True
-
-    def discard(self) -> None:
-        """Delete the file even if somebody still holds a view of it: what was cut off must not come back."""
+    def destroy(self) -> None:
+        """Delete the file. Those who hold a view of it may read on; nobody new gets one."""
         self.available = False
         self.close()
         try:
@@ -177,7 +184,8 @@ class MappedFile:
             pass  # somebody else was faster
 
     def close(self) -> None:
-        self.unmap()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        with self._lock:
+            self._mapping = None
+            if self._file is not None:
+                self._file.close()
+                self._file = None

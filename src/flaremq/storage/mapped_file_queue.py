@@ -127,7 +127,9 @@ class MappedFileQueue:
         recent.append(file)
         if len(recent) > _MAPPED_FILES_MAX:
             oldest = recent.pop(0)
-            if oldest is not file and oldest is not self.last and oldest.flushed == oldest.size:
+            if oldest is file or oldest is self.last or oldest.flushed < oldest.size:
+                recent.append(oldest)
+            else:
                 oldest.unmap()
 
     def path_for(self, start: int) -> str:
@@ -142,6 +144,7 @@ class MappedFileQueue:
             last = self.last
             assert last is None or last.end == file.start, f"{file.path} does not follow the last file"
             self.files = (*self.files, file)
+        self._note_mapped(file)
 
     def truncate(self, end: int, *, erase_tail: bool = True) -> None:
         """Cut at ``end`` for good: later files go, bytes behind the cut become zeros on disk.
@@ -153,7 +156,7 @@ class MappedFileQueue:
         # A file that starts exactly at the end stays, empty: without it RocketMQ would not count the filler before it.
         while len(keep) > 1 and keep[-1].start > end:
             gone = keep.pop()
-            gone.discard()
+            gone.destroy()
             self._filesystem.sync_directory(os.path.dirname(gone.path))
         for file in keep:
             position = min(max(end - file.start, 0), file.size)
@@ -162,16 +165,14 @@ class MappedFileQueue:
             file.set_positions(position)
         self.files = tuple(keep)
 
-    def drop_first(self) -> bool:
-        """Delete the oldest file; False while a reader holds a view of it."""
+    def drop_first(self) -> None:
+        """Delete the oldest file; those who read it read on."""
         oldest = self.files[0]
-        if not oldest.destroy():
-            return False
+        oldest.destroy()
         self._filesystem.sync_directory(os.path.dirname(oldest.path))
         with self._list_lock:
             if self.files and self.files[0] is oldest:
                 self.files = self.files[1:]
-        return True
 
     def close(self) -> None:
         for file in self.files:

@@ -490,7 +490,7 @@ class MessageStore:
         self._check_open()
         from flaremq.storage.scan import scan_queue
 
-        return scan_queue(self._commit_log, self._queues, topic, queue_id, start, end, columns)
+        return scan_queue(self._commit_log, self._queues, self._reader, topic, queue_id, start, end, columns)
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER") -> int:
         """First queue offset stored at or after a time (LOWER), or last one at or before it (UPPER)."""

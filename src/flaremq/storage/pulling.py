@@ -23,7 +23,7 @@ _PLAIN_EXAMINED_MAX = 800  # records plain code decodes for one pull, whatever m
 
 
 class PullResult:
-    """What a pull found. ``views`` are valid as long as somebody holds them; their file is not deleted before."""
+    """What a pull found. ``views`` are valid as long as somebody holds them, even if their file is deleted."""
 
     __slots__ = ("count", "max_offset", "min_offset", "next_offset", "size", "status", "views")
 

@@ -2,8 +2,8 @@
 
 Nothing is served unchecked: a unit must agree with its record (place, queue, queue offset) and the record with its
 checksums. A unit that contradicts an intact log is repaired from the log; a damaged record costs only itself.
-Messages are views into the mapped log: no body byte is copied before it is asked for, and a file is not deleted
-while such a view lives.
+Messages are views into the mapped log: no body byte is copied before it is asked for, and the bytes of a deleted
+file stay while such a view lives.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import os
 from zlib import crc32
 
-from flaremq.errors import NotFoundError, StoreIOError
+from flaremq.errors import StoreIOError
 from flaremq.message.codec import HEADER, MAGIC_V1, MAGIC_V2, PREFIX_BY_FAMILY
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import CheckReason, check_record
@@ -109,6 +109,12 @@ class MessageReader:
             result = self._collect(queue, result.next_offset, data, max_count, wanted, max_bytes, low, high)
         return result
 
+    def message_at(self, queue: ConsumeQueue, queue_offset: int) -> MessageExt | None:
+        """The message of one unit, repaired if need be; None for filler, expired and unreadable ones."""
+        data = queue.read_units(queue_offset, 1)
+        found = self._collect(queue, queue_offset, data, 1, None, None, queue.min_offset, queue.end).messages
+        return found[0] if found else None
+
     def _collect(
         self,
         queue: ConsumeQueue,
@@ -151,7 +157,7 @@ class MessageReader:
                 if 0 <= physical_offset < log.min_offset:
                     removed, skip_below = True, log.min_offset
                     continue
-                message = repaired = self._repair_quietly(queue, queue_offset)
+                message = repaired = self._repair(queue, queue_offset)
                 if message is None:
                     removed = True
                     continue
@@ -230,12 +236,6 @@ class MessageReader:
         self.damaged_reads += 1
         return False
 
-    def _repair_quietly(self, queue: ConsumeQueue, queue_offset: int) -> MessageExt | None:
-        try:
-            return self._repair(queue, queue_offset)
-        except (ValueError, NotFoundError):  # retention took the file meanwhile
-            return None
-
     def _repair(self, queue: ConsumeQueue, queue_offset: int) -> MessageExt | None:
         """Find the record of a unit that does not fit by walking the log between its neighbours, and put it right."""
         log = self._log
@@ -253,17 +253,16 @@ class MessageReader:
                 break
         while position < stop:
             file = log.files.find(position)
-            if file is None:
+            buffer = None if file is None else file.borrow()
+            if file is None or buffer is None:
                 return None
-            verdict = check_record(file.buffer, position - file.start, physical_offset=position, check_body_crc=False)
+            verdict = check_record(buffer, position - file.start, physical_offset=position, check_body_crc=False)
             if not verdict.ok:
                 if verdict.reason.name == "BLANK":
                     position = file.end
                     continue
                 return None
-            view = file.view(position - file.start, verdict.size)
-            if view is None:
-                return None
+            view = buffer[position - file.start :][: verdict.size]
             message = MessageExt(view)
             if (message.queue_id, message.queue_offset) == (
                 queue.queue_id,

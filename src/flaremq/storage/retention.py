@@ -1,4 +1,4 @@
-"""What to delete: whole log files, oldest first, never the last, never under a reader; queues and index follow.
+"""What to delete: whole log files, oldest first, never the last; queues and index follow. Who reads a file reads on.
 
 A file goes when it is expired and the hour has come (or space is short, or somebody asked), or at once when the disk
 is nearly full. Files that somebody reads from outside stay while the lease runs (leases.py), unless the disk is nearly
@@ -137,9 +137,7 @@ class Retention:
                 break
             if deleted:
                 self._pause(self._options.delete_commit_log_files_interval / 1000)
-            if not files.drop_first():
-                _log.info("%s is still being read and stays for now", oldest.path)
-                break
+            files.drop_first()
             _log.info("deleted %s", oldest.path)
             deleted += 1
         if deleted:

@@ -1,11 +1,13 @@
 """A queue as Arrow batches: decoded by kernels straight from the mapped log, no Python object per message.
 
 Only what is asked for is read: without ``body`` no body page is touched. Every record is checked against its unit and,
-where its body is read, against its checksum; rows that fail are left out, as they are in ``get``.
+where its body is read, against its checksum. Whatever fails, and every record of a batch queue, goes through the plain
+reader: a unit that contradicts an intact log is repaired, a damaged record is left out and counted, as in ``get``.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -13,13 +15,18 @@ import pyarrow as pa
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.storage import kernels
+from flaremq.storage.batch_consume_queue import BatchConsumeQueue
 from flaremq.storage.commit_log import CommitLog
-from flaremq.storage.consume_queue import UNIT_SIZE
+from flaremq.storage.consume_queue import FILLER_SIZE, UNIT_SIZE, ConsumeQueue
 from flaremq.storage.consume_queues import ConsumeQueues
 from flaremq.storage.kernels import Integers
 from flaremq.storage.mapped_file import MappedFile
+from flaremq.storage.reading import MessageReader
 from flaremq.storage.scan_columns import decode_rows, parse_flags
+from flaremq.storage.scan_plain import plain_rows, taken_apart
 
+_log = logging.getLogger(__name__)
+_BATCH_MESSAGES = 1024  # messages of a batch queue read at a time
 _UNITS = 8192  # a batch: large enough that its fixed cost does not show, small enough to stay in cache
 _TIME = pa.timestamp("ms", tz="UTC")
 
@@ -60,6 +67,7 @@ def scan_schema(columns: Sequence[str] | None) -> pa.Schema:
 def scan_queue(
     log: CommitLog,
     queues: ConsumeQueues,
+    reader: MessageReader,
     topic: str,
     queue_id: int,
     start: int,
@@ -69,31 +77,92 @@ def scan_queue(
     """Batches of the queue's messages in [start, end), in order."""
     schema = scan_schema(columns)
     queue = queues.simple.get((topic, queue_id))
-    if queue is None:
+    if queue is not None:
+        position = max(start, queue.min_offset)
+        stop = queue.end if end is None else min(end, queue.end)
+        yield from _Scan(log, reader, queue, schema).batches(position, stop)
         return
-    position = max(start, queue.min_offset)
-    stop = queue.end if end is None else min(end, queue.end)
-    table = kernels.RecordTable(_UNITS)
-    while position < stop:
-        data = queue.read_units(position, min(_UNITS, stop - position))
-        if not data:
+    batch_queue = queues.batch.get((topic, queue_id))
+    if batch_queue is not None:
+        stop = batch_queue.end if end is None else min(end, batch_queue.end)
+        yield from _scan_batches(reader, batch_queue, start, stop, schema)
+
+
+class _Scan:
+    """One pass over a queue of single messages."""
+
+    def __init__(self, log: CommitLog, reader: MessageReader, queue: ConsumeQueue, schema: pa.Schema) -> None:
+        self._log = log
+        self._reader = reader
+        self._queue = queue
+        self._schema = schema
+        self._table = kernels.RecordTable(_UNITS)
+        self._unreadable = 0
+
+    def batches(self, position: int, stop: int) -> Iterator[pa.RecordBatch]:
+        queue = self._queue
+        while position < stop:
+            data = queue.read_units(position, min(_UNITS, stop - position))
+            if not data:
+                break
+            units = kernels.parse_units(kernels.as_array(data))
+            count = len(data) // UNIT_SIZE
+            numbers = np.arange(position, position + count)
+            real = units[1] != FILLER_SIZE
+            if not real.all():
+                units, numbers = np.ascontiguousarray(units[:, real]), numbers[real]
+            for file, first, last in _by_file(self._log, units[0]):
+                yield from self._decode(file, units[:, first:last], numbers[first:last])
+            position += count
+        if self._unreadable:
+            _log.warning("%r: %d damaged messages were left out of a scan", queue, self._unreadable)
+
+    def _decode(self, file: MappedFile | None, units: Integers, numbers: Integers) -> Iterator[pa.RecordBatch]:
+        buffer = None if file is None else file.borrow()
+        if file is None or buffer is None:
+            yield from self._plainly(numbers)
             return
-        units = kernels.parse_units(kernels.as_array(data))
-        count = len(data) // UNIT_SIZE
-        numbers = np.arange(position, position + count)
-        for file, first, last in _by_file(log, units[0]):
-            batch = _decode(file, units[:, first:last], numbers[first:last], queue_id, table, schema)
-            if batch.num_rows:
-                yield batch
-        position += count
+        log = kernels.as_array(buffer)
+        count = kernels.parse_at(
+            log, units[0] - file.start, file.start, parse_flags(self._schema), self._table.columns
+        )
+        rows = self._table.columns[:, :count]
+        bad = np.flatnonzero(
+            (rows[kernels.RESULT] != kernels.OK)
+            | (rows[kernels.SIZE] != units[1])
+            | (rows[kernels.QUEUE_ID] != self._queue.queue_id)
+            | (rows[kernels.QUEUE_OFFSET] != numbers)
+        )
+        if not len(bad):
+            yield decode_rows(log, rows, self._schema)
+            return
+        first = 0
+        for row in [*bad.tolist(), len(numbers)]:
+            if row > first:
+                yield decode_rows(log, np.ascontiguousarray(rows[:, first:row]), self._schema)
+            yield from self._plainly(numbers[row : row + 1])
+            first = row + 1
+
+    def _plainly(self, numbers: Integers) -> Iterator[pa.RecordBatch]:
+        """The messages of these units as the plain reader sees them."""
+        found = []
+        for number in numbers.tolist():
+            message = self._reader.message_at(self._queue, number)
+            if message is not None:
+                found.append(message)
+            elif number >= self._queue.min_offset:  # else retention took it meanwhile
+                self._unreadable += 1
+        if found:
+            yield plain_rows(found, self._schema)
 
 
-def _by_file(log: CommitLog, physical: Integers) -> Iterator[tuple[MappedFile, int, int]]:
-    """Runs of units whose records lie in one log file."""
+def _by_file(log: CommitLog, physical: Integers) -> Iterator[tuple[MappedFile | None, int, int]]:
+    """Runs of units whose records lie in one log file; None where no file is."""
     first, count = 0, len(physical)
     while first < count:
         file = log.files.find(int(physical[first]))
         if file is None:
+            yield None, first, first + 1
             first += 1
             continue
         inside = (physical[first:] >= file.start) & (physical[first:] < file.end)
@@ -102,23 +171,16 @@ def _by_file(log: CommitLog, physical: Integers) -> Iterator[tuple[MappedFile, i
         first = last
 
 
-def _decode(
-    file: MappedFile,
-    units: Integers,
-    numbers: Integers,
-    queue_id: int,
-    table: kernels.RecordTable,
-    schema: pa.Schema,
-) -> pa.RecordBatch:
-    log = kernels.as_array(file.buffer)
-    count = kernels.parse_at(log, units[0] - file.start, file.start, parse_flags(schema), table.columns)
-    rows = table.columns[:, :count]
-    good = (
-        (rows[kernels.RESULT] == kernels.OK)
-        & (rows[kernels.SIZE] == units[1])
-        & (rows[kernels.QUEUE_ID] == queue_id)
-        & (rows[kernels.QUEUE_OFFSET] == numbers)
-    )
-    if not good.all():
-        rows = np.ascontiguousarray(rows[:, good])
-    return decode_rows(log, rows, schema)
+def _scan_batches(
+    reader: MessageReader, queue: BatchConsumeQueue, start: int, stop: int, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Message by message out of records that hold several."""
+    position = max(start, queue.min_offset)
+    while position < stop:
+        found = reader.get(queue.topic, queue.queue_id, position, _BATCH_MESSAGES, None, None)
+        wanted = [message for message in taken_apart(found.messages) if position <= message.queue_offset < stop]
+        if wanted:
+            yield plain_rows(wanted, schema)
+        if found.next_offset <= position:
+            return
+        position = found.next_offset
