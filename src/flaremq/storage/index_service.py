@@ -203,3 +203,4 @@ class IndexService:
     def close(self) -> None:
         for file in self.files:
             file.close()
+        self.files = self._full_unsynced = ()  # their mappings go now, or with the last who reads one
