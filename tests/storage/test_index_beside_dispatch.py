@@ -14,9 +14,8 @@ SLOTS, ENTRIES, KEY = 4, 32, 6
 
 
 def file_with(folder: Path, count: int) -> IndexFile:
-    file = IndexFile(
-        LocalFileSystem(), str(folder / "20240101000000000"), slots=SLOTS, entries=ENTRIES, reserve_step=4096, create=True
-    )
+    path = str(folder / "20240101000000000")
+    file = IndexFile(LocalFileSystem(), path, slots=SLOTS, entries=ENTRIES, reserve_step=4096, create=True)
     for number in range(count):
         assert file.put(KEY, 1000 + number, 5_000 + number)
     return file
@@ -27,9 +26,7 @@ def put_in_bulk(file: IndexFile, count: int) -> None:
     file.reserve(ENTRIES - 1)
     hashes, offsets = np.full(count, KEY, np.int64), np.arange(2000, 2000 + count)
     times = np.full(count, 6_000, np.int64)
-    kernels.index_put(
-        kernels.as_array(file.buffer), SLOTS, ENTRIES, file.reserved_entries, hashes, offsets, times, 0
-    )
+    kernels.index_put(kernels.as_array(file.buffer), SLOTS, ENTRIES, file.reserved_entries, hashes, offsets, times, 0)
 
 
 def test_entries_from_before_are_found_while_the_kernel_adds_to_their_chain(tmp_path: Path) -> None:
@@ -45,7 +42,5 @@ def test_many_keys_at_once_find_entries_whose_chain_grew_after_the_header_was_re
     put_in_bulk(file, 4)
     file.buffer[: HEADER.size] = before  # the header as it was read, the slots as they are a moment later
     hashes = np.array([KEY], np.int64)
-    _, offsets = kernels.index_lookup_many(
-        kernels.as_array(file.buffer), SLOTS, ENTRIES, hashes, 0, 2**62, 32
-    )
+    _, offsets = kernels.index_lookup_many(kernels.as_array(file.buffer), SLOTS, ENTRIES, hashes, 0, 2**62, 32)
     assert set(offsets.tolist()) >= {1000, 1001, 1002}

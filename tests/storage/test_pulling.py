@@ -314,6 +314,6 @@ def test_pull_is_cold_when_its_record_lies_further_back_than_memory_reaches() ->
     show(driver)
     puller = driver.puller
     assert not puller.is_cold(TOPIC, 0, 0)
-    puller.memory_bytes = 10 * len(sent[0])
+    puller._reader.memory_bytes = 10 * len(sent[0])
     assert [puller.is_cold(TOPIC, 0, offset) for offset in (0, 20, 36, 40, 99)] == [True, True, False, False, False]
     assert not puller.is_cold("unknown", 0, 0)

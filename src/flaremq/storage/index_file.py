@@ -174,8 +174,8 @@ class IndexFile:
         buffer, entries_at = self.buffer, self._entries_at
         (number,) = SLOT.unpack_from(buffer, HEADER_SIZE + key_hash % self.slots * SLOT_SIZE)
         found: list[int] = []
-        # A sound chain only goes back: anything else ends the walk. ``count`` is no bound: while dispatch fills the file
-        # it is older than the slots, and a chain whose newest entry lies beyond it holds all the earlier ones too.
+        # A sound chain only goes back: anything else ends the walk. ``count`` is no bound: while dispatch fills the
+        # file it is older than the slots, and a chain whose newest entry lies beyond it holds the earlier ones too.
         last = self.entries
         while 0 < number < last:
             entry_hash, physical_offset, seconds, previous = ENTRY.unpack_from(buffer, entries_at + number * ENTRY_SIZE)

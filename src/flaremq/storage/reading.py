@@ -374,28 +374,25 @@ class MessageReader:
             return True
         if self._agrees(queue, queue_offset, unit):
             return False
-        repaired = self._repair_quietly(queue, queue_offset)
+        repaired = self._repair(queue, queue_offset)
         return repaired is not None and repaired.physical_offset == physical_offset
 
     def _is_record_start(self, position: int, physical_offset: int) -> bool:
         """Whether a walk over the records from ``position`` on comes by here."""
         if physical_offset - position > _RETRY_WALK_MAX:
             return False
-        try:
-            while position < physical_offset:
-                file = self._log.files.find(position)
-                if file is None:
-                    return False
-                at = position - file.start
-                verdict = check_record(file.buffer, at, physical_offset=position, check_body_crc=False)
-                if verdict.reason is CheckReason.BLANK:
-                    position = file.end
-                elif verdict.ok:
-                    position += verdict.size
-                else:
-                    return False
-        except (ValueError, NotFoundError):  # retention took the file meanwhile
-            return False
+        while position < physical_offset:
+            file = self._log.files.find(position)
+            buffer = None if file is None else file.borrow()
+            if file is None or buffer is None:
+                return False
+            verdict = check_record(buffer, position - file.start, physical_offset=position, check_body_crc=False)
+            if verdict.reason is CheckReason.BLANK:
+                position = file.end
+            elif verdict.ok:
+                position += verdict.size
+            else:
+                return False
         return position == physical_offset
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[MessageExt]:

@@ -123,9 +123,7 @@ class _Scan:
             yield from self._plainly(numbers)
             return
         log = kernels.as_array(buffer)
-        count = kernels.parse_at(
-            log, units[0] - file.start, file.start, parse_flags(self._schema), self._table.columns
-        )
+        count = kernels.parse_at(log, units[0] - file.start, file.start, parse_flags(self._schema), self._table.columns)
         rows = self._table.columns[:, :count]
         bad = np.flatnonzero(
             (rows[kernels.RESULT] != kernels.OK)
