@@ -13,24 +13,17 @@ from flaremq.broker.arrival_marks import ArrivalMarks
 from flaremq.broker.config_file import ConfigFile
 from flaremq.broker.schedule import ScheduleService
 from flaremq.clock import ManualClock
-from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from flaremq.message.delay import parse_delay_levels
 from flaremq.message.message import Message
 from flaremq.message.stored_form import StoredForm
 from flaremq.message.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from flaremq.storage.filesystem import LocalFileSystem
 from flaremq.storage.status import PutMessageStatus
-from tests.broker.waiting_lab import HOST, OPTIONS, ROOT, WaitingLab, run, running_gate
+from tests.broker.waiting_lab import HOST, LEVELS, OPTIONS, ROOT, WaitingLab, run, running_gate, schedule
 from tests.support.crash_fs import CrashFS
 
-LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
 DEAD_LETTERS = f"%DLQ%{SCHEDULE_TOPIC}"
 FILE = f"{ROOT}/config/delayOffset.json"
-
-
-def schedule(lab: WaitingLab) -> ScheduleService:
-    service = ScheduleService(lab.access, lab.clock, LEVELS, ConfigFile(lab.disk, FILE), lab.declare)
-    service.load()
-    return service
 
 
 def test_message_is_delivered_when_its_delay_is_over_and_not_before() -> None:
@@ -283,9 +276,7 @@ def test_changed_table_does_not_move_messages_that_wait_already(table: str, seco
     lab = WaitingLab()
     lab.send(b"a", DELAY="3")
     lab = lab.restart()
-    file = ConfigFile(lab.disk, FILE)
-    service = ScheduleService(lab.access, lab.clock, parse_delay_levels(table), file, lab.declare)
-    service.load()
+    service = schedule(lab, parse_delay_levels(table))
     run(service.run_due())
     lab.clock.advance(seconds * 1000 - 1)
     assert run(service.run_due()) == 0
@@ -443,7 +434,7 @@ def test_delivers_through_the_gate_of_a_running_broker(tmp_path: Path) -> None:
     async def play() -> list[bytes]:
         async with running_gate(tmp_path / "store", clock) as gate:
             file = ConfigFile(LocalFileSystem(), str(tmp_path / "store" / "config" / "delayOffset.json"))
-            service = ScheduleService(gate, clock, LEVELS, file, lambda _: None)
+            service = ScheduleService(gate, clock, LEVELS, file, LocalFileSystem(), lambda _: None)
             service.load()
             for number in range(100):
                 form = StoredForm.of_message(

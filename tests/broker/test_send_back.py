@@ -39,7 +39,7 @@ class Counter:
         self.statistics = BrokerStatistics(self.options.broker_cluster_name, self.lab.clock.now_ms())
         self.handler = SendBackHandler(self.options, self.lab.access, self.topics, self.groups, self.statistics)
         file = ConfigFile(self.lab.disk, f"{ROOT}/config/delayOffset.json")
-        self.schedule = ScheduleService(self.lab.access, self.lab.clock, LEVELS, file, self.lab.declare)
+        self.schedule = ScheduleService(self.lab.access, self.lab.clock, LEVELS, file, self.lab.disk, self.lab.declare)
         self.schedule.load()
 
     def send_back(self, offset: int, *, version: int = 513, **ext: str) -> RemotingCommand:

@@ -18,10 +18,12 @@ from flaremq.broker.gate import StoreGate
 from flaremq.broker.groups import GroupTable
 from flaremq.broker.message_rules import TimerRules, prepare
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.schedule import ScheduleService
 from flaremq.broker.store_access import StoreAccess
 from flaremq.broker.timer import TimerService
 from flaremq.broker.topics import TopicTable
 from flaremq.clock import ManualClock
+from flaremq.message.delay import DEFAULT_DELAY_LEVELS, DelayLevels, parse_delay_levels
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import encode_properties
 from flaremq.message.stored_form import StoredForm
@@ -34,6 +36,7 @@ from flaremq.storage.status import PutMessageStatus
 from tests.support.crash_fs import CrashFS
 
 ROOT = "/store"
+LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 
 _T = TypeVar("_T")
@@ -148,6 +151,10 @@ class WaitingLab:
         self.store.close()
         return WaitingLab(self.options, disk=self.disk, clock=self.clock)
 
+    def kill(self) -> WaitingLab:
+        """The process dies and nothing else; what was not synced is still there."""
+        return WaitingLab(self.options, disk=self.disk.kill(), clock=ManualClock(self.clock.now_ms()))
+
     def crash(self, seed: int | str) -> WaitingLab:
         """The power fails; this life goes on only in the memory of the test."""
         clock = ManualClock(self.clock.now_ms())
@@ -207,6 +214,14 @@ async def running_gate(path: Path, clock: ManualClock) -> AsyncIterator[StoreGat
             await gate.close()
     finally:
         store.close()
+
+
+def schedule(lab: WaitingLab, levels: DelayLevels = LEVELS) -> ScheduleService:
+    """The delay levels of a lab, loaded."""
+    file = ConfigFile(lab.disk, f"{ROOT}/config/delayOffset.json")
+    service = ScheduleService(lab.access, lab.clock, levels, file, lab.disk, lab.declare)
+    service.load()
+    return service
 
 
 def timer(lab: WaitingLab, **settings: int) -> TimerService:

@@ -5,28 +5,35 @@ is to remember (``config/delayOffset.json``, as RocketMQ keeps it). Due messages
 follows in order. What cannot be stored for good is put aside (see ``delivery``), so no message blocks its level.
 
 At least once: a cursor is saved only when the deliveries it counts are durable. Never early: see ``arrival_marks``.
-After a crash the deliveries since the last save are repeated. A cursor that lies outside of its queue is put right when
-it is loaded.
+Not twice: with the cursors goes the place in the log behind which deliveries are not counted yet
+(``flaremq.delay``, which RocketMQ does not look at); what was delivered behind it is found there after a crash, see
+``delivered_copies``. If RocketMQ wrote the cursors last, they are taken as they are. A cursor that lies outside of its
+queue is put right when it is loaded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from flaremq.broker.arrival_marks import ArrivalMarks, Due
+from flaremq.broker.checked_json import read_checked_json, write_checked_json
 from flaremq.broker.config_file import ConfigFile
+from flaremq.broker.delivered_copies import SEARCHED_BYTES_MAX, DeliveredCopies
 from flaremq.broker.delivery import Delivery
-from flaremq.broker.store_access import StoreAccess, is_durable
+from flaremq.broker.store_access import StoreAccess, is_durable, run_to_end
 from flaremq.clock import Clock
-from flaremq.errors import FlareMQError
+from flaremq.errors import FlareMQError, StoreIOError
+from flaremq.message import properties as names
 from flaremq.message.delay import DelayLevels, queue_id_of_level
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.stored_form import delivered
 from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.protocol.bodies import DataVersion
+from flaremq.storage.filesystem import FileSystem
 from flaremq.storage.get_result import GetResult
 from flaremq.storage.inspection import StoreInspector
 from flaremq.storage.status import GetMessageStatus
@@ -40,7 +47,16 @@ _BATCHES_PER_RUN: Final = 64
 _DELAY_MS_MAX: Final = 366 * 86_400_000  # a unit that asks for more is damaged
 _RETRY_MS: Final = 100  # after the store refused to take anything
 _RETRY_AFTER_ERROR_MS: Final = 1_000
+_PROGRESS_VERSION: Final = 1
 _NO_QUEUE: Final = (GetMessageStatus.NO_MATCHED_LOGIC_QUEUE, GetMessageStatus.NO_MESSAGE_IN_QUEUE)
+
+
+class _Progress(NamedTuple):
+    """What is saved: cursors, what is delivered ahead of them, and the end of the log both account for."""
+
+    offsets: dict[int, int]
+    ahead: dict[int, list[int]]
+    log_end: int
 
 
 class _Level:
@@ -65,6 +81,14 @@ class _Level:
         if self.done_ahead:
             self.done_ahead = {offset for offset in self.done_ahead if offset >= cursor}
 
+    def pass_done(self) -> None:
+        """Move the cursor over what is delivered already."""
+        cursor = self.cursor
+        while cursor in self.done_ahead:
+            cursor += 1
+        if cursor > self.cursor:
+            self.move_to(cursor)
+
 
 class ScheduleService:
     """Delivers delayed messages. Event loop only; the service calls ``run_due`` and ``persist`` by its own timing."""
@@ -75,6 +99,7 @@ class ScheduleService:
         clock: Clock,
         levels: DelayLevels,
         file: ConfigFile,
+        filesystem: FileSystem,
         declare_topic: Callable[[str], object],
     ) -> None:
         self._gate = gate
@@ -85,16 +110,24 @@ class ScheduleService:
         self._levels = {level: _Level(level, levels.delay_ms(level)) for level in range(1, levels.level_max + 1)}
         self._other_offsets: dict[int, int] = {}  # of levels this broker does not have: kept as they are
         self._data_version = DataVersion(timestamp=clock.now_ms())
-        self._saved: dict[int, int] | None = None
+        self._filesystem = filesystem
+        self._progress_path = os.path.join(gate.store.path, "flaremq.delay")
+        self._saved: _Progress | None = None
+        self._filed: dict[int, int] | None = None  # the cursors RocketMQ's file holds, if it has a version
         self._running = asyncio.Lock()  # one step at a time
+        self._saving = asyncio.Lock()
 
     # Starting
 
     def load(self) -> None:
-        """Read the cursors and put them right; call it before the first step."""
+        """Read the cursors and put them right; call it before the first step. Disk."""
         table, version = self._file.load(_parse) or ({}, None)
         if version is not None:
-            self._data_version = version
+            self._data_version, self._filed = version, table
+        # RocketMQ 4.9 writes no version: such a table is not ours.
+        progress = None if table and version is None else self._read_progress(version)
+        if progress is not None:
+            table = progress.offsets
         store = self._gate.store
         for number, offset in table.items():
             if number not in self._levels:
@@ -108,6 +141,57 @@ class ScheduleService:
                 _log.warning("delay level %d stood at %d, outside of [%d, %d): it goes on", number, saved, low, high)
             level.move_to(cursor)
             self._note(level)
+            if progress is not None:
+                level.done_ahead = {offset for offset in progress.ahead.get(number, ()) if cursor <= offset < high}
+        if progress is not None:
+            self._pass_delivered(progress.log_end)
+        # Before anything is delivered: what this life delivers lies behind this place, also if it never saves.
+        try:
+            self._write(self._progress(store.flushed_offset))
+        except StoreIOError as error:
+            _log.warning("the progress of delay levels is not saved: %s", error)  # what was saved before still holds
+
+    def _read_progress(self, version: DataVersion | None) -> _Progress | None:
+        """What we saved last; None if that is not where the cursors come from."""
+        try:
+            state = read_checked_json(self._filesystem, self._progress_path, _PROGRESS_VERSION)
+            if state is None:
+                return None
+            # The second, if we died between writing this file and the other.
+            known = [None if value is None else DataVersion.from_value(value) for value in state["dataVersions"]]
+            if version not in known:
+                return None
+            offsets = {int(level): offset for level, offset in state["offsets"].items()}
+            ahead = {int(level): delivered_ahead for level, delivered_ahead in state["ahead"].items()}
+            return _Progress(offsets, ahead, state["logEnd"])
+        except (FlareMQError, ValueError, KeyError, TypeError) as error:
+            _log.warning("%s is not usable (%s): what was delivered last may be repeated", self._progress_path, error)
+            return None
+
+    def _pass_delivered(self, log_end: int) -> None:
+        """Count what was delivered behind ``log_end``, before a crash."""
+        store = self._gate.store
+        waiting = [level for level in self._levels.values() if level.cursor < self._end(level)]
+        if not waiting:
+            return
+        copies = DeliveredCopies(SCHEDULE_TOPIC, lambda record: (delivered(record),))
+        copies.read(store, log_end, store.max_physical_offset, names.DELAY)
+        for level in waiting:
+            offset, unknown = level.cursor, 0
+            # A delivery lies within a batch of the first message that is not delivered.
+            while copies and unknown <= _BATCH_MAX and offset < self._end(level):
+                found = self._read(level, offset, _BATCH_MAX)[0]
+                for record in found.messages:
+                    if record.queue_offset in level.done_ahead:
+                        continue
+                    if copies.take(record):
+                        level.done_ahead.add(record.queue_offset)
+                    else:
+                        unknown += 1
+                if found.next_offset <= offset:
+                    break
+                offset = found.next_offset
+            level.pass_done()
 
     # Delivering
 
@@ -230,26 +314,53 @@ class ScheduleService:
 
     async def persist(self) -> bool:
         """Save the cursors; False if that has to wait, because what they count is not durable yet."""
-        offsets = self._offsets()
-        if offsets == self._saved:
+        async with self._saving:
+            async with self._running:  # no delivery is under way: all of them are counted, or follow
+                reach = self._delivery.reach
+                progress = self._progress(max(reach, self._gate.store.flushed_offset))
+            if not self._is_news(progress):
+                return True
+            if not await is_durable(self._gate, reach):
+                return False
+            await run_to_end(self._gate, self._write, progress)
             return True
-        if not await is_durable(self._gate, self._delivery.reach):
-            return False
-        self._data_version = self._data_version.next(self._clock.now_ms())
-        await self._gate.run(self._file.save, self._document(offsets))
-        self._saved = offsets
-        return True
+
+    def _is_news(self, progress: _Progress) -> bool:
+        saved = self._saved
+        if saved is None or (saved.offsets, saved.ahead) != (progress.offsets, progress.ahead):
+            return True
+        return progress.log_end - saved.log_end > SEARCHED_BYTES_MAX
+
+    def _progress(self, log_end: int) -> _Progress:
+        ahead = {number: sorted(level.done_ahead) for number, level in self._levels.items() if level.done_ahead}
+        return _Progress(self._offsets(), ahead, log_end)
+
+    def _write(self, progress: _Progress) -> None:
+        """Our file first: it says which states of RocketMQ's it goes with. Disk."""
+        version = self._data_version
+        before = None if self._filed is None else version.to_value()
+        is_moved = (self._filed or {}) != progress.offsets
+        if is_moved:
+            version = version.next(self._clock.now_ms())
+        state = {
+            "offsets": {str(level): offset for level, offset in progress.offsets.items()},
+            "ahead": {str(level): delivered_ahead for level, delivered_ahead in progress.ahead.items()},
+            "logEnd": progress.log_end,
+            "dataVersions": [version.to_value() if is_moved else before, before],
+        }
+        write_checked_json(self._filesystem, self._progress_path, _PROGRESS_VERSION, state)
+        if is_moved:
+            self._file.save({"dataVersion": version.to_value(), "offsetTable": progress.offsets})
+            self._data_version, self._filed = version, progress.offsets
+        self._saved = progress
 
     def document(self) -> dict[str, Any]:
         """What delayOffset.json would hold now; the body of GET_ALL_DELAY_OFFSET."""
-        return self._document(self._offsets())
+        return {"dataVersion": self._data_version.to_value(), "offsetTable": self._offsets()}
 
     def _offsets(self) -> dict[int, int]:
         known = {number: level.cursor for number, level in self._levels.items() if level.cursor or self._end(level)}
         return dict(sorted((self._other_offsets | known).items()))
-
-    def _document(self, offsets: dict[int, int]) -> dict[str, Any]:
-        return {"dataVersion": self._data_version.to_value(), "offsetTable": offsets}
 
     # Telling
 

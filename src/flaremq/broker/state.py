@@ -80,7 +80,7 @@ class BrokerState:
         self._client = RemotingClient(remoting)
         self.cluster_queues = ClusterQueues(options, self.topics, clock, self._client, name_servers)
         self.schedule = ScheduleService(
-            gate, clock, self.delay_levels, self._file("delayOffset.json"), self._declare_topic
+            gate, clock, self.delay_levels, self._file("delayOffset.json"), filesystem, self._declare_topic
         )
         self.timer = TimerService(gate, clock, TimerRules.of(options), filesystem, self._declare_topic)
         self.transactions = TransactionService(
@@ -124,8 +124,8 @@ class BrokerState:
         self.gate.catch_up()  # or offsets of messages that are only not shown yet would be cut
         for sentence in self.offsets.clamp(self.gate.store.max_offset):
             _log.warning("%s", sentence)
-        self.schedule.load()
-        self.timer.load()
+        await self.gate.run(self.schedule.load)  # these two may have to search the end of the log
+        await self.gate.run(self.timer.load)
         self.order_info.load(self._order_file.load(_as_is))
         self.order_info.on_change.append(self._order_saver.changed)
         await self.pop.start()

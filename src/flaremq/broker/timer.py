@@ -7,8 +7,9 @@ clock decides, since senders name points in time; a message is never put before 
 * Taking back: a record with TIMER_DEL_UNIQKEY sorts before all messages of its time slot and cancels the one it names.
 * Rolling: a message that waits longer than half the time the log is kept (at most two days) is appended to the topic
   again, so that its record is not deleted with the expired part of the log. The newer record replaces the older.
-* At least once: where the reading stands and what waits is saved together, when all that it counts is durable. After a
-  crash, deliveries since the last save are repeated.
+* At least once: where the reading stands and what waits is saved together, when all that it counts is durable.
+* Not twice: saved with it is the place in the log behind which deliveries are not counted yet; after a crash they are
+  found there (``delivered_copies``).
 
 A store that RocketMQ used before is taken over with the help of its ``config/timercheck``: what it has delivered is not
 delivered again.
@@ -25,13 +26,14 @@ from struct import Struct
 from typing import Any, Final
 
 from flaremq.broker import message_rules as rules_of
+from flaremq.broker.delivered_copies import SEARCHED_BYTES_MAX, DeliveredCopies
 from flaremq.broker.delivery import Delivery
 from flaremq.broker.message_rules import TimerRules
 from flaremq.broker.rate import Rate
 from flaremq.broker.store_access import StoreAccess, is_durable, run_to_end
 from flaremq.broker.timer_index import Entry, TimerIndex
 from flaremq.clock import Clock
-from flaremq.errors import FlareMQError, InvalidArgumentError
+from flaremq.errors import FlareMQError, InvalidArgumentError, StoreIOError
 from flaremq.message import properties as names
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import SIZE_MAX as PROPERTIES_SIZE_MAX
@@ -50,6 +52,7 @@ _BATCH_BYTES: Final = 1 << 20
 _BATCHES_PER_RUN: Final = 64
 _MEMORY_ENTRIES_MAX: Final = 65_536
 _RETRY_MS: Final = 100
+_END_OF_TIME_MS: Final = 1 << 62
 _ROOM_FOR_PROPERTIES: Final = 96  # what a delivery adds
 _JAVA_CHECK = Struct(">3q")  # timercheck: read up to this time, flushed up to there, read up to this queue offset
 
@@ -77,6 +80,7 @@ class TimerService:
         self._delivery = Delivery(gate, TIMER_TOPIC, declare_topic)
         self._cursor = 0  # queue offset up to which the topic was read
         self._read_end = 0  # end of the last record read
+        self._log_end = 0  # of the log: deliveries behind it are not counted in what was saved
         self._cancelled: dict[int, set[str]] = {}  # slot start -> delete keys
         self._java_read_ms = self._java_cursor = 0  # what RocketMQ has delivered
         self._retry_at = 0.0  # steady clock
@@ -90,7 +94,7 @@ class TimerService:
     # Starting
 
     def load(self) -> None:
-        """Take up where the last run ended; call it before the first step."""
+        """Take up where the last run ended; call it before the first step. Disk."""
         store = self._gate.store
         low, high = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
         notes = self._index.load()
@@ -104,6 +108,37 @@ class TimerService:
             self._cancelled = {int(slot): set(keys) for slot, keys in notes["cancelled"].items()}
         self._cursor = max(self._cursor, low)
         self._read_java_check(saved_ms)
+        try:
+            if notes is not None and "logEnd" in notes and not self._java_read_ms:
+                self._log_end = notes["logEnd"]
+                self._drop_delivered()
+            # Before anything is delivered: what this life delivers lies behind this place, also if it never saves.
+            self._log_end = store.flushed_offset
+            self._index.save(self._notes())
+        except StoreIOError as error:
+            _log.warning("the progress of timers is not saved: %s", error)  # what was saved before still holds
+
+    def _drop_delivered(self) -> None:
+        """Forget what was delivered behind the place that was saved last, before a crash."""
+        store = self._gate.store
+        if not self._index.count and self._unread <= 0:
+            return
+        copies = DeliveredCopies(TIMER_TOPIC, lambda record: (due(record, 0, self._rules.precision_ms), rolled(record)))
+        copies.read(store, self._log_end, store.max_physical_offset, rules_of.TIMER_OUT_MS)
+        while copies and self._unread > 0:
+            if self._index.memory_count >= _MEMORY_ENTRIES_MAX:
+                self._index.save(self._notes())
+            if not self._take_in(self._read(self._cursor, _BATCH)):
+                break
+        kept: list[Entry] = []
+        while copies and len(kept) < _MEMORY_ENTRIES_MAX:
+            entries = self._index.take_due(_END_OF_TIME_MS, _BATCH)
+            if not entries:
+                break
+            records = zip(entries, self._read_records(entries), strict=True)
+            kept += [entry for entry, record in records if record is None or not copies.take(record)]
+        for entry in kept:
+            self._index.add(*entry)
 
     def _read_java_check(self, saved_ms: int) -> None:
         content = read_small_file(self._filesystem, os.path.join(self._gate.store.path, "config", "timercheck"))
@@ -154,15 +189,20 @@ class TimerService:
         while self._unread > 0:
             if self._index.memory_count >= _MEMORY_ENTRIES_MAX and not await self._save():
                 return
-            found = await self._gate.run(self._read, self._cursor, _BATCH)
-            if found.next_offset == self._cursor:
+            if not self._take_in(await self._gate.run(self._read, self._cursor, _BATCH)):
                 return
-            for record in found.messages:
-                self._note(record)
-                self._read_end = record.physical_offset + record.size
-            self.enqueued.count(len(found.messages))
-            self._cursor = found.next_offset
-            self._is_changed = True
+
+    def _take_in(self, found: GetResult) -> bool:
+        """Note the records read at the cursor; False if it did not move."""
+        if found.next_offset == self._cursor:
+            return False
+        for record in found.messages:
+            self._note(record)
+            self._read_end = record.physical_offset + record.size
+        self.enqueued.count(len(found.messages))
+        self._cursor = found.next_offset
+        self._is_changed = True
+        return True
 
     def _read(self, queue_offset: int, count: int) -> GetResult:
         return self._gate.store.get(TIMER_TOPIC, 0, queue_offset, count, max_bytes=_BATCH_BYTES)
@@ -272,18 +312,23 @@ class TimerService:
             return True
 
     async def _save(self) -> bool:
-        if not self._is_changed:
+        store = self._gate.store
+        if not self._is_changed and store.flushed_offset - self._log_end <= SEARCHED_BYTES_MAX:
             return True
         if not await is_durable(self._gate, max(self._delivery.reach, self._read_end)):
             return False
-        notes: dict[str, Any] = {
-            "cursor": self._cursor,
-            "savedMs": self._clock.now_ms(),
-            "cancelled": {str(slot): sorted(keys) for slot, keys in self._cancelled.items()},
-        }
-        await run_to_end(self._gate, self._index.save, notes)
+        self._log_end = store.flushed_offset  # no delivery is under way: all of them are counted, or follow
+        await run_to_end(self._gate, self._index.save, self._notes())
         self._is_changed = False
         return True
+
+    def _notes(self) -> dict[str, Any]:
+        return {
+            "cursor": self._cursor,
+            "savedMs": self._clock.now_ms(),
+            "logEnd": self._log_end,
+            "cancelled": {str(slot): sorted(keys) for slot, keys in self._cancelled.items()},
+        }
 
     def close(self) -> None:
         """Give back files; ``persist`` first."""

@@ -15,8 +15,8 @@ One run, all numbers big-endian:
      0     8  due_ms         when the entry is to be taken
      8     8  queue_offset   of its record in the timer topic
 
-The state file is the CRC-32 of what follows in 8 hexadecimal digits, a line feed, and a JSON object. Both lie in the
-folder ``flaremq.timer`` of the store, which RocketMQ does not look at.
+The state file is a JSON object with a checksum (``checked_json``). Both lie in the folder ``flaremq.timer`` of the
+store, which RocketMQ does not look at.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
-import orjson
-
+from flaremq.broker.checked_json import read_checked_json, write_checked_json
 from flaremq.errors import FlareMQError
-from flaremq.storage.filesystem import File, FileSystem, write_atomically
-from flaremq.storage.store_files import read_small_file
+from flaremq.storage.filesystem import File, FileSystem
 
 _log = logging.getLogger(__name__)
 
@@ -133,7 +131,7 @@ class TimerIndex:
         """Open what was saved and return its notes; None, and an empty index, if there is nothing usable. Disk."""
         self._filesystem.make_directories(self.folder)
         try:
-            state = self._read_state()
+            state = read_checked_json(self._filesystem, self._path(_STATE), _VERSION)
             if state is not None:
                 for name, count, crc, position in state["runs"]:
                     run = SortedRun(self._filesystem.open(self._path(name), read_only=True), name, count, crc, position)
@@ -152,18 +150,6 @@ class TimerIndex:
         """Forget everything in memory; the files go with the next save."""
         self.close()
         self._runs, self._heads, self._memory = [], [], []
-
-    def _read_state(self) -> dict[str, Any] | None:
-        content = read_small_file(self._filesystem, self._path(_STATE))
-        if content is None:
-            return None
-        digits, _, text = content.partition(b"\n")
-        if digits != b"%08x" % crc32(text):
-            raise ValueError("the checksum of its state is wrong")
-        state: dict[str, Any] = orjson.loads(text)
-        if state["version"] != _VERSION:
-            raise ValueError(f"its version is {state['version']}")
-        return state
 
     # Entries
 
@@ -230,13 +216,11 @@ class TimerIndex:
         self._runs = [run for run in self._runs if run not in used_up]
         self._rebuild_heads()
         state = {
-            "version": _VERSION,
             "sequence": self._sequence,
             "runs": [[run.name, run.count, run.crc, run.position] for run in self._runs],
             "notes": notes,
         }
-        text = orjson.dumps(state)
-        write_atomically(self._filesystem, self._path(_STATE), b"%08x\n" % crc32(text) + text)
+        write_checked_json(self._filesystem, self._path(_STATE), _VERSION, state)
         for run in used_up:
             run.close()
         self._remove_unnamed()
