@@ -206,7 +206,7 @@ def test_version_goes_up_every_so_many_commits(tmp_path: Path) -> None:
 
 def test_slaves_read_bare_integer_keys(lab: MetadataLab) -> None:
     lab.offsets.commit("G", "T", 0, 5)
-    body = lab.offsets.to_json()
+    body = lab.offsets.renderer()()
     assert b'"offsetTable":{"T@G":{0:5}}' in body
     assert parse_java_json(body)["offsetTable"] == {"T@G": {"0": 5}}
 

@@ -35,6 +35,7 @@ class InlineGate:
         return function(*arguments)
 
     run_cold = run
+    run_long = run
 
 
 class OffsetLab(MetadataLab):

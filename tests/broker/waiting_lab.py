@@ -76,6 +76,7 @@ class InlineGate:
         return function(*arguments)
 
     run_cold = run
+    run_long = run
 
 
 class FakeConnection:

@@ -16,6 +16,7 @@ from typing import Any
 from flaremq.broker.config_file import ConfigFile, Rendered, render_integers
 from flaremq.broker.offset_table import OffsetTable, Table
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.pace import paced
 from flaremq.broker.table_saver import Run, TableSaver, run_inline
 from flaremq.clock import Clock
 from flaremq.errors import RemoteProtocolError
@@ -135,10 +136,10 @@ class ConsumerOffsets:
         """Every offset by ``topic@group`` and queue; a copy."""
         return _by_key(self._table.groups)
 
-    def to_json(self) -> bytes:
-        """GET_ALL_CONSUMER_OFFSET: what slaves of any version read."""
-        table = {key: integer_keyed(queues) for key, queues in self.table().items()}
-        return write_java_json({"dataVersion": self.data_version.to_value(), "offsetTable": table})
+    def renderer(self) -> Callable[[], bytes]:
+        """GET_ALL_CONSUMER_OFFSET, what slaves of any version read: writes the table as it is now, on any thread."""
+        groups, version = self._table.snapshot(), self.data_version.to_value()
+        return lambda: _render(groups, version)
 
     # Keeping
 
@@ -236,3 +237,13 @@ def _read_table(name: str, offsets: Any) -> Table:
             raise RemoteProtocolError(f"{name}.{key} must be {misfit}") from None
         table.setdefault(group, {})[topic] = {queue_id: offset for queue_id, offset in read.items() if offset >= 0}
     return table
+
+
+def _render(groups: Table, version: Any) -> bytes:
+    table = {
+        f"{topic}@{group}": integer_keyed(queues)
+        for group, topics in groups.items()
+        for topic, queues in paced(topics.items())
+        if queues
+    }
+    return write_java_json({"dataVersion": version, "offsetTable": table})

@@ -15,6 +15,7 @@ from typing import Final
 
 from flaremq.broker.client_info import ClientInfo
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.pace import PacedTable, paced
 from flaremq.broker.subscription import checked_subscription
 from flaremq.clock import Clock
 from flaremq.protocol.bodies import ConsumerConnection, ConsumerData, SubscriptionData
@@ -69,15 +70,17 @@ class ConsumerGroup:
         """Each client once, though it may have two connections for a moment while it reconnects."""
         return list({info.client_id: None for info in self.connections.values()})
 
-    def to_body(self) -> ConsumerConnection:
-        """GET_CONSUMER_CONNECTION_LIST."""
-        return ConsumerConnection(
-            connection_set=tuple(info.to_body() for info in self.connections.values()),
-            subscription_table=dict(self.subscriptions),
+    def renderer(self) -> Callable[[], bytes]:
+        """GET_CONSUMER_CONNECTION_LIST: writes the group as it is now, on any thread."""
+        members = list(self.connections.values())
+        body = ConsumerConnection(
+            connection_set=(),
+            subscription_table=PacedTable(self.subscriptions),
             consume_type=self.consume_type,
             message_model=self.message_model,
             consume_from_where=self.consume_from_where,
         )
+        return lambda: replace(body, connection_set=tuple(info.to_body() for info in paced(members))).to_json()
 
 
 class ConsumerTable:

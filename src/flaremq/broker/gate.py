@@ -5,7 +5,7 @@ sync serves everything appended meanwhile, and its end is told to the loop once.
 durable, shows it to readers (dispatch) and wakes long polls, all per batch. What may block goes to worker threads: what
 clients ask for at any rate (cold pulls, queries) through ``run_cold``, everything the broker itself depends on through
 ``run``, so that saves and deliveries never queue behind thousands of cold pulls. Property filters have a thread of
-their own (``run_filter``).
+their own (``run_filter``), and so do whole tables that a client asks for (``run_long``).
 
 In SYNC_FLUSH nothing is acknowledged and nothing becomes readable before it is durable. After a failed sync nothing is
 acknowledged any more.
@@ -62,6 +62,7 @@ class StoreGate:
         self._flush_type_lock = asyncio.Lock()  # one change at a time
         self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="flaremq-store")
         self._cold_executor = ThreadPoolExecutor(_COLD_WORKERS, thread_name_prefix="flaremq-cold")
+        self._long_executor = ThreadPoolExecutor(1, thread_name_prefix="flaremq-long")
         self._filter_lane = FilterLane()
         self._closed = False
         self._failure: StoreIOError | None = None
@@ -330,6 +331,10 @@ class StoreGate:
         """Run a read that a client asked for on a worker thread; thousands may wait, for each other only."""
         return await self._run_in(self._cold_executor, function, *arguments)
 
+    async def run_long(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Run a long computation that a client asked for, such as rendering a whole table; one at a time."""
+        return await self._run_in(self._long_executor, function, *arguments)
+
     async def run_filter(self, group: str, function: Callable[..., _T], *arguments: Any) -> _T:
         """Run a read that evaluates a property filter of a group; groups take turns."""
         return await self._filter_lane.run(group, function, *arguments)
@@ -351,6 +356,7 @@ class StoreGate:
         await self._loop.run_in_executor(None, self._thread.join)
         await self._loop.run_in_executor(None, self._executor.shutdown)
         await self._loop.run_in_executor(None, self._cold_executor.shutdown)
+        await self._loop.run_in_executor(None, self._long_executor.shutdown)
         await self._filter_lane.close()
         for _, _, callback in self._waiting:
             callback(PutMessageStatus.SERVICE_NOT_AVAILABLE)

@@ -6,6 +6,7 @@ import logging
 
 from flaremq.broker.client_info import ClientInfo
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.pace import PacedTable, paced
 from flaremq.clock import Clock
 from flaremq.protocol.bodies import ProducerConnection, ProducerInfo, ProducerTableInfo
 from flaremq.protocol.codes import ResponseCode
@@ -53,27 +54,9 @@ class ProducerTable:
         """The connection on which a client with this id registered as a producer."""
         return self._clients.get(client_id)
 
-    def to_body(self, group: str) -> ProducerConnection:
-        """GET_PRODUCER_CONNECTION_LIST."""
-        return ProducerConnection(connection_set=tuple(info.to_body() for info in self.connections(group)))
-
-    def to_table(self) -> ProducerTableInfo:
-        """GET_ALL_PRODUCER_INFO."""
-        return ProducerTableInfo(
-            data={
-                group: tuple(
-                    ProducerInfo(
-                        client_id=info.client_id,
-                        remote_ip=info.connection.peer,
-                        language=info.language,
-                        version=info.version,
-                        last_update_timestamp=info.last_update_ms,
-                    )
-                    for info in members.values()
-                )
-                for group, members in self._groups.items()
-            }
-        )
+    def members(self) -> dict[str, list[ClientInfo]]:
+        """The clients of every group; a copy."""
+        return {group: list(members.values()) for group, members in self._groups.items()}
 
     def register(self, group: str, info: ClientInfo) -> bool:
         """Take one producer entry of a heartbeat; True if it is new."""
@@ -139,3 +122,25 @@ class ProducerTable:
     def _forget_client(self, info: ClientInfo) -> None:
         if self._clients.get(info.client_id) is info.connection:
             del self._clients[info.client_id]
+
+
+def render_producers(members: list[ClientInfo]) -> bytes:
+    """GET_PRODUCER_CONNECTION_LIST. Any thread."""
+    return ProducerConnection(connection_set=tuple(info.to_body() for info in paced(members))).to_json()
+
+
+def render_producer_table(groups: dict[str, list[ClientInfo]]) -> bytes:
+    """GET_ALL_PRODUCER_INFO. Any thread."""
+    data: dict[str, tuple[ProducerInfo, ...]] = PacedTable()
+    for group, members in groups.items():
+        data[group] = tuple(
+            ProducerInfo(
+                client_id=info.client_id,
+                remote_ip=info.connection.peer,
+                language=info.language,
+                version=info.version,
+                last_update_timestamp=info.last_update_ms,
+            )
+            for info in paced(members)
+        )
+    return ProducerTableInfo(data=data).to_json()

@@ -36,6 +36,9 @@ class StoreAccess(Protocol):
     async def run_cold(self, function: Callable[..., _T], *arguments: Any) -> _T:
         """A read that a client asked for, on a worker thread of another pool."""
 
+    async def run_long(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """A long computation that a client asked for, on a thread of its own; one at a time."""
+
 
 async def is_durable(gate: StoreAccess, physical_offset: int) -> bool:
     """Whether the log is durable up to an offset; in ASYNC_FLUSH it is made so."""

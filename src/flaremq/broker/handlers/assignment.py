@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.clients import ConsumerTable
 from flaremq.broker.consumers import BROADCASTING
@@ -13,6 +13,7 @@ from flaremq.broker.names import check_group, check_topic
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.queue_allocation import STRATEGIES, allocate, allocate_for_pop
 from flaremq.broker.request_modes import POP, PULL, RequestModes
+from flaremq.broker.table_saver import Run, run_inline
 from flaremq.message.topics import is_retry_topic
 from flaremq.protocol.bodies import (
     MessageQueue,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_QUEUES_INLINE: Final = 512  # rebalancing asks often and for few queues; those are shared out at once
 FindQueues = Callable[[str], Awaitable[list[MessageQueue] | None]]
 
 
@@ -37,8 +39,14 @@ class AssignmentHandler:
     """QUERY_ASSIGNMENT and the request modes."""
 
     def __init__(
-        self, options: BrokerOptions, consumers: ConsumerTable, modes: RequestModes, find_queues: FindQueues
+        self,
+        options: BrokerOptions,
+        consumers: ConsumerTable,
+        modes: RequestModes,
+        find_queues: FindQueues,
+        run_long: Run = run_inline,
     ) -> None:
+        self._run_long = run_long  # StoreGate.run_long: shares out and renders
         self._options = options
         self._consumers = consumers
         self._modes = modes
@@ -56,20 +64,34 @@ class AssignmentHandler:
         check_group(body.consumer_group)
         mode = self._modes.find(body.topic, body.consumer_group)
         queues = await self._find_queues(body.topic)
-        share = None if queues is None else self._share(body, mode, queues)
+        client_ids = sorted(self._consumers.client_ids(body.consumer_group))
+        if queues is not None and len(queues) > _QUEUES_INLINE:
+            return RemotingCommand.response(body=await self._run_long(self._render, body, mode, queues, client_ids))
+        return RemotingCommand.response(body=self._render(body, mode, queues, client_ids))
+
+    def _render(
+        self,
+        body: QueryAssignmentRequestBody,
+        mode: SetMessageRequestModeRequestBody,
+        queues: list[MessageQueue] | None,
+        client_ids: list[str],
+    ) -> bytes:
+        """Any thread."""
+        share = None if queues is None else self._share(body, mode, queues, client_ids)
         assignments = None
         if share is not None:
             assignments = tuple(MessageQueueAssignment(message_queue=queue, mode=mode.mode) for queue in share)
-        return RemotingCommand.response(
-            body=QueryAssignmentResponseBody(message_queue_assignments=assignments).to_json()
-        )
+        return QueryAssignmentResponseBody(message_queue_assignments=assignments).to_json()
 
     def _share(
-        self, body: QueryAssignmentRequestBody, mode: SetMessageRequestModeRequestBody, queues: list[MessageQueue]
+        self,
+        body: QueryAssignmentRequestBody,
+        mode: SetMessageRequestModeRequestBody,
+        queues: list[MessageQueue],
+        client_ids: list[str],
     ) -> list[MessageQueue] | None:
         if body.message_model == BROADCASTING or not self._options.server_load_balancer_enable:
             return queues
-        client_ids = sorted(self._consumers.client_ids(body.consumer_group))
         strategy = STRATEGIES.get(body.strategy_name)
         if not client_ids or strategy is None:
             _log.warning(

@@ -18,8 +18,10 @@ from flaremq.broker.clients import ConsumerTable, ProducerTable
 from flaremq.broker.groups import GroupTable, check_not_broker_group
 from flaremq.broker.names import check_client_id, check_group
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.producers import render_producer_table, render_producers
 from flaremq.broker.pull_request import check_filter_allowed
 from flaremq.broker.subscription import build_subscription
+from flaremq.broker.table_saver import Run, run_inline
 from flaremq.broker.topics import TopicTable
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.topics import retry_topic
@@ -62,7 +64,9 @@ class ClientManageHandler:
         consumers: ConsumerTable,
         producers: ProducerTable,
         check_filter: Callable[[str], object],
+        run_long: Run = run_inline,
     ) -> None:
+        self._run_long = run_long  # StoreGate.run_long: renders whole tables
         self._options = options
         self._topics = topics
         self._groups = groups
@@ -218,18 +222,19 @@ class ClientManageHandler:
         body = GetConsumerListByGroupResponseBody(consumer_id_list=tuple(ids)).to_json()
         return RemotingCommand.response(body=body)
 
-    def consumer_connections(self, connection: Connection, request: RemotingCommand) -> Outcome:
+    async def consumer_connections(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         name = GetConsumerConnectionListRequestHeader.decode(request.ext).consumer_group
         group = self._consumers.find_group(name)
         if group is None:
             raise RequestError(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name[:255]}] not online")
-        return RemotingCommand.response(body=group.to_body().to_json())
+        return RemotingCommand.response(body=await self._run_long(group.renderer()))
 
-    def producer_connections(self, connection: Connection, request: RemotingCommand) -> Outcome:
+    async def producer_connections(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         group = GetProducerConnectionListRequestHeader.decode(request.ext).producer_group
-        if not self._producers.connections(group):
+        members = self._producers.connections(group)
+        if not members:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"the producer group[{group[:255]}] not exist")
-        return RemotingCommand.response(body=self._producers.to_body(group).to_json())
+        return RemotingCommand.response(body=await self._run_long(render_producers, members))
 
-    def all_producers(self, connection: Connection, request: RemotingCommand) -> Outcome:
-        return RemotingCommand.response(body=self._producers.to_table().to_json())
+    async def all_producers(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        return RemotingCommand.response(body=await self._run_long(render_producer_table, self._producers.members()))

@@ -1,18 +1,20 @@
 """How far groups are: offsets of topics and queues, lags, times. What topicStatus and consumerProgress print.
 
-Tables of the broker are read on the event loop; the times of messages come from the log and are read on a worker
-thread, a bounded number of queues at a time, so that a question about everything holds up nobody else.
+Tables of the broker are read on the event loop, a bounded number of queues at a time; the times of messages come from
+the log and are read on a worker thread, and answers are rendered there too. One such question is worked on at a time,
+so that those about everything hold up nobody but each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.clients import ConsumerTable
 from flaremq.broker.consumer_offsets import ConsumerOffsets
 from flaremq.broker.groups import GroupTable
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.pace import PacedTable, paced
 from flaremq.broker.statistics import BrokerStatistics
 from flaremq.broker.store_access import StoreAccess
 from flaremq.broker.topics import TopicTable
@@ -92,13 +94,14 @@ class ConsumeStatsHandler:
         header = GetTopicStatsInfoRequestHeader.decode(request.ext)
         config = self._topic(header.topic)
         count = _bounded(max(config.read_queue_nums, config.write_queue_nums))
-        ends = await self._gate.run_cold(self._read_ends, header.topic, count)
-        table = {self._queue(header.topic, queue_id): end for queue_id, end in enumerate(ends)}
-        body = TopicStatsTable(offset_table=table, topic_put_tps=self._statistics.topic_put_tps(header.topic))
-        return RemotingCommand.response(body=body.to_json())
+        tps = self._statistics.topic_put_tps(header.topic)
+        return RemotingCommand.response(body=await self._gate.run_long(self._ends_body, header.topic, count, tps))
 
-    def _read_ends(self, topic: str, count: int) -> list[TopicOffset]:
-        return [self._read_end(topic, queue_id) for queue_id in range(count)]
+    def _ends_body(self, topic: str, count: int, tps: float) -> bytes:
+        table: dict[MessageQueue, TopicOffset] = PacedTable()
+        for queue_id in paced(range(count)):
+            table[self._queue(topic, queue_id)] = self._read_end(topic, queue_id)
+        return TopicStatsTable(offset_table=table, topic_put_tps=tps).to_json()
 
     def _read_end(self, topic: str, queue_id: int) -> TopicOffset:
         store = self._gate.store
@@ -110,12 +113,14 @@ class ConsumeStatsHandler:
         """First, last and consumed message of each queue, in time."""
         header = QueryConsumeTimeSpanRequestHeader.decode(request.ext)
         config = self._topic(header.topic)
-        places = self._places(header.group, header.topic, _bounded(config.write_queue_nums))
-        spans = await self._gate.run_cold(self._read_spans, places, self._clock.now_ms())
-        return RemotingCommand.response(body=QueryConsumeTimeSpanBody(consume_time_span_set=tuple(spans)).to_json())
+        spans: list[QueueTimeSpan] = []
+        now_ms = self._clock.now_ms()
+        for places in self._slices(header.group, header.topic, _bounded(config.write_queue_nums)):
+            spans += await self._gate.run_long(self._read_spans, places, now_ms)
+        return RemotingCommand.response(body=await self._gate.run_long(_spans_body, spans))
 
     def _read_spans(self, places: list[Place], now_ms: int) -> list[QueueTimeSpan]:
-        return [self._read_span(topic, queue_id, consumed, now_ms) for topic, queue_id, consumed, _ in places]
+        return [self._read_span(topic, queue_id, consumed, now_ms) for topic, queue_id, consumed, _ in paced(places)]
 
     def _read_span(self, topic: str, queue_id: int, consumed: int, now_ms: int) -> QueueTimeSpan:
         store, store_time = self._gate.store, self._inspector.store_time
@@ -141,15 +146,15 @@ class ConsumeStatsHandler:
             topics = header.topics  # asked for by name: whatever the group subscribes to
         else:
             topics = self._subscribed(group, header.topics or sorted(self._offsets.topics_of(group)))
-        table: dict[MessageQueue, OffsetWrapper] = {}
+        table: dict[MessageQueue, OffsetWrapper] = PacedTable()
         tps = 0.0
         for topic in dict.fromkeys(topics):
             config = self._topics.find(topic)
             if config is not None:
-                places = self._places(group, topic, _bounded(config.read_queue_nums, len(table)))
-                table |= await self._progress(places)
+                await self._add_progress(table, group, topic, _bounded(config.read_queue_nums, len(table)))
                 tps += self._statistics.group_get_tps(group, topic)
-        return RemotingCommand.response(body=ConsumeStats(offset_table=table, consume_tps=tps).to_json())
+        body = ConsumeStats(offset_table=table, consume_tps=tps)
+        return RemotingCommand.response(body=await self._gate.run_long(body.to_json))
 
     async def broker_consume_stats(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Of every group, topic by topic."""
@@ -162,8 +167,8 @@ class ConsumeStatsHandler:
                 config = self._topics.find(topic)
                 if config is None or (header.is_order and not config.order):
                     continue
-                places = self._places(group, topic, _bounded(config.write_queue_nums, total))
-                table = await self._progress(places)
+                table: dict[MessageQueue, OffsetWrapper] = PacedTable()
+                await self._add_progress(table, group, topic, _bounded(config.write_queue_nums, total))
                 total += len(table)
                 behind += sum(queue.broker_offset - queue.consumer_offset for queue in table.values())
                 in_flight += sum(queue.pull_offset - queue.consumer_offset for queue in table.values())
@@ -175,7 +180,7 @@ class ConsumeStatsHandler:
             total_diff=behind,
             total_inflight_diff=in_flight,
         )
-        return RemotingCommand.response(body=await self._gate.run_cold(body.to_json))
+        return RemotingCommand.response(body=await self._gate.run_long(body.to_json))
 
     def _subscribed(self, group: str, topics: Iterable[str]) -> list[str]:
         """While a group is online, only what it subscribes to counts; offsets of the past stay out."""
@@ -184,22 +189,23 @@ class ConsumeStatsHandler:
             return list(topics)
         return [topic for topic in topics if topic in online.subscriptions]
 
-    def _places(self, group: str, topic: str, count: int) -> list[Place]:
+    def _slices(self, group: str, topic: str, count: int) -> Iterator[list[Place]]:
+        """Where a group stands, so many queues at a time."""
         find, pulled = self._offsets.find, self._pulled
-        return [
-            (topic, queue_id, find(group, topic, queue_id), pulled(group, topic, queue_id)) for queue_id in range(count)
-        ]
+        for start in range(0, count, _QUEUES_AT_ONCE):
+            yield [
+                (topic, queue_id, find(group, topic, queue_id), pulled(group, topic, queue_id))
+                for queue_id in range(start, min(start + _QUEUES_AT_ONCE, count))
+            ]
 
-    async def _progress(self, places: list[Place]) -> dict[MessageQueue, OffsetWrapper]:
-        table: dict[MessageQueue, OffsetWrapper] = {}
-        for start in range(0, len(places), _QUEUES_AT_ONCE):
-            table |= await self._gate.run_cold(self._read_progress, places[start : start + _QUEUES_AT_ONCE])
-        return table
+    async def _add_progress(self, table: dict[MessageQueue, OffsetWrapper], group: str, topic: str, count: int) -> None:
+        for places in self._slices(group, topic, count):
+            table.update(await self._gate.run_long(self._read_progress, places))
 
     def _read_progress(self, places: list[Place]) -> dict[MessageQueue, OffsetWrapper]:
         store, store_time = self._gate.store, self._inspector.store_time
         table = {}
-        for topic, queue_id, committed, pulled in places:
+        for topic, queue_id, committed, pulled in paced(places):
             consumed = max(0, committed)
             time = store_time(topic, queue_id, consumed - 1) if consumed else None
             table[self._queue(topic, queue_id)] = OffsetWrapper(
@@ -225,6 +231,10 @@ def _bounded(queues: int, before: int = 0) -> int:
     if queues + before > _QUEUES_MAX:
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"{queues + before} queues do not fit one answer")
     return queues
+
+
+def _spans_body(spans: list[QueueTimeSpan]) -> bytes:
+    return QueryConsumeTimeSpanBody(consume_time_span_set=tuple(spans)).to_json()
 
 
 def _or_none(time: int | None) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flaremq.broker.attribute_limits import check_attribute_limits
 from flaremq.broker.consumer_offsets import ConsumerOffsets
 from flaremq.broker.groups import GroupTable, check_not_broker_group
 from flaremq.broker.names import check_group
-from flaremq.protocol.bodies import SubscriptionGroupConfig
+from flaremq.broker.pace import PacedTable
+from flaremq.broker.table_saver import Run, run_inline
+from flaremq.protocol.bodies import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.protocol.headers_admin import (
@@ -19,7 +22,7 @@ from flaremq.protocol.headers_admin import (
 
 if TYPE_CHECKING:
     from flaremq.remoting.connection import Connection
-    from flaremq.remoting.handlers import HandlerTable, Outcome
+    from flaremq.remoting.handlers import HandlerTable
 
 _log = logging.getLogger(__name__)
 _RETRY_QUEUES_MAX = 1024
@@ -28,7 +31,8 @@ _RETRY_QUEUES_MAX = 1024
 class GroupHandler:
     """Create, change, delete and show groups."""
 
-    def __init__(self, groups: GroupTable, offsets: ConsumerOffsets) -> None:
+    def __init__(self, groups: GroupTable, offsets: ConsumerOffsets, run_long: Run = run_inline) -> None:
+        self._run_long = run_long  # StoreGate.run_long: renders whole tables
         self._groups = groups
         self._offsets = offsets
 
@@ -73,5 +77,10 @@ class GroupHandler:
         await self._groups.settle()
         return RemotingCommand.response(body=config.to_json())
 
-    def get_all(self, connection: Connection, request: RemotingCommand) -> Outcome:
-        return RemotingCommand.response(body=self._groups.wrapper().to_json())
+    async def get_all(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        return RemotingCommand.response(body=await self._run_long(_render, self._groups.wrapper()))
+
+
+def _render(groups: SubscriptionGroupWrapper) -> bytes:
+    """Any thread but the loop's."""
+    return replace(groups, subscription_group_table=PacedTable(groups.subscription_group_table)).to_json()

@@ -95,8 +95,8 @@ class OffsetHandler:
         self._offsets.commit(group, topic, queue_id, header.commit_offset)
         return RemotingCommand.response()
 
-    def all_consumer_offsets(self, connection: Connection, request: RemotingCommand) -> Outcome:
-        return RemotingCommand.response(body=self._offsets.to_json())
+    async def all_consumer_offsets(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        return RemotingCommand.response(body=await self._gate.run_long(self._offsets.renderer()))
 
     # Of queues; what does not exist has offset 0
 

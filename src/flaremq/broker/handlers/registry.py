@@ -63,13 +63,19 @@ class Handlers:
             self._pull,
             self._pop,
             ClientManageHandler(
-                options, topics, groups, consumers, producers, lambda text: compile_filter("SQL92", text)
+                options,
+                topics,
+                groups,
+                consumers,
+                producers,
+                lambda text: compile_filter("SQL92", text),
+                gate.run_long,
             ),
             OffsetHandler(topics, groups, offsets, gate, puller.is_cold, gate.catch_up),
             QueueLockHandler(topics, state.locks),
-            TopicHandler(options, topics, offsets, self._delete_queues),
-            GroupHandler(groups, offsets),
-            AssignmentHandler(options, consumers, state.request_modes, state.cluster_queues.find),
+            TopicHandler(options, topics, offsets, self._delete_queues, gate.run_long),
+            GroupHandler(groups, offsets, gate.run_long),
+            AssignmentHandler(options, consumers, state.request_modes, state.cluster_queues.find, gate.run_long),
             QueryHandler(gate),
             ClientRelayHandler(options, gate, topics, groups, consumers),
             ConsumeStatsHandler(

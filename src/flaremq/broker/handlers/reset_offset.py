@@ -14,6 +14,7 @@ from flaremq.broker.clients import ClientInfo, ConsumerTable
 from flaremq.broker.consumer_offsets import ConsumerOffsets
 from flaremq.broker.groups import GroupTable, check_not_broker_group
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.pace import PacedTable, paced
 from flaremq.broker.store_access import StoreAccess
 from flaremq.broker.topics import TopicTable
 from flaremq.protocol.bodies import MessageQueue, TopicConfig
@@ -82,7 +83,7 @@ class ResetOffsetHandler:
         for queue_id, offset in targets.items():
             self._offsets.reset(header.group, header.topic, queue_id, offset)
         await self._offsets.persist_if_changed()
-        return RemotingCommand.response(body=self._body(header.topic, targets).to_json())
+        return RemotingCommand.response(body=(await self._gate.run_long(self._render, header.topic, targets))[0])
 
     def _find_targets(self, header: ResetOffsetRequestHeader, config: TopicConfig) -> dict[int, int]:
         if header.queue_id is None or header.queue_id < 0:
@@ -135,22 +136,22 @@ class ResetOffsetHandler:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"the client does not support this feature. version={old[0].version}"
             )
-        body = self._body(header.topic, targets)
+        body, list_body = await self._gate.run_long(self._render, header.topic, targets)
         for info in list(online.connections.values()):
-            _push(info, header, body)
-        return RemotingCommand.response(body=body.to_json())
+            _push(info, header, list_body if info.language == _LIST_LANGUAGE else body)
+        return RemotingCommand.response(body=body)
 
     def _find_all_targets(self, topic: str, queue_ids: list[int], timestamp: int) -> dict[int, int]:
         return {queue_id: self._find_target(topic, queue_id, timestamp) for queue_id in queue_ids}
 
-    def _body(self, topic: str, offsets: dict[int, int]) -> ResetOffsetBody:
+    def _render(self, topic: str, offsets: dict[int, int]) -> tuple[bytes, bytes]:
+        """The body in its two forms. Any thread."""
         name = self._options.broker_name
-        return ResetOffsetBody(
-            offset_table={
-                MessageQueue(topic=topic, broker_name=name, queue_id=queue_id): offset
-                for queue_id, offset in offsets.items()
-            }
-        )
+        table: dict[MessageQueue, int] = PacedTable()
+        for queue_id, offset in paced(offsets.items()):
+            table[MessageQueue(topic=topic, broker_name=name, queue_id=queue_id)] = offset
+        body = ResetOffsetBody(offset_table=table)
+        return body.to_json(), body.to_list_json()
 
     # Another group's
 
@@ -172,9 +173,8 @@ class ResetOffsetHandler:
         return RemotingCommand.response()
 
 
-def _push(info: ClientInfo, header: ResetOffsetRequestHeader, body: ResetOffsetBody) -> None:
+def _push(info: ClientInfo, header: ResetOffsetRequestHeader, data: bytes) -> None:
     ext = ResetOffsetRequestHeader(
         topic=header.topic, group=header.group, timestamp=header.timestamp, is_force=header.is_force
     ).encode()
-    data = body.to_list_json() if info.language == _LIST_LANGUAGE else body.to_json()
     info.connection.notify(RemotingCommand.request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, data, oneway=True))

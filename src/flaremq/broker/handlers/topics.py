@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from flaremq.broker.consumer_offsets import ConsumerOffsets
 from flaremq.broker.names import check_topic
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.pace import PacedTable
+from flaremq.broker.table_saver import Run, run_inline
 from flaremq.broker.topic_attributes import MESSAGE_TYPE, MIXED, changed_attributes, check_attributes
 from flaremq.broker.topics import TopicTable
 from flaremq.message.topics import pop_retry_topic, retry_topic
-from flaremq.protocol.bodies import CreateTopicListRequestBody, TopicConfig, TopicList
+from flaremq.protocol.bodies import CreateTopicListRequestBody, TopicConfig, TopicConfigSerializeWrapper, TopicList
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.protocol.headers_admin import (
@@ -38,10 +40,12 @@ class TopicHandler:
         topics: TopicTable,
         offsets: ConsumerOffsets,
         delete_queues: Callable[[str], Awaitable[None]],
+        run_long: Run = run_inline,
     ) -> None:
         self._options = options
         self._topics = topics
         self._offsets = offsets
+        self._run_long = run_long  # StoreGate.run_long: renders whole tables
         self._delete_queues = delete_queues  # drops the stored queues of a topic, so that a new one starts at 0
 
     def register(self, table: HandlerTable) -> None:
@@ -114,9 +118,9 @@ class TopicHandler:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {topic[:255]}")
         return RemotingCommand.response(body=config.to_json())
 
-    def get_all(self, connection: Connection, request: RemotingCommand) -> Outcome:
+    async def get_all(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """All in one reply; a client that could take pages sees that there are none."""
-        return RemotingCommand.response(body=self._topics.wrapper().to_json())
+        return RemotingCommand.response(body=await self._run_long(_render, self._topics.wrapper()))
 
     def system_topics(self, connection: Connection, request: RemotingCommand) -> Outcome:
         return RemotingCommand.response(body=TopicList(topic_list=tuple(self._topics.system_topics())).to_json())
@@ -142,6 +146,11 @@ class TopicHandler:
     def _check_message_type(self, attributes: dict[str, str]) -> None:
         if attributes.get(MESSAGE_TYPE) == MIXED and not self._options.enable_mixed_message_type:
             raise _invalid("MIXED message type is not supported.")
+
+
+def _render(topics: TopicConfigSerializeWrapper) -> bytes:
+    """Any thread but the loop's."""
+    return replace(topics, topic_config_table=PacedTable(topics.topic_config_table)).to_json()
 
 
 def _invalid(sentence: str) -> RequestError:
