@@ -632,3 +632,19 @@ def test_batch_that_is_refused_stores_nothing(fields: dict[str, Any], body: byte
         assert lab.broker.gate.driver.appended == 0
 
     run(scenario)
+
+
+def test_reply_to_a_batch_of_tens_of_thousands_names_every_message() -> None:
+    async def scenario(lab: BrokerLab) -> None:
+        count = 20_000  # more than half a megabyte of ids
+        empty = (22).to_bytes(4, "big") + bytes(18)
+        reply = await send_batch(lab, empty * count)
+        assert reply.code == 0, reply.remark
+        ids = reply.field("msgId").split(",")
+        assert len(ids) == len(set(ids)) == count
+        lab.broker.gate.catch_up()
+        for number in (0, 1, 777, count - 1):
+            message = lab.broker.store.read(int(ids[number][16:], 16))
+            assert message is not None and (message.queue_offset, message.message_id) == (number, ids[number])
+
+    run(scenario, flushDiskType="ASYNC_FLUSH")

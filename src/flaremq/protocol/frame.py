@@ -21,6 +21,7 @@ from flaremq.protocol.command import BINARY_HEADER, JSON_HEADER, Body, RemotingC
 
 FRAME_SIZE_MAX = 16 << 20  # of a whole frame, its length word included, as in Java
 HEADER_SIZE_MAX = 512 << 10  # 32 KiB of properties, every byte escaped, and room to spare
+REPLY_HEADER_SIZE_MAX = 8 << 20  # the reply to a batch has an id of 33 characters for each of its messages
 _WORDS = Struct(">iI")
 _words_at = _WORDS.unpack_from
 
@@ -28,10 +29,11 @@ _words_at = _WORDS.unpack_from
 class FrameDecoder:
     """Cuts a byte stream into commands."""
 
-    __slots__ = ("_buffer", "_limit", "_ready", "_wanted", "failure")
+    __slots__ = ("_buffer", "_header_limit", "_limit", "_ready", "_wanted", "failure")
 
-    def __init__(self, limit: int = FRAME_SIZE_MAX) -> None:
+    def __init__(self, limit: int = FRAME_SIZE_MAX, *, header_limit: int = HEADER_SIZE_MAX) -> None:
         self._limit = limit
+        self._header_limit = header_limit
         self._buffer = bytearray()
         self._wanted = 8  # bytes in the buffer before another look at it is worth while
         self._ready: deque[RemotingCommand] = deque()
@@ -64,7 +66,7 @@ class FrameDecoder:
                     self._check(length, word)
                     self._wanted = length + 4
                     break
-                if length + 4 > self._limit or word & 0xFFFFFF > HEADER_SIZE_MAX:
+                if length + 4 > self._limit or word & 0xFFFFFF > self._header_limit:
                     self._check(length, word)
                 kind = word >> 24
                 if kind == JSON_HEADER:
@@ -113,8 +115,8 @@ class FrameDecoder:
             raise RemoteProtocolError(f"a frame of {length + 4} bytes is outside 8..{self._limit}")
         if header > length - 4:
             raise RemoteProtocolError(f"a header of {header} bytes does not fit a frame of {length + 4}")
-        if header > HEADER_SIZE_MAX:
-            raise RemoteProtocolError(f"a header of {header} bytes, at most {HEADER_SIZE_MAX} are read")
+        if header > self._header_limit:
+            raise RemoteProtocolError(f"a header of {header} bytes, at most {self._header_limit} are read")
         if word >> 24 not in (JSON_HEADER, BINARY_HEADER):
             raise RemoteProtocolError(f"unknown serialize type {word >> 24}")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from flaremq.errors import LocalProtocolError, RemoteProtocolError, UnavailableError
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Body, RemotingCommand
-from flaremq.protocol.frame import FrameDecoder, encode_head, encode_parts
+from flaremq.protocol.frame import HEADER_SIZE_MAX, REPLY_HEADER_SIZE_MAX, FrameDecoder, encode_head, encode_parts
 from flaremq.remoting.address import describe_peer
 from flaremq.remoting.budget import ByteBudget
 from flaremq.remoting.handlers import HandlerTable, error_response
@@ -57,7 +57,8 @@ class Connection(asyncio.Protocol):
         self._closed = closed
         self._budget = budget or ByteBudget(options.in_flight_bytes_max)
         self._loop = asyncio.get_running_loop()
-        self._decoder = FrameDecoder()
+        # A client reads replies, a server requests.
+        self._decoder = FrameDecoder(header_limit=REPLY_HEADER_SIZE_MAX if opened is None else HEADER_SIZE_MAX)
         self._transport: asyncio.Transport | None = None
         self._out: list[Body] = []
         self._corked = False  # inside data_received or with a flush on its way

