@@ -17,7 +17,7 @@ from flaremq.message.message import Message
 from flaremq.pipeline.spans import Span
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
-from flaremq.storage.store_view import is_locked
+from flaremq.storage.store_lock import is_locked
 from tests.support.store_lab import TOPIC, StoreLab
 from tests.support.store_rows import (
     UNIT_COLUMNS,

@@ -6,6 +6,8 @@ import pytest
 
 from flaremq.storage.checkpoint import StoreCheckpoint
 from flaremq.storage.filesystem import LocalFileSystem
+from flaremq.storage.put_result import PutResult
+from flaremq.storage.store_reader import StoreReader
 from tests.support.store_corpus import write_corpus
 from tests.support.store_lab import LOG_FILE, TOPIC, StoreLab, all_bodies
 
@@ -113,3 +115,34 @@ def test_filler_at_the_end_without_a_next_file_is_not_part_of_the_log(lab: Store
     assert store.max_physical_offset < LOG_FILE
     count = len(all_bodies(store))
     assert lab.put().queue_offset == count
+
+
+def crash_as(lab: StoreLab, monkeypatch: pytest.MonkeyPatch, pid: int) -> list[PutResult]:
+    """One run of ours with this process id, killed with six messages that were never synced."""
+    monkeypatch.setattr("os.getpid", lambda: pid)
+    lab.open(flush_disk_type="ASYNC_FLUSH")
+    results = lab.put_many(6)
+    lab.kill()
+    return results
+
+
+def test_a_shorter_process_id_replaces_a_longer_one_in_abort(lab: StoreLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else our own crash looks like RocketMQ's, and records behind a tear are taken for durable."""
+    crash_as(lab, monkeypatch, 123456)
+    results = crash_as(lab, monkeypatch, 99)
+    lab.damage_log(results[2].physical_offset + 88)
+    with StoreReader.open(lab.root) as reader:
+        assert reader.log_end == results[2].physical_offset
+    store = lab.open()
+    assert store.recovery.log_end == results[2].physical_offset and store.recovery.saved_tail
+
+
+def test_a_rocketmq_with_our_process_id_is_not_us(lab: StoreLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container both are process 1: whole records behind damage in RocketMQ's part of the log are kept."""
+    results = crash_as(lab, monkeypatch, 1)
+    lab.abort.write_text("1")
+    lab.damage_log(results[2].physical_offset + 88)
+    lab.broken_on_purpose = True
+    with StoreReader.open(lab.root) as reader:
+        assert reader.survey.records == 5
+    assert all_bodies(lab.open()) == [b"body %03d" % n for n in (0, 1, 3, 4, 5)]

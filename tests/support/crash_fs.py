@@ -380,6 +380,21 @@ class CrashFS:
         self.locks.add(path)
         return _Lock(self, path)
 
+    def lock_shared(self, path: str) -> _Lock | None:
+        path = _normal(path)
+        if path in self.locks:
+            raise UnavailableError(f"{path}: this process has the store open; close it first")
+        return None
+
+    def lock_folder(self, path: str, *, shared: bool = False) -> _Lock | None:
+        path = _normal(path)
+        if path in self.locks:
+            raise UnavailableError(f"{path}: this process already has the store open")
+        if shared:
+            return None  # readers of a simulated disk come and go in one thread
+        self.locks.add(path)
+        return _Lock(self, path)
+
     def used_ratio(self, path: str) -> float:
         if not self.exists(path):
             raise NotFoundError(f"statvfs: {path} does not exist")

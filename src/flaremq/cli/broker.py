@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flaremq.cli.parameters import debug_option, server_options
+from flaremq.cli.parameters import check_log_place, debug_option, server_options
 from flaremq.cli.serve import log_level, log_option, serve, split_listen
 from flaremq.errors import InvalidArgumentError
 
@@ -70,7 +70,8 @@ def broker(
 
         print_option_rows(loaded)
         return
-    folder = loaded[1].store_path_root_dir or os.path.join(os.path.expanduser("~"), "store")
+    folder = loaded[1].store_root
+    check_log_place(folder, config_file, settings)
     if processes > 1:
         _check_own_stores(loaded[1])
         sys.exit(_run_several(processes, config_file, settings, folder, *loaded[:1]))

@@ -76,16 +76,26 @@ def _options(file_help: str, example: str) -> Callable[[F], F]:
     return add
 
 
-def read_properties(config_file: str | None, assignments: tuple[str, ...]) -> dict[str, str]:
-    """What the user set, by RocketMQ's names; unknown names and bad values are refused."""
+def read_properties(config_file: str | None, assignments: tuple[str, ...], store: str | None = None) -> dict[str, str]:
+    """What the user set, by RocketMQ's names; unknown names, bad values and the log of another store are refused."""
     from flaremq.options import load_properties, parse_assignments
 
-    properties = {
-        **(load_properties(config_file) if config_file is not None else {}),
-        **parse_assignments(assignments),
-    }
+    assigned = parse_assignments(assignments)
+    properties = {**(load_properties(config_file) if config_file is not None else {}), **assigned}
     read_options(properties)
+    if store is not None:
+        check_log_place(store, config_file, assigned)
     return properties
+
+
+def check_log_place(root: str, config_file: str | None, assigned: dict[str, str]) -> None:
+    """Refuse a file that names the log of another store than the one at ``root``."""
+    if config_file is not None:
+        from flaremq.options import load_properties
+        from flaremq.storage import log_place
+
+        of_file = load_properties(config_file)
+        log_place.check_log_place(root, config_file=config_file, of_file=of_file, assigned=assigned)
 
 
 def read_options(properties: dict[str, str]) -> StoreOptions:

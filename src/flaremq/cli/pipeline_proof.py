@@ -44,7 +44,7 @@ def rebuild(
         raise InvalidArgumentError("give either --to DIR or --in-place")
     from flaremq.pipeline.jobs.rebuild import rebuild as job
 
-    properties = read_properties(config_file, assignments)
+    properties = read_properties(config_file, assignments, path)
     with spark_for("rebuild", master, settings) as spark, task_progress() as progress:
         result = job(spark, path=path, out=to, in_place=in_place, properties=properties, on_progress=progress)
     show_result(result.to_json(), output)
@@ -85,7 +85,7 @@ def verify(
 
     if archive is not None:
         check_archive_place(archive)
-    properties = read_properties(config_file, assignments)
+    properties = read_properties(config_file, assignments, path)
     with spark_for("verify", master, settings) as spark, task_progress() as progress:
         result = job(
             spark,

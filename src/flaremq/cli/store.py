@@ -78,7 +78,7 @@ def open_reader(path: str, config_file: str | None, assignments: tuple[str, ...]
     from flaremq.storage.store_indexes import IndexGeometry
     from flaremq.storage.store_reader import StoreReader
 
-    properties = read_properties(config_file, assignments)
+    properties = read_properties(config_file, assignments, path)
     options = read_options(properties)
     geometry = None
     if "maxHashSlotNum" in properties or "maxIndexNum" in properties:

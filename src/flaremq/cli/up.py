@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from flaremq.cli.parameters import debug_option, server_options
+from flaremq.cli.parameters import check_log_place, debug_option, server_options
 from flaremq.cli.serve import Server, log_option, serve, split_listen
 
 
@@ -42,6 +42,7 @@ def up(data: str, listen: str, broker_listen: str, config_file: str | None, assi
     settings = parse_assignments(assignments)
     broker_settings = {**split_listen(broker_listen), "namesrvAddr": listen, **settings}
     options, store_options, remoting_options = load_options(config_file, broker_settings)
+    check_log_place(data, config_file, settings)
     insecure = {"insecureBindEnable": "true"} if options.insecure_bind_enable else {}
     kv_path = os.path.join(os.path.abspath(data), "config", "kvConfig.json")
     namesrv_options = NamesrvOptions.from_properties({"kvConfigPath": kv_path, **split_listen(listen), **insecure})

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
 from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.pipeline.offsets import brokers_named
 from flaremq.pipeline.options import ScanOptions, split_list
 from flaremq.pipeline.source import SourceSpec
+from flaremq.storage.log_place import LOG_PATHS, folders_outside
 
 BROKER_FILE = "flaremq.broker"  # our broker notes its name here, below the store's root
 
@@ -41,6 +43,7 @@ def _paths(options: ScanOptions) -> tuple[tuple[str, str], ...]:
         if not os.path.isdir(path):
             kind = "is a file, not a store directory" if os.path.exists(path) else "does not exist"
             raise NotFoundError(f"path {path} {kind}")
+        check_log_below(path, options.geometry)
     if len(items) == 1:
         given, path = items[0]
         if given and options.broker_name and given != options.broker_name:
@@ -56,6 +59,16 @@ def _paths(options: ScanOptions) -> tuple[tuple[str, str], ...]:
         if names.count(name) > 1:
             raise InvalidArgumentError(f"two stores of path are called {name!r}; write name=/dir for each")
     return tuple(named)
+
+
+def check_log_below(path: str, store_options: Mapping[str, str]) -> None:
+    """The log is looked for below ``path``; options that name another one would be ignored or mean another store."""
+    for name in LOG_PATHS:
+        for folder in folders_outside(path, store_options.get(name, "")):
+            raise InvalidArgumentError(
+                f"{name}={folder} lies outside of path {path}: Spark reads and writes a log below its store only; "
+                f"make {os.path.join(path, 'commitlog')} a symbolic link to it if it belongs to this store"
+            )
 
 
 def _name_and_path(item: str) -> tuple[str, str]:

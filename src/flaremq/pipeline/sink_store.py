@@ -21,6 +21,7 @@ from flaremq.message.hosts import encode_host
 from flaremq.message.stored_form import StoredForm, delay_level_of
 from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.message.write_stream import count_stored, unique_key
+from flaremq.pipeline.places import check_log_below
 from flaremq.pipeline.sink_options import SinkOptions
 from flaremq.pipeline.sink_staging import STAGING, Chunk, Manifest, batch_folder, last_done, mark_done, read_chunks
 from flaremq.pipeline.sink_staging import undecided as undecided_manifests
@@ -30,7 +31,7 @@ from flaremq.storage.filesystem import LocalFileSystem, write_atomically
 from flaremq.storage.layout import StoreLayout
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
-from flaremq.storage.store_lock import SharedLock
+from flaremq.storage.store_claim import StoreClaim
 from flaremq.storage.store_reader import StoreReader
 
 _LOCK_SECONDS: Final = 60.0
@@ -42,6 +43,7 @@ def check_store(options: SinkOptions) -> None:
     """On the driver, before a job: the directory is a store or can become one, and nobody has it open."""
     path = options.path
     assert path is not None
+    check_log_below(path, options.store)
     if not os.path.exists(path):
         parent = os.path.dirname(path)
         if not os.path.isdir(parent):
@@ -55,13 +57,11 @@ def check_store(options: SinkOptions) -> None:
     if not os.access(path, os.W_OK):
         raise InvalidArgumentError(f"{path} cannot be written to")
     try:
-        lock = SharedLock.take(StoreLayout(path).lock)
+        StoreClaim.to_read(LocalFileSystem(), StoreLayout(path)).release()
     except UnavailableError as error:
         raise UnavailableError(
             f"the store {path} is in use: rows for a running broker are sent with the option nameServer instead of path"
         ) from error
-    if lock is not None:
-        lock.release()
     store_options(options)
 
 

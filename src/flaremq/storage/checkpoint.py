@@ -5,7 +5,7 @@ Java broker recovers our store well) but recover by offsets of our own:
 
 * ``log_durable``   every log byte below is on disk: damage below it is damage, never a torn tail;
 * ``dispatched``    queue units and index entries of every record below it are on disk: recovery starts here;
-* ``session``       who wrote this; another process id in ``abort`` means RocketMQ used the store since;
+* ``session``       who wrote this; ``abort`` names the same and us, else RocketMQ used the store since;
 * the index file's header as it was at ``dispatched``;
 * ``log_end``       the log's end if the store was closed cleanly, else -1.
 
@@ -130,6 +130,33 @@ class DurableOffsets:
             return None
         fields = _SLOT.unpack_from(data)
         return fields[1], cls(*fields[2:])
+
+
+def write_abort(filesystem: FileSystem, path: str, session: int) -> None:
+    """Mark the store as open by us. Replaced as a whole: a shorter process id must not leave digits of a longer one."""
+    write_atomically(filesystem, path, _abort_text(session))
+
+
+def is_our_abort(filesystem: FileSystem, path: str, offsets: DurableOffsets) -> bool:
+    """Whether the process that did not close the store is the one of ours that wrote these offsets.
+
+    RocketMQ leaves ``abort`` empty or with its process id alone. That may be the number we had: both are 1 in a
+    container.
+    """
+    if offsets.log_end >= 0:
+        return False  # we closed the store; whoever crashed opened it after us
+    try:
+        abort = filesystem.open(path, read_only=True)
+    except NotFoundError:
+        return False
+    try:
+        return abort.read_at(0, 64) == _abort_text(offsets.session)
+    finally:
+        abort.close()
+
+
+def _abort_text(session: int) -> bytes:
+    return b"%d flaremq" % session
 
 
 def pack_hints(hints: dict[str, Any]) -> bytes:

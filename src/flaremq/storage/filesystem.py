@@ -17,14 +17,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import mmap
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from flaremq.errors import NotFoundError, StoreIOError, UnavailableError
+from flaremq.errors import NotFoundError, StoreIOError
+from flaremq.storage import store_lock
 
 
 class Mapping(Protocol):
@@ -111,6 +111,12 @@ class FileSystem(Protocol):
 
     def lock(self, path: str) -> Lock:
         """Take the process lock on byte 0 of ``path`` or raise UnavailableError at once."""
+
+    def lock_shared(self, path: str) -> Lock | None:
+        """Keep others from ``lock``; None if there is no such file, which is not made."""
+
+    def lock_folder(self, path: str, *, shared: bool = False) -> Lock | None:
+        """Lock the folder under whatever name, against other locks and, as far as they show, those who do not lock."""
 
     def used_ratio(self, path: str) -> float:
         """Used share of the partition, 0..1; raises NotFoundError if the path does not exist."""
@@ -208,9 +214,13 @@ class LocalFileSystem:
                 os.close(descriptor)
 
     def lock(self, path: str) -> Lock:
-        with _translated("open", path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
-        return LocalLock(path, descriptor)
+        return store_lock.lock_file(path)
+
+    def lock_shared(self, path: str) -> Lock | None:
+        return store_lock.lock_file_shared(path)
+
+    def lock_folder(self, path: str, *, shared: bool = False) -> Lock | None:
+        return store_lock.lock_folder(path, shared=shared)
 
     def used_ratio(self, path: str) -> float:
         with _translated("statvfs", path):
@@ -218,40 +228,6 @@ class LocalFileSystem:
         # As RocketMQ and df count: space kept for the administrator is neither used nor free.
         entire = usage.used + usage.free
         return usage.used / entire if entire else 0.0
-
-
-_held_locks: set[tuple[int, int]] = set()  # (device, inode) locked by this process: POSIX locks do not see that
-
-
-class LocalLock:
-    """A POSIX record lock on byte 0, as Java's FileLock takes it, and once per process."""
-
-    __slots__ = ("_descriptor", "_identity")
-
-    def __init__(self, path: str, descriptor: int) -> None:
-        stat = os.fstat(descriptor)
-        identity = (stat.st_dev, stat.st_ino)
-        if identity in _held_locks:
-            # Closing this descriptor would drop the lock held through the other one (POSIX); leak it instead.
-            raise UnavailableError(f"{path}: this process already has the store open")
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
-        except OSError as error:
-            os.close(descriptor)
-            if error.errno in (errno.EACCES, errno.EAGAIN):
-                raise UnavailableError(f"{path}: another process holds the store open") from error
-            raise StoreIOError("lock", path, error) from error
-        self._descriptor = descriptor
-        self._identity = identity
-        _held_locks.add(identity)
-        with contextlib.suppress(OSError):
-            os.pwrite(descriptor, b"lock", 0)
-
-    def release(self) -> None:
-        if self._descriptor >= 0:
-            _held_locks.discard(self._identity)
-            os.close(self._descriptor)
-            self._descriptor = -1
 
 
 class LocalFile:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
 
 from flaremq.errors import InvalidArgumentError
 
@@ -78,15 +77,6 @@ class StoreLayout:
     @property
     def lock(self) -> str:
         return self.path(LOCK)
-
-    def outside_locks(self, read_only: Collection[str] = ()) -> list[str]:
-        """Lock files of the log folders that do not lie below the root, and are written to.
-
-        Beside the folder, not in it: RocketMQ takes every file in a log folder for a part of the log.
-        """
-        root = os.path.realpath(self.root)
-        folders = {os.path.realpath(folder) for folder in self.commit_log_paths if folder not in read_only}
-        return sorted(f"{folder}.{LOCK}" for folder in folders if os.path.commonpath((root, folder)) != root)
 
     @property
     def offsets(self) -> str:

@@ -29,7 +29,7 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import CheckReason
 from flaremq.message.stored_form import StoredForm
 from flaremq.storage.allocation import AllocateMappedFileService, TransientStorePool
-from flaremq.storage.checkpoint import DurableOffsets, OffsetsFile, StoreCheckpoint, pack_hints
+from flaremq.storage.checkpoint import DurableOffsets, OffsetsFile, StoreCheckpoint, pack_hints, write_abort
 from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.consume_queues import ConsumeQueues
 from flaremq.storage.deleted_topics import DeletedTopics
@@ -49,6 +49,7 @@ from flaremq.storage.recovery import Recovery, RecoveryReport
 from flaremq.storage.retention import Retention
 from flaremq.storage.services import ServiceThread
 from flaremq.storage.statistics import StoreStatistics
+from flaremq.storage.store_claim import StoreClaim
 from flaremq.storage.writing import MessageWriter, encode_columns
 
 if TYPE_CHECKING:
@@ -134,22 +135,14 @@ class MessageStore:
             raise InvalidArgumentError(f"{self.path} is not a directory")
         filesystem.make_directories(self.path)
         filesystem.sync_directory(os.path.dirname(self.path))  # an earlier start may have failed between the two
-        self._locks = [filesystem.lock(layout.lock)]  # before anything is read, let alone changed
+        self._claim = StoreClaim.to_write(filesystem, layout)  # before anything is read, let alone changed
         try:
-            self._lock_outside_logs()
             self._load()
             self._recover()
             self._start()
         except BaseException:
             self._release()
             raise
-
-    def _lock_outside_logs(self) -> None:
-        """Two stores that were given one log folder would destroy it; the lock of the root says nothing about it."""
-        read_only = set(self.options.read_only_commit_log_folders)
-        for path in self._layout.outside_locks(read_only):
-            self._filesystem.make_directories(os.path.dirname(path))
-            self._locks.append(self._filesystem.lock(path))
 
     def _load(self) -> None:
         filesystem, layout, options = self._filesystem, self._layout, self.options
@@ -263,13 +256,7 @@ class MessageStore:
         self._retention.check_disk()
         # What recovery rebuilt becomes durable, and the mark "closed cleanly" goes, before anything is appended.
         self._save_checkpoint()
-        abort = self._filesystem.open(self._layout.abort, create=True)
-        try:
-            abort.write_at(0, str(os.getpid()).encode())
-            abort.sync()
-        finally:
-            abort.close()
-        self._filesystem.sync_directory(self.path)
+        write_abort(self._filesystem, self._layout.abort, os.getpid())
         if self._threads:
             self._allocation.start()
         if self._threads and self._driven:
@@ -864,8 +851,7 @@ class MessageStore:
                     held.close()
                 except FlareMQError:
                     _log.exception("while closing %s", part)
-        for lock in reversed(self._locks):
-            lock.release()
+        self._claim.release()
 
     def _check_open(self) -> None:
         if self._closed:

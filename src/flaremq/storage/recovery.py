@@ -29,7 +29,7 @@ from flaremq.errors import CorruptionError, NotFoundError
 from flaremq.message.codec import HEADER, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, store_timestamp_at
 from flaremq.message.record_check import CheckReason, check_record
 from flaremq.storage.batch_consume_queue import BatchConsumeQueue, BatchUnit
-from flaremq.storage.checkpoint import OffsetsFile, StoreCheckpoint, parse_hints
+from flaremq.storage.checkpoint import OffsetsFile, StoreCheckpoint, is_our_abort, parse_hints
 from flaremq.storage.commit_log import CommitLog, save_tail
 from flaremq.storage.consume_queue import FILLER_SIZE, UNIT, UNIT_SIZE, ConsumeQueue
 from flaremq.storage.consume_queues import ConsumeQueues, QueueKey
@@ -297,17 +297,7 @@ class Recovery:
         return dispatcher.position
 
     def _last_writer_was_us(self) -> bool:
-        """RocketMQ leaves ``abort`` empty or with its own process id."""
-        if self._offsets.log_end >= 0:
-            return False  # we closed the store; whoever crashed opened it after us
-        try:
-            abort = self._filesystem.open(self._layout.abort, read_only=True)
-        except NotFoundError:
-            return False
-        try:
-            return abort.read_at(0, 32) == str(self._offsets.session).encode()
-        finally:
-            abort.close()
+        return is_our_abort(self._filesystem, self._layout.abort, self._offsets)
 
     def _is_known_end(self, position: int, report: RecoveryReport) -> bool:
         """We closed the store here ourselves: what follows are the zeros it was created with."""

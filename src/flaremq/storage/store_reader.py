@@ -1,9 +1,9 @@
 """A store directory seen from outside: read-only, at rest, in whatever state it is.
 
 :class:`StoreReader` opens a store that was closed cleanly, killed or damaged, written by us or by RocketMQ,
-and never changes a byte, a length, a name or a modification time in it. It takes a *shared* lock on the
-store's lock file if there is one: several readers may look at once, a store that a live process holds is
-refused, and no broker starts on it meanwhile. It makes no lock file.
+and never changes a byte, a length, a name or a modification time in it. It takes *shared* locks: several
+readers may look at once, a store or a log that a live process holds is refused, and no broker starts on it
+meanwhile. It makes no lock file.
 
 Nothing here decides what is wrong with a store (``verify``) or repairs it (``recovery``, ``rescue``); this
 module says what is there and where the log ends.
@@ -23,13 +23,13 @@ from flaremq.message.java_hash import index_hash
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import check_record
 from flaremq.storage import layout
-from flaremq.storage.checkpoint import CHECKPOINT, DurableOffsets, OffsetsFile
+from flaremq.storage.checkpoint import CHECKPOINT, DurableOffsets, OffsetsFile, is_our_abort
 from flaremq.storage.deleted_topics import DeletedTopics
 from flaremq.storage.filesystem import FileSystem, LocalFileSystem
 from flaremq.storage.layout import StoreLayout
+from flaremq.storage.store_claim import StoreClaim
 from flaremq.storage.store_files import OpenFiles, RunReader, find_run, read_small_file
 from flaremq.storage.store_indexes import IndexGeometry, StoredIndex, find_indexes
-from flaremq.storage.store_lock import SharedLock
 from flaremq.storage.store_queues import StoredQueue, find_queues
 from flaremq.storage.store_walk import (
     Blank,
@@ -73,14 +73,14 @@ class StoreReader:
         *,
         filesystem: FileSystem,
         index_geometry: IndexGeometry | None = None,
-        lock: SharedLock | None = None,
+        claim: StoreClaim | None = None,
     ) -> None:
         self.layout = store_layout
         self.filesystem = filesystem
         self.files = OpenFiles(filesystem)
         self.log = RunReader(self.files, find_run(filesystem, store_layout.commit_log_paths))
         self._index_geometry = index_geometry
-        self._lock = lock
+        self._claim = claim
 
     @classmethod
     def open(
@@ -101,12 +101,12 @@ class StoreReader:
             raise InvalidArgumentError(f"{root} is a file; give the store's root folder")
         paths = [_below(filesystem, root, path) for path in commit_log_paths] or find_log_folders(filesystem, root)
         store_layout = StoreLayout(root, paths)
-        held = SharedLock.take(store_layout.lock) if lock else None
+        claim = StoreClaim.to_read(filesystem, store_layout) if lock else None
         try:
-            return cls(store_layout, filesystem=filesystem, index_geometry=index_geometry, lock=held)
+            return cls(store_layout, filesystem=filesystem, index_geometry=index_geometry, claim=claim)
         except BaseException:
-            if held is not None:
-                held.release()
+            if claim is not None:
+                claim.release()
             raise
 
     @cached_property
@@ -174,8 +174,10 @@ class StoreReader:
         durable; ``everything`` walks over them too.
         """
         durable = None
-        if not everything and not self.closed_cleanly and self.offsets is not None:
-            durable = self.offsets.log_durable
+        offsets = None if everything or self.closed_cleanly else self.offsets
+        # Behind a RocketMQ that used the store after us nothing says what was durable.
+        if offsets is not None and is_our_abort(self.filesystem, self.layout.abort, offsets):
+            durable = offsets.log_durable
         return walk_log(self.log, start, durable=durable, bulk=bulk, odd_alone=odd_alone)
 
     @cached_property
@@ -279,9 +281,8 @@ class StoreReader:
 
     def close(self) -> None:
         self.files.close()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        if self._claim is not None:
+            self._claim.release()
 
     def __enter__(self) -> Self:
         return self

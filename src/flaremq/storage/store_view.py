@@ -14,7 +14,6 @@ Nothing is written: no lock is taken, no file is made. (A lease, ``leases.py``, 
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import struct
@@ -26,7 +25,6 @@ from typing import TYPE_CHECKING, Self
 
 from flaremq.errors import FlareMQError
 from flaremq.message.record_layout import MAGIC_V1, MAGIC_V2, store_timestamp_at
-from flaremq.storage import filesystem as local
 from flaremq.storage import store_lock
 from flaremq.storage.layout import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
 from flaremq.storage.store_files import FileRun, find_run
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _HEAD = struct.Struct(">iiiiiqq")  # TOTALSIZE, MAGICCODE, BODYCRC, QUEUEID, FLAG, QUEUEOFFSET, PHYSICALOFFSET
-_FLOCK = struct.Struct("hhqqi4x")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +80,7 @@ class StoreView:
     @cached_property
     def is_held(self) -> bool:
         """Whether a process (maybe this one) has the store open."""
-        return is_locked(self._reader.layout.lock)
+        return store_lock.is_locked(self._reader.layout.lock)
 
     @property
     def needs_recovery(self) -> bool:
@@ -252,28 +249,3 @@ class StoreView:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-def is_locked(path: str) -> bool:
-    """Whether a process holds the store whose lock file this is; asked without taking the lock, even for a moment."""
-    try:
-        stat = os.stat(path, follow_symlinks=False)
-    except OSError:
-        return False
-    identity = (stat.st_dev, stat.st_ino)
-    if identity in store_lock._held:
-        return False  # by this process, but for reading
-    if identity in local._held_locks:
-        return True  # this process: opening and closing the file would drop the lock (POSIX)
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        asked = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 1, 0)
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)
-        return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)

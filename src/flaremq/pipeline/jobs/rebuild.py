@@ -22,9 +22,10 @@ from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.session import AnySession
 from flaremq.pipeline.jobs.store_place import open_store, place_of
 from flaremq.pipeline.jobs.tasks import Progress
-from flaremq.storage.filesystem import LocalFileSystem, Lock
+from flaremq.storage.filesystem import LocalFileSystem
 from flaremq.storage.layout import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, StoreLayout
 from flaremq.storage.log_pieces import PIECE_BYTES
+from flaremq.storage.store_claim import StoreClaim
 from flaremq.storage.store_queues import StoredQueue
 from flaremq.storage.store_reader import StoreReader
 from flaremq.storage.view_notes import ViewNotes
@@ -132,15 +133,11 @@ def _exclusively(path: str, properties: Mapping[str, str] | None) -> Iterator[No
     """Hold the store as a broker would, so that nobody opens it, or reads it, meanwhile."""
     with open_store(path, properties, lock=False) as reader:  # refuses what is no store before a lock file is made
         store_layout = reader.layout
-    filesystem = LocalFileSystem()
-    locks: list[Lock] = []
+    claim = StoreClaim.to_write(LocalFileSystem(), store_layout)
     try:
-        for lock in (store_layout.lock, *store_layout.outside_locks()):
-            locks.append(filesystem.lock(lock))
         yield
     finally:
-        for held in reversed(locks):
-            held.release()
+        claim.release()
 
 
 def _new_folder(out: str) -> str:

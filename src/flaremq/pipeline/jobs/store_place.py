@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flaremq.message.delay import DelayLevels, parse_delay_levels
+from flaremq.storage.log_place import LOG_PATHS
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.store_indexes import IndexGeometry
 from flaremq.storage.store_reader import StoreReader
@@ -35,6 +36,11 @@ def open_store(path: str, properties: Mapping[str, str] | None = None, *, lock: 
     return StoreReader.open(
         path, commit_log_paths=folders, index_geometry=asked_geometry(properties, options), lock=lock
     )
+
+
+def without_log_place(properties: Mapping[str, str] | None) -> dict[str, str]:
+    """The same options for another store: the log they name is not that one's."""
+    return {name: text for name, text in (properties or {}).items() if name not in LOG_PATHS}
 
 
 def place_of(reader: StoreReader, properties: Mapping[str, str] | None = None) -> StorePlace:

@@ -18,12 +18,12 @@ from flaremq.pipeline.jobs.certificate import Certificate, certify
 from flaremq.pipeline.jobs.difference import Difference
 from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.session import AnySession
-from flaremq.pipeline.jobs.store_place import StorePlace, open_store, place_of
+from flaremq.pipeline.jobs.store_place import StorePlace, open_store, place_of, without_log_place
 from flaremq.pipeline.jobs.tasks import Progress
 from flaremq.pipeline.jobs.verify_against import compare, marks_of
 from flaremq.pipeline.jobs.verify_tasks import TaskRounds
 from flaremq.pipeline.options import parse_options
-from flaremq.pipeline.places import source_spec
+from flaremq.pipeline.places import check_log_below, source_spec
 from flaremq.storage.bulk_index_check import entries_end
 from flaremq.storage.bulk_verify_pieces import PieceVerifier
 from flaremq.storage.finding import Finding, Summary
@@ -97,11 +97,13 @@ def verify(
     if certificate is not None:
         _check_new_file(certificate)
     block_bytes = piece_bytes or (PIECE_BYTES if earlier is None else earlier.block_bytes)
+    if archive is not None:
+        check_log_below(path, properties or {})
     runner = TaskRunner(spark, on_progress)
     name = broker_name or source_spec(parse_options({"path": path})).paths[0][0]
     with contextlib.ExitStack() as held:
         reader = held.enter_context(open_store(path, properties))
-        other = None if replica is None else held.enter_context(open_store(replica, properties))
+        other = None if replica is None else held.enter_context(open_store(replica, without_log_place(properties)))
         if archive is not None:
             from flaremq.pipeline.jobs.verify_archive import check_archive, compare_archive
 
