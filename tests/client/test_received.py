@@ -84,6 +84,21 @@ def test_record_that_holds_a_batch_is_taken_apart() -> None:
     ]
 
 
+def test_body_that_cannot_be_inflated_is_given_as_it_is_stored_and_says_why() -> None:
+    flags = with_compression(0, CompressionType.ZLIB)
+    bad, good = read_messages(record(b"not zlib", sys_flag=flags) + record(b"good", offset=1), QUEUE)
+    assert (bad.body, good.body) == (b"not zlib", b"good")
+    assert bad.body_error is not None and "zlib" in bad.body_error
+    assert good.body_error is None
+
+
+@pytest.mark.parametrize("flags", [0, with_compression(0, CompressionType.LZ4)])
+def test_batch_that_cannot_be_taken_apart_is_one_message(flags: int) -> None:
+    broken = record(b"no batch", offset=40, sys_flag=flags | INNER_BATCH | NEED_UNWRAP, INNER_NUM="2", INNER_BASE="40")
+    messages = read_messages(record(b"before", offset=39) + broken + record(b"behind", offset=42), QUEUE)
+    assert [(m.queue_offset, m.body) for m in messages] == [(39, b"before"), (40, b"no batch"), (42, b"behind")]
+
+
 def test_id_is_the_unique_key_or_else_the_place() -> None:
     named, nameless = read_messages(record(UNIQ_KEY="u-1") + record(), QUEUE)
     assert (named.message_id, nameless.message_id) == ("u-1", nameless.offset_message_id)

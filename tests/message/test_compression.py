@@ -79,6 +79,14 @@ def test_bomb_stops_at_the_cap_without_much_memory(kind: CompressionType) -> Non
     assert peak < 12 * 1024 * 1024
 
 
+@pytest.mark.parametrize("kind", [CompressionType.LZ4, CompressionType.ZSTD])
+def test_frames_without_end_are_not_read_to_their_end(kind: CompressionType) -> None:
+    few = compress(b"x", kind) * 10
+    assert inflate(few, kind) == b"x" * 10
+    with pytest.raises(CorruptionError, match="too many frames"):
+        inflate(compress(b"", kind) * 100_000, kind)
+
+
 @pytest.mark.parametrize("kind", [4, 5, 6, 7])
 def test_undefined_type_is_corruption(kind: int) -> None:
     with pytest.raises(CorruptionError, match="undefined compression type"):

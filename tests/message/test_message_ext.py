@@ -76,11 +76,15 @@ def test_compressed_body_arrives_inflated(kind: CompressionType) -> None:
     assert bytes(message.stored_body) == packed
 
 
-def test_body_that_cannot_be_inflated_is_corruption() -> None:
+def test_body_that_cannot_be_inflated_is_given_as_stored_and_says_why() -> None:
     message = MessageExt(make_record(body=b"not zlib", sys_flag=1))
+    assert message.body == b"not zlib"
+    assert message.body_error is not None and "zlib body is damaged" in message.body_error
     with pytest.raises(CorruptionError):
-        message.body  # noqa: B018
-    assert message.to_dict()["inflatedLength"] is None
+        message.read_body()
+    shown = message.to_dict()
+    assert shown["inflatedLength"] is None and shown["bodyError"] == message.body_error and "body" not in shown
+    assert message.to_dict("base64")["body"] == "bm90IHpsaWI="
 
 
 def test_inflated_body_is_capped() -> None:

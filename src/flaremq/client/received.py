@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from flaremq.errors import RemoteProtocolError
-from flaremq.message.batch import inner_messages
+from flaremq.errors import CorruptionError, RemoteProtocolError
+from flaremq.message.batch import inner_base, inner_messages
 from flaremq.message.codec import encode_record
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import RETRY_TOPIC, encode_properties
@@ -17,6 +18,8 @@ from flaremq.protocol.bodies import MessageQueue
 
 if TYPE_CHECKING:
     from flaremq.client.process_queue import ProcessQueue
+
+_log = logging.getLogger(__name__)
 
 # Size, queue offset and flags of a record, with what lies between them left out.
 _PLACE: Final = Struct(">i 16x q 8x i")
@@ -67,7 +70,7 @@ class ReceivedMessage(MessageExt):
 
     @property
     def body(self) -> bytes:
-        """The application's bytes: inflated if they were compressed.
+        """The application's bytes: inflated if they were compressed, as stored if they cannot be (``body_error``).
 
         An ordinary body is cut out of the record without decoding anything else of it: 0.4 us instead of 2.
         """
@@ -76,7 +79,7 @@ class ReceivedMessage(MessageExt):
             (length,) = INT.unpack_from(record, _BODY_LENGTH_AT)
             if 0 <= length <= len(record) - RECORD_SIZE_MIN:
                 return record[_BODY_AT : _BODY_AT + length]
-        return self.read_body()
+        return super().body
 
     @property
     def message_id(self) -> str:
@@ -126,10 +129,21 @@ def restore_topics(messages: list[ReceivedMessage]) -> None:
 
 
 def _unwrapped(batch: ReceivedMessage) -> list[ReceivedMessage]:
-    """The messages of a record that holds several, each as a record of its own."""
+    """The messages of a record that holds several, each as a record of its own.
+
+    A record that cannot be taken apart is one message: refused, it would be pulled again for ever.
+    """
+    try:
+        found = list(inner_messages(batch))
+    except CorruptionError as error:
+        batch.queue_offset = inner_base(batch)
+        _log.warning(
+            "a batch at queue offset %d of %s is given as one message: %s", batch.queue_offset, batch.queue, error
+        )
+        return [batch]
     flags = batch.sys_flag & ~(INNER_BATCH | NEED_UNWRAP | COMPRESSED | COMPRESSION_TYPE_MASK)
     messages: list[ReceivedMessage] = []
-    for inner in inner_messages(batch):
+    for inner in found:
         record = encode_record(
             topic=batch.topic.encode(),
             body=inner.body,

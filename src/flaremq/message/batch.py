@@ -97,9 +97,17 @@ def decode_batch(data: bytes | bytearray | memoryview) -> Iterator[BatchItem]:
         at = end
 
 
-def inner_messages(record: MessageExt) -> Iterator[InnerMessage]:
-    """The messages of an inner-batch record, in queue order."""
-    base_text = record.properties.get(INNER_BASE, "")
-    base = int(base_text) if base_text.isascii() and base_text.isdigit() else record.queue_offset
-    for number, item in enumerate(decode_batch(record.body)):
+def inner_base(record: MessageExt) -> int:
+    """The queue offset of the first message of an inner-batch record."""
+    text = record.properties.get(INNER_BASE, "")
+    return int(text) if text.isascii() and text.isdigit() else record.queue_offset
+
+
+def inner_messages(record: MessageExt, body: bytes | None = None) -> Iterator[InnerMessage]:
+    """The messages of an inner-batch record, in queue order; ``CorruptionError`` if it is not made of them.
+
+    ``body`` is its body, if the caller has read it.
+    """
+    base = inner_base(record)
+    for number, item in enumerate(decode_batch(record.read_body() if body is None else body)):
         yield InnerMessage(record, base + number, item.flag, bytes(item.body), parse_properties(item.properties))

@@ -117,8 +117,26 @@ class MessageExt:
 
     @property
     def body(self) -> bytes:
-        """The application's bytes: inflated if they were compressed."""
-        return self.read_body()
+        """The application's bytes: inflated if they were compressed.
+
+        A body that says it is compressed and cannot be inflated is given as it is stored, so that one message of a
+        careless producer does not end the loop of a reader; ``body_error`` says why.
+        """
+        try:
+            return self.read_body()
+        except CorruptionError:
+            return bytes(self.stored_body)
+
+    @property
+    def body_error(self) -> str | None:
+        """Why ``body`` is not what the producer meant; None if it is."""
+        if not self.sys_flag & COMPRESSED:
+            return None
+        try:
+            self.read_body()
+        except CorruptionError as error:
+            return str(error)
+        return None
 
     def read_body(self, *, inflated_size_max: int = INFLATED_SIZE_MAX) -> bytes:
         """The application's bytes; ``CorruptionError`` if they cannot be inflated within the limit."""
@@ -179,22 +197,23 @@ class MessageExt:
             "bodyLength": self.body_length,
             "bodySha256": hashlib.sha256(stored).hexdigest(),
         }
-        inflated = self._add_inflated(result) if self.sys_flag & COMPRESSED else bytes(stored)
-        if inflated is not None and (body_bytes_max is None or self.body_length <= body_bytes_max):
-            _add_body(result, inflated, body)
+        shown = self._add_inflated(result, body) if self.sys_flag & COMPRESSED else bytes(stored)
+        if shown is not None and (body_bytes_max is None or self.body_length <= body_bytes_max):
+            _add_body(result, shown, body)
         result["tags"] = self.tags
         result["keys"] = self.properties.get(names.KEYS)
         result["properties"] = dict(self.properties)
         result["msgId"] = self.message_id
         return result
 
-    def _add_inflated(self, result: dict[str, Any]) -> bytes | None:
+    def _add_inflated(self, result: dict[str, Any], body: BodyForm) -> bytes | None:
         try:
             inflated = self.read_body()
-        except CorruptionError:
-            # A listing goes on past a body that cannot be inflated and shows that it could not.
+        except CorruptionError as error:
+            # A listing goes on past a body that cannot be inflated and says why; as base64 it shows what is stored.
             result["inflatedLength"] = result["inflatedSha256"] = None
-            return None
+            result["bodyError"] = str(error)
+            return bytes(self.stored_body) if body == "base64" else None
         result["inflatedLength"] = len(inflated)
         result["inflatedSha256"] = hashlib.sha256(inflated).hexdigest()
         return inflated

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from flaremq.errors import CorruptionError
 from flaremq.pipeline.archive_entries import QueueRun
-from flaremq.pipeline.archive_parquet import FILE_SCHEMA
+from flaremq.pipeline.archive_parquet import BODY_ERROR, FILE_SCHEMA
 from flaremq.pipeline.row_digest import RowDigest, digest_batch
 from flaremq.pipeline.spans import QueueRef, Span
 from flaremq.storage.kernels_compile import Integers
@@ -158,7 +158,7 @@ def split_by_queue(
     if place is None:
         numbers, places = _places(batch)
         codes += numbers << 32
-    rows = batch.select(_FILE_COLUMNS)
+    rows = batch.select([name for name in (*_FILE_COLUMNS, BODY_ERROR) if name in batch.schema.names])
     bounds = [0, len(codes)]
     if (codes != codes[0]).any():
         if (np.diff(codes) < 0).any():

@@ -12,11 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flaremq.pipeline.columns import SCHEMA
+from flaremq.pipeline.columns import ALL_SCHEMA, SCHEMA
 from flaremq.storage.kernels_compile import Integers
 
 # The topic is told by the folder; inside the file it would clash with that for readers of Hive partitions.
 FILE_SCHEMA: Final = pa.schema([field for field in SCHEMA if field.name != "topic"])
+# Only in files with a body that cannot be inflated, which they hold as it was stored.
+BODY_ERROR: Final = "bodyError"
 COMPRESSION_LEVEL: Final = 1  # bodies are most of it; higher levels cost more time than they save room
 ROW_GROUP_BYTES: Final = 16 << 20
 QUEUE_GROUP_BYTES: Final = (
@@ -80,8 +82,16 @@ class HashingFile:
         self.closed = True
 
 
-def write_parquet(file: IO[bytes], batches: Iterable[pa.RecordBatch]) -> WrittenFile:
-    """Write batches of one queue each, sorted, as one file.
+def schema_for(batches: Iterable[pa.RecordBatch]) -> pa.Schema:
+    """The schema of a file that holds these."""
+    for batch in batches:
+        if BODY_ERROR in batch.schema.names and batch.column(BODY_ERROR).null_count < batch.num_rows:
+            return FILE_SCHEMA.append(ALL_SCHEMA.field(BODY_ERROR))
+    return FILE_SCHEMA
+
+
+def write_parquet(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema = FILE_SCHEMA) -> WrittenFile:
+    """Write batches of one queue each, sorted, as one file of this schema.
 
     The bytes depend on the rows alone, not on how they were cut into batches.
     """
@@ -89,7 +99,7 @@ def write_parquet(file: IO[bytes], batches: Iterable[pa.RecordBatch]) -> Written
     rows = 0
     with pq.ParquetWriter(
         sink,
-        FILE_SCHEMA,
+        schema,
         compression="zstd",
         compression_level=COMPRESSION_LEVEL,
         use_dictionary=_DICTIONARIES,
@@ -98,7 +108,7 @@ def write_parquet(file: IO[bytes], batches: Iterable[pa.RecordBatch]) -> Written
         write_page_checksum=True,
         version="2.6",
     ) as writer:
-        for group in row_groups(batches):
+        for group in row_groups(batch.select(schema.names) for batch in batches):
             writer.write_table(group, row_group_size=group.num_rows)
             rows += group.num_rows
         sink.tail_start = sink.size
@@ -144,4 +154,4 @@ def row_costs(batch: pa.RecordBatch) -> Integers:
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.Table:
     # One chunk a column: where pages end would otherwise depend on where batches did.
-    return pa.Table.from_batches(batches, FILE_SCHEMA).combine_chunks()
+    return pa.Table.from_batches(batches).combine_chunks()

@@ -19,9 +19,11 @@ import pyarrow.parquet as pq
 from flaremq.errors import CorruptionError, NotFoundError
 from flaremq.pipeline.archive_entries import ArchiveFile
 from flaremq.pipeline.archive_manifest import ArchiveSegment
+from flaremq.pipeline.archive_parquet import BODY_ERROR
 from flaremq.pipeline.archive_root import ArchiveRoot
 from flaremq.pipeline.source import ReadRequest
 from flaremq.pipeline.spans import Span
+from flaremq.storage.scan_bodies import BodyReader
 
 _PLACE: Final = ("brokerName", "queueId", "queueOffset")
 _BATCH_BYTES: Final = 4 << 20
@@ -47,6 +49,10 @@ class ArchiveFiles:
         count = 0
         with self._damage_told(path):
             file = self._open(segment.file)
+            if BODY_ERROR not in file.metadata.schema.names:
+                names = [name for name in names if name != BODY_ERROR]
+            elif "body" in names and BODY_ERROR not in names:
+                names.append(BODY_ERROR)
             wanted = [at for at in _groups(file.metadata, part) if groups is None or at in groups]
             for at in wanted:
                 size = _batch_rows(file.metadata.row_group(at), names)
@@ -128,18 +134,33 @@ class ArchiveFiles:
             raise CorruptionError("a file of the archive is damaged", path=full, found=str(error)) from error
 
 
-def shaped(rows: pa.RecordBatch, topic: str, request: ReadRequest) -> pa.RecordBatch:
+def shaped(rows: pa.RecordBatch, topic: str, request: ReadRequest, bodies: BodyReader) -> pa.RecordBatch:
     """The rows with the tags wanted, as the request's schema has them."""
     if request.tags:
         rows = rows.filter(pc.is_in(rows.column("tags"), pa.array(sorted(request.tags), pa.string())))
+    errors = rows.column(BODY_ERROR) if BODY_ERROR in rows.schema.names else pa.nulls(rows.num_rows, pa.string())
     arrays = []
     for field in request.schema:
         if field.name == "topic":
             values = pa.repeat(pa.scalar(topic, pa.string()), rows.num_rows)
+        elif field.name == BODY_ERROR:
+            values = errors
+        elif field.name == "body" and errors.null_count < len(errors):
+            values = _bodies(rows, topic, errors, bodies)
         else:
             values = rows.column(field.name)
         arrays.append(values if values.type == field.type else _cast(values, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=request.schema)
+
+
+def _bodies(rows: pa.RecordBatch, topic: str, errors: pa.Array, bodies: BodyReader) -> pa.Array:
+    """The bodies, with those that could not be inflated when they were archived as the request wants them."""
+    values: list[bytes | None] = rows.column("body").to_pylist()
+    for at, error in enumerate(errors.to_pylist()):
+        if error is not None:
+            queue, offset = rows.column("queueId")[at].as_py(), rows.column("queueOffset")[at].as_py()
+            values[at] = bodies.bad(f"{topic}/{queue}, queue offset {offset}", error, values[at]).value
+    return pa.array(values, pa.binary())
 
 
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -20,6 +20,7 @@ from flaremq.pipeline.archive_reading import ArchiveFiles, shaped
 from flaremq.pipeline.archive_root import ArchiveRoot
 from flaremq.pipeline.source import ReadRequest, TopicSelector
 from flaremq.pipeline.spans import ProfilePoint, QueueExtent, QueueRef, SizeProfile, Span
+from flaremq.storage.scan_bodies import AS_ERROR, BodyReader
 
 _log = logging.getLogger(__name__)
 
@@ -77,16 +78,18 @@ class ArchiveSource:
 
     def read(self, spans: Sequence[Span], request: ReadRequest) -> Iterator[pa.RecordBatch]:
         columns = _columns(request)
+        bodies = BodyReader(request.bodies, f"the archive {self.root.location}")
         for segment, part in self._parts(spans, request):
             try:
                 for rows in self._files.rows(segment, part, columns):
-                    batch = shaped(rows, part.queue.topic, request)
+                    batch = shaped(rows, part.queue.topic, request, bodies)
                     if batch.num_rows:
                         yield batch
             except CorruptionError as error:
-                if request.fail_on_data_loss:
+                if request.fail_on_data_loss or request.bodies.bad == AS_ERROR:
                     raise
                 _log.warning("%s; the rest of %s [%d, %d) is left out", error, *part)
+        bodies.tell()
 
     def read_keys(self, keys: Sequence[str], spans: Sequence[Span], request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """By the columns that hold keys, which are small; only row groups with a hit are read whole."""
@@ -94,6 +97,7 @@ class ArchiveSource:
         if not wanted:
             return
         columns = _columns(request)
+        bodies = BodyReader(request.bodies, f"the archive {self.root.location}")
         for segment, part in self._parts(spans, request):
             for group in self._files.groups(segment, part):
                 found = [
@@ -105,9 +109,11 @@ class ArchiveSource:
                     continue
                 hits = pa.array(found, pa.int64())
                 for rows in self._files.rows(segment, part, columns, groups=(group,)):
-                    batch = shaped(rows.filter(pc.is_in(rows.column("queueOffset"), hits)), part.queue.topic, request)
+                    chosen = rows.filter(pc.is_in(rows.column("queueOffset"), hits))
+                    batch = shaped(chosen, part.queue.topic, request, bodies)
                     if batch.num_rows:
                         yield batch
+        bodies.tell()
 
     def manifest(self, topics: Collection[str] | None) -> Manifest:
         """The manifest, loaded at least for these topics."""

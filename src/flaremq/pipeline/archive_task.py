@@ -19,11 +19,12 @@ import pyarrow as pa
 from flaremq.errors import CorruptionError
 from flaremq.pipeline.archive_buffer import ArchiveBuffer, OpenRun, day_text
 from flaremq.pipeline.archive_entries import ArchiveFile, QueueRun, file_from_json
-from flaremq.pipeline.archive_parquet import row_costs, write_parquet
+from flaremq.pipeline.archive_parquet import row_costs, schema_for, write_parquet
 from flaremq.pipeline.archive_root import METADATA, ArchiveRoot, partition_folder
-from flaremq.pipeline.columns import SCHEMA
+from flaremq.pipeline.columns import ALL_SCHEMA
 from flaremq.pipeline.source import ReadRequest, SourceSpec, open_source
 from flaremq.pipeline.spans import Span
+from flaremq.storage.scan_bodies import AS_STORED, BodyRule
 
 PENDING: Final = f"{METADATA}/pending"
 BUFFER_BYTES: Final = 64 << 20  # rows held to be sorted; then a file ends. A worker stays below 512 MB by it
@@ -49,7 +50,9 @@ class ArchiveTask:
 def run_archive_task(task: ArchiveTask) -> list[ArchiveFile]:
     """Read the spans, write the files, leave the receipt."""
     with open_source(task.spec) as source:
-        request = ReadRequest(SCHEMA, fail_on_data_loss=task.fail_on_data_loss)
+        # No byte is lost here: a body that cannot be inflated is kept as it is stored, beside the reason.
+        bodies = BodyRule(AS_STORED)
+        request = ReadRequest(ALL_SCHEMA, fail_on_data_loss=task.fail_on_data_loss, bodies=bodies)
         return archive_batches(task, source.read(task.spans, request))
 
 
@@ -106,8 +109,9 @@ def _write_files(root: ArchiveRoot, name: str, part: int, buffer: ArchiveBuffer)
         day = day_text(day_number)
         path = f"{partition_folder(topic, day)}/part-{name}-{part:03d}.parquet"
         entries = tuple(run.closed() for run in runs)
+        schema = schema_for(batch for run in runs for batch in run.batches)
         with root.replacing(path) as file:
-            written = write_parquet(file, _released(runs))
+            written = write_parquet(file, _released(runs), schema)
         files.append(
             ArchiveFile(
                 topic,

@@ -32,10 +32,14 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("reconsumeTimes", pa.int32(), "int"),
     ("transactionId", pa.string(), "string"),
 )
+# Columns that are made only for those who name them.
+EXTRA_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (("bodyError", pa.string(), "string"),)
 NAMES: tuple[str, ...] = tuple(name for name, _, _ in COLUMNS)
-_BY_FOLDED_NAME = {name.lower(): name for name in NAMES}
+ALL_NAMES: tuple[str, ...] = (*NAMES, *(name for name, _, _ in EXTRA_COLUMNS))
+_BY_FOLDED_NAME = {name.lower(): name for name in ALL_NAMES}
 UNIT_COLUMNS = frozenset(NAMES[:6])  # what a queue unit alone tells
 SCHEMA = pa.schema([pa.field(name, kind) for name, kind, _ in COLUMNS])
+ALL_SCHEMA = pa.schema([pa.field(name, kind) for name, kind, _ in (*COLUMNS, *EXTRA_COLUMNS)])
 
 
 def schema_of(columns: Sequence[str] | None) -> pa.Schema:
@@ -44,8 +48,8 @@ def schema_of(columns: Sequence[str] | None) -> pa.Schema:
         return SCHEMA
     unknown = [name for name in columns if name.lower() not in _BY_FOLDED_NAME]
     if unknown:
-        raise InvalidArgumentError(f"unknown column {unknown[0]!r}; there are {', '.join(NAMES)}")
-    return pa.schema([SCHEMA.field(_BY_FOLDED_NAME[name.lower()]) for name in columns])
+        raise InvalidArgumentError(f"unknown column {unknown[0]!r}; there are {', '.join(ALL_NAMES)}")
+    return pa.schema([ALL_SCHEMA.field(_BY_FOLDED_NAME[name.lower()]) for name in columns])
 
 
 def ddl_of(columns: Sequence[str] | None) -> str:

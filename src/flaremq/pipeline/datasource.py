@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,13 +23,14 @@ from pyspark.sql.types import StringType, StructType
 
 from flaremq.errors import FlareMQError, InvalidArgumentError
 from flaremq.options import find_unknown_names
-from flaremq.pipeline.columns import COLUMNS, NAMES, SCHEMA, schema_of
-from flaremq.pipeline.options import ScanOptions, parse_options
+from flaremq.pipeline.columns import ALL_NAMES, ALL_SCHEMA, COLUMNS, EXTRA_COLUMNS, schema_of
+from flaremq.pipeline.options import ScanOptions, parse_options, read_request
 from flaremq.pipeline.partitions import ScanPiece, plan_pieces, read_piece, scan_spans
 from flaremq.pipeline.places import source_spec
 from flaremq.pipeline.pushdown import NOTHING_PUSHED, push
-from flaremq.pipeline.source import ReadRequest, open_source
+from flaremq.pipeline.source import open_source
 
+_DDL = {name: ddl for name, _, ddl in (*COLUMNS, *EXTRA_COLUMNS)}
 _PUSHDOWN_CALLER = "data_source_pushdown_filters.py"
 
 
@@ -41,8 +43,7 @@ class FlareMQDataSource(DataSource):
 
     def schema(self) -> str:
         options = parse_options(self.options)
-        kinds = {name: ddl for name, _, ddl in COLUMNS}
-        return ", ".join(f"{name} {kinds[name]}" for name in schema_of(options.column_names).names)
+        return ", ".join(f"{name} {_DDL[name]}" for name in schema_of(options.column_names).names)
 
     def reader(self, schema: StructType) -> BatchReader:
         options = parse_options(self.options)
@@ -75,7 +76,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: ScanOptions, schema: pa.Schema) -> None:
         self.options = options
         self.spec = source_spec(options)
-        self.request = ReadRequest(schema, tags=options.tags, fail_on_data_loss=options.fail_on_data_loss)
+        self.request = read_request(options, schema)
         self.keys = options.key_list
         self.pushed = NOTHING_PUSHED
 
@@ -105,7 +106,7 @@ class PushingReader(BatchReader):
         if self.pushed.tags is not None:
             own = self.options.tags
             tags = self.pushed.tags & own if own else self.pushed.tags
-            self.request = ReadRequest(self.request.schema, tags, self.request.fail_on_data_loss)
+            self.request = replace(self.request, tags=tags)
         if self.pushed.keys is not None and not self.keys:
             self.keys = tuple(sorted(self.pushed.keys))
         return left
@@ -123,8 +124,8 @@ def _called_with_filters() -> bool:
 def arrow_schema(schema: StructType, options: ScanOptions) -> pa.Schema:
     """The Arrow schema that Spark expects for a schema, the user's own or ours, after checking that we can serve it."""
     names = schema.fieldNames()
-    for unknown in find_unknown_names(names, NAMES):
-        hint = f"did you mean {unknown.nearest}?" if unknown.nearest else f"there are {', '.join(NAMES)}"
+    for unknown in find_unknown_names(names, ALL_NAMES):
+        hint = f"did you mean {unknown.nearest}?" if unknown.nearest else f"there are {', '.join(ALL_NAMES)}"
         raise InvalidArgumentError(f"unknown column {unknown.name!r} in the schema: {hint}")
     if options.column_names is not None and schema_of(options.column_names).names != names:
         raise InvalidArgumentError(
@@ -133,10 +134,10 @@ def arrow_schema(schema: StructType, options: ScanOptions) -> pa.Schema:
     wanted = _spark_arrow_schema(schema)
     for field, arrow_field in zip(schema.fields, wanted, strict=True):
         text_of_body = field.name == "body" and isinstance(field.dataType, StringType)
-        if arrow_field.type != SCHEMA.field(field.name).type and not text_of_body:
-            ddl = next(ddl for name, _, ddl in COLUMNS if name == field.name)
+        if arrow_field.type != ALL_SCHEMA.field(field.name).type and not text_of_body:
+            given = field.dataType.simpleString()
             raise InvalidArgumentError(
-                f"column {field.name!r} is {field.dataType.simpleString()} in the schema but {ddl} in messages"
+                f"column {field.name!r} is {given} in the schema but {_DDL[field.name]} in messages"
                 + (" (or string)" if field.name == "body" else "")
             )
     return wanted.remove_metadata()

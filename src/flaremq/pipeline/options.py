@@ -10,14 +10,19 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from flaremq.client.options import ClientOptions
 from flaremq.errors import InvalidArgumentError
+from flaremq.message.compression import INFLATED_SIZE_MAX
 from flaremq.message.tags import split_tags
 from flaremq.options import OptionRow, check_values, find_unknown_names, option, rows, rows_by_key, value_text
-from flaremq.pipeline.source import TopicSelector
+from flaremq.pipeline.source import ReadRequest, TopicSelector
 from flaremq.storage.options import StoreOptions
+from flaremq.storage.scan_bodies import AS_NULL, BAD_BODIES, BodyRule
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NO_TIME: Final = -1
 _TIME_FORM: Final = "a time in milliseconds since 1970"
@@ -112,6 +117,13 @@ class ScanOptions:
     fail_on_data_loss: bool = option(
         True, flaremq="failOnDataLoss", affects="behaviour",
         doc="Whether messages that are wanted and gone, or damaged, are an error; otherwise a warning.")
+    bad_bodies: str = option(
+        AS_NULL, flaremq="badBodies", affects="behaviour", choices=BAD_BODIES,
+        doc="What a body becomes that says it is compressed and cannot be inflated: `null`, `raw` (as it is stored) or "
+            "`fail` (an error). The column `bodyError`, if it is named, says why.")
+    max_inflated_bytes: int = option(
+        INFLATED_SIZE_MAX, flaremq="maxInflatedBytes", affects="behaviour", minimum=1,
+        doc="Bytes that a compressed body may inflate to; more counts as a body that cannot be inflated.")
     max_offsets_per_trigger: int = option(
         0, flaremq="maxOffsetsPerTrigger", affects="behaviour", maximum=LONG_MAX,
         doc="Messages of a stream's batch at most, shared out by what waits in each queue; 0 means no limit.")
@@ -174,6 +186,10 @@ class ScanOptions:
         return split_list(self.columns) or None
 
     @property
+    def body_rule(self) -> BodyRule:
+        return BodyRule(self.bad_bodies, self.max_inflated_bytes)
+
+    @property
     def key_list(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(split_list(self.keys)))
 
@@ -215,6 +231,11 @@ def parse_options(given: Mapping[str, str]) -> ScanOptions:
     if paths is not None and "path" not in values:
         values["path"] = _joined_paths(paths)
     return ScanOptions(**values, geometry=geometry, client=client)
+
+
+def read_request(options: ScanOptions, schema: pa.Schema) -> ReadRequest:
+    """What the options ask of each message."""
+    return ReadRequest(schema, tags=options.tags, fail_on_data_loss=options.fail_on_data_loss, bodies=options.body_rule)
 
 
 def option_rows() -> tuple[OptionRow, ...]:

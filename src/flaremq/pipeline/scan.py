@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from flaremq.options import value_text
 from flaremq.pipeline.columns import schema_of
-from flaremq.pipeline.options import ScanOptions, parse_options
+from flaremq.pipeline.options import ScanOptions, parse_options, read_request
 from flaremq.pipeline.partitions import ScanPiece, plan_pieces, read_piece, scan_spans
 from flaremq.pipeline.places import source_spec
 from flaremq.pipeline.source import ReadRequest, Source, open_source
@@ -68,7 +68,7 @@ def scan(
 def open_scan(options: ScanOptions) -> pa.RecordBatchReader:
     """The same for options that are parsed already."""
     schema = schema_of(options.column_names)
-    request = ReadRequest(schema, tags=options.tags, fail_on_data_loss=options.fail_on_data_loss)
+    request = read_request(options, schema)
     spec = source_spec(options)
     source = open_source(spec)
     try:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from flaremq.storage.scan_bodies import BodyRule
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -32,12 +34,13 @@ class ReadRequest:
     ``schema`` is the Arrow schema of the batches, exactly: order, types, nullability; its names are columns of
     ``columns.py``. What is not named is not read. ``tags`` keeps messages with one of these tags (by hash first, then
     by text); empty means all. Rows whose record is damaged raise CorruptionError when ``fail_on_data_loss``, else they
-    are left out with a warning.
+    are left out with a warning. ``bodies`` says what becomes of a body that cannot be inflated.
     """
 
     schema: pa.Schema
     tags: frozenset[str] = frozenset()
     fail_on_data_loss: bool = True
+    bodies: BodyRule = field(default_factory=BodyRule)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from flaremq.pipeline.spans import QueueExtent, QueueRef, SizeProfile, Span
 from flaremq.pipeline.store_profiles import profile_of
 from flaremq.storage.leases import Lease
 from flaremq.storage.scan_batches import grouped
+from flaremq.storage.scan_bodies import BodyReader
 from flaremq.storage.scan_filters import RowFilter
 from flaremq.storage.scan_gaps import find_gap, known_topics
 from flaremq.storage.scan_keys import find_keys
@@ -96,13 +97,14 @@ class StoreSource:
         """The spans' messages in the order of the log, store by store."""
         narrow = not request.tags and NARROW_COLUMNS.issuperset(request.schema.names)
         for broker, view, mine in self._by_store(spans):
-            losses = Losses(request.fail_on_data_loss, view.root)
+            losses, bodies = Losses(request.fail_on_data_loss, view.root), BodyReader(request.bodies, view.root)
             if narrow:
                 yield from narrow_batches(mine, request.schema, broker=broker, losses=losses)
             else:
-                batches = self._windows(broker, view, mine, request, losses).batches()
+                batches = self._windows(broker, view, mine, request, losses, bodies).batches()
                 yield from self._leased(broker, view, mine, grouped(batches))
             losses.tell()
+            bodies.tell()
 
     def read_keys(self, keys: Sequence[str], spans: Sequence[Span], request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """Messages within the spans that carry one of these keys as KEYS item or unique key, each once."""
@@ -110,14 +112,15 @@ class StoreSource:
         if not wanted:
             return
         for broker, view, mine in self._by_store(spans):
-            losses = Losses(request.fail_on_data_loss, view.root)
-            found = self._windows(broker, view, mine, request, losses, wanted)
+            losses, bodies = Losses(request.fail_on_data_loss, view.root), BodyReader(request.bodies, view.root)
+            found = self._windows(broker, view, mine, request, losses, bodies, wanted)
             units, rest = find_keys(view, sorted(wanted), mine)
             yield from grouped(found.batches_of(units))
             if rest:
-                searched = self._windows(broker, view, rest, request, losses, wanted).batches()
+                searched = self._windows(broker, view, rest, request, losses, bodies, wanted).batches()
                 yield from self._leased(broker, view, rest, grouped(searched))
             losses.tell()
+            bodies.tell()
 
     def close(self) -> None:
         for view in self._views.values():
@@ -186,10 +189,12 @@ class StoreSource:
         spans: Sequence[UnitSpan],
         request: ReadRequest,
         losses: Losses,
+        bodies: BodyReader,
         keys: frozenset[str] = frozenset(),
     ) -> WindowReader:
         wanted = RowFilter(request.tags, keys)
-        return WindowReader(view.reader.log, spans, request.schema, broker=broker, wanted=wanted, losses=losses)
+        log = view.reader.log
+        return WindowReader(log, spans, request.schema, broker=broker, wanted=wanted, losses=losses, bodies=bodies)
 
     def _leased(
         self, broker: str, view: StoreView, spans: Sequence[UnitSpan], batches: Iterator[pa.RecordBatch]

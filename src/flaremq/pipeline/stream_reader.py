@@ -20,11 +20,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.pipeline.offsets import LATEST, Offsets, from_nested, to_nested
-from flaremq.pipeline.options import NO_TIME, ScanOptions
+from flaremq.pipeline.options import NO_TIME, ScanOptions, read_request
 from flaremq.pipeline.partitions import ScanPiece, plan_pieces, read_piece, starting_offsets
 from flaremq.pipeline.places import source_spec
 from flaremq.pipeline.planning import checked_spans, share_out, take_bytes
-from flaremq.pipeline.source import ReadRequest, Source, open_source
+from flaremq.pipeline.source import Source, open_source
 from flaremq.pipeline.spans import QueueExtent, QueueRef, Span
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class StreamReader(DataSourceStreamReader):
             raise InvalidArgumentError("keys is for batches; filter a stream by its keys column")
         self.options = options
         self.spec = source_spec(options)
-        self.request = ReadRequest(schema, tags=options.tags, fail_on_data_loss=options.fail_on_data_loss)
+        self.request = read_request(options, schema)
         self._source: Source | None = None
         self._extents: dict[QueueRef, QueueExtent] = {}  # as of the last look, for cutting the batch planned then
         self._target: Offsets | None = None  # where AvailableNow ends

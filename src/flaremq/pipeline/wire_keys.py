@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from flaremq.pipeline.columns import SCHEMA
 from flaremq.pipeline.source import ReadRequest
 from flaremq.pipeline.spans import QueueRef, Span
 from flaremq.pipeline.wire_loop import WireLoop
+from flaremq.storage.scan_bodies import BodyReader
 from flaremq.storage.scan_records import decode_records
 
 _log = logging.getLogger(__name__)
@@ -80,13 +82,14 @@ async def _ask(instance: ClientInstance, pulls: QueuePulls, queue: QueueRef, key
 def _decoded(
     messages: Sequence[MessageExt], spans: Sequence[Span], broker: str, request: ReadRequest
 ) -> Iterator[pa.RecordBatch]:
+    bodies = BodyReader(request.bodies, f"what broker {broker} sent")
     by_queue: dict[int, list[MessageExt]] = {}
     for message in messages:
         by_queue.setdefault(message.queue_id, []).append(message)
     for span in spans:
         records = b"".join([message.record for message in by_queue.get(span.queue.queue_id, ())])
         if records:
-            batch = decode_records(
+            batches = decode_records(
                 records,
                 request.schema,
                 broker=broker,
@@ -97,9 +100,10 @@ def _decoded(
                 tags=request.tags,
                 fail_on_data_loss=request.fail_on_data_loss,
                 origin=f"what broker {broker} sent of {span.queue.topic}",
+                bodies=bodies,
             )
-            if batch.num_rows:
-                yield batch
+            yield from (batch for batch in batches if batch.num_rows)
+    bodies.tell()
 
 
 def _filtered(
@@ -108,7 +112,7 @@ def _filtered(
     """A scan that keeps rows with one of the keys: what the index would have given."""
     names = request.schema.names
     more = [SCHEMA.field(name) for name in ("keys", "properties") if name not in names]
-    wide = ReadRequest(pa.schema([*request.schema, *more]), request.tags, request.fail_on_data_loss)
+    wide = replace(request, schema=pa.schema([*request.schema, *more]))
     for batch in read(spans, wide):
         kept = batch.filter(pa.array(_has_key(batch, frozenset(keys))))
         if kept.num_rows:

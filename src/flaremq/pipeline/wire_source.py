@@ -27,6 +27,7 @@ from flaremq.pipeline.wire_fetch import Chunk, WireFetch
 from flaremq.pipeline.wire_keys import find_keys
 from flaremq.pipeline.wire_loop import WireLoop
 from flaremq.pipeline.wire_options import WireOptions
+from flaremq.storage.scan_bodies import BodyReader
 from flaremq.storage.scan_records import decode_records
 
 _SAMPLE: Final = 8  # messages looked at in one place to learn their size
@@ -124,20 +125,25 @@ class WireSource:
             fail_on_data_loss=request.fail_on_data_loss,
             bytes_max=self._bytes_max,
         )
+        bodies = BodyReader(request.bodies, "what the brokers sent")
         try:
             for chunk in fetch:
-                batch = _decoded(chunk, request)
-                if batch.num_rows < chunk.end - chunk.start and request.fail_on_data_loss and not request.tags:
+                count = 0
+                for batch in _decoded(chunk, request, bodies):
+                    count += batch.num_rows
+                    if batch.num_rows:
+                        yield batch
+                if count < chunk.end - chunk.start and request.fail_on_data_loss and not request.tags:
                     self._check_holes(chunk)
-                if batch.num_rows:
-                    yield batch
         finally:
             fetch.close()
+            bodies.tell()
 
     def _check_holes(self, chunk: Chunk) -> None:
         """Some offsets of a chunk have no message: say so if they should."""
-        batch = _decoded(chunk, ReadRequest(schema_of(["queueOffset"])))
-        found = [chunk.start - 1, *batch.column(0).to_pylist(), chunk.end]
+        batches = _decoded(chunk, ReadRequest(schema_of(["queueOffset"])), BodyReader())
+        offsets = [offset for batch in batches for offset in batch.column(0).to_pylist()]
+        found = [chunk.start - 1, *offsets, chunk.end]
         for before, after in pairwise(found):
             if after - before > 1:
                 self._loop.call(self._holes.check(chunk.span.queue, before + 1, after))
@@ -165,7 +171,7 @@ class WireSource:
         self.close()
 
 
-def _decoded(chunk: Chunk, request: ReadRequest) -> pa.RecordBatch:
+def _decoded(chunk: Chunk, request: ReadRequest, bodies: BodyReader) -> Iterator[pa.RecordBatch]:
     queue = chunk.span.queue
     return decode_records(
         chunk.records,
@@ -178,6 +184,7 @@ def _decoded(chunk: Chunk, request: ReadRequest) -> pa.RecordBatch:
         tags=request.tags,
         fail_on_data_loss=request.fail_on_data_loss,
         origin=f"what broker {queue.broker} sent of {queue.topic} queue {queue.queue_id}",
+        bodies=bodies,
     )
 
 

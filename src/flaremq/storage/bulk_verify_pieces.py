@@ -42,6 +42,7 @@ class PieceFindings:
     records: int
     record_bytes: int
     blanks: int
+    undecodable_bodies: int
     first_offset: int  # of its first record, -1 without one
     first_timestamp: int
     last_timestamp: int
@@ -98,6 +99,7 @@ def check_piece(reader: StoreReader, piece: LogPiece, delay_levels: DelayLevels)
         summary.records,
         summary.record_bytes,
         summary.blanks,
+        summary.undecodable_bodies,
         log.first_offset,
         log.first_timestamp,
         log.last_timestamp,
@@ -200,6 +202,7 @@ class PieceVerifier(StoreVerifier):
             summary.records += piece.records
             summary.record_bytes += piece.record_bytes
             summary.blanks += piece.blanks
+            summary.undecodable_bodies += piece.undecodable_bodies
             unreadable = self._reader.files.unreadable
             unreadable += [page for page in piece.unreadable if page not in unreadable]
 

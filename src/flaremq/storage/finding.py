@@ -53,6 +53,7 @@ class Summary:
     units: int = 0
     index_files: int = 0
     index_entries: int = 0
+    undecodable_bodies: int = 0
     log_min: int = 0
     log_end: int = 0
     closed_cleanly: bool = True
@@ -79,6 +80,7 @@ class Summary:
             "units": self.units,
             "indexFiles": self.index_files,
             "indexEntries": self.index_entries,
+            "undecodableBodies": self.undecodable_bodies,
             "minOffset": self.log_min,
             "maxOffset": self.log_end,
             "closedCleanly": self.closed_cleanly,

@@ -22,8 +22,9 @@ from flaremq.storage.consume_queues import ConsumeQueues
 from flaremq.storage.kernels import Integers
 from flaremq.storage.mapped_file import MappedFile
 from flaremq.storage.reading import MessageReader
+from flaremq.storage.scan_bodies import BodyReader
 from flaremq.storage.scan_columns import decode_rows, parse_flags
-from flaremq.storage.scan_plain import plain_rows, taken_apart
+from flaremq.storage.scan_plain import plain_rows
 
 _log = logging.getLogger(__name__)
 _BATCH_MESSAGES = 1024  # messages of a batch queue read at a time
@@ -74,28 +75,37 @@ def scan_queue(
     end: int | None,
     columns: Sequence[str] | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of the queue's messages in [start, end), in order."""
+    """Batches of the queue's messages in [start, end), in order.
+
+    A body that cannot be inflated is null; a warning at the end counts them.
+    """
+    bodies = BodyReader()
     schema = scan_schema(columns)
     queue = queues.simple.get((topic, queue_id))
     if queue is not None:
         position = max(start, queue.min_offset)
         stop = queue.end if end is None else min(end, queue.end)
-        yield from _Scan(log, reader, queue, schema).batches(position, stop)
+        yield from _Scan(log, reader, queue, schema, bodies).batches(position, stop)
+        bodies.tell()
         return
     batch_queue = queues.batch.get((topic, queue_id))
     if batch_queue is not None:
         stop = batch_queue.end if end is None else min(end, batch_queue.end)
-        yield from _scan_batches(reader, batch_queue, start, stop, schema)
+        yield from _scan_batches(reader, batch_queue, start, stop, schema, bodies)
+        bodies.tell()
 
 
 class _Scan:
     """One pass over a queue of single messages."""
 
-    def __init__(self, log: CommitLog, reader: MessageReader, queue: ConsumeQueue, schema: pa.Schema) -> None:
+    def __init__(
+        self, log: CommitLog, reader: MessageReader, queue: ConsumeQueue, schema: pa.Schema, bodies: BodyReader
+    ) -> None:
         self._log = log
         self._reader = reader
         self._queue = queue
         self._schema = schema
+        self._bodies = bodies
         self._table = kernels.RecordTable(_UNITS)
         self._unreadable = 0
 
@@ -132,12 +142,13 @@ class _Scan:
             | (rows[kernels.QUEUE_OFFSET] != numbers)
         )
         if not len(bad):
-            yield decode_rows(log, rows, self._schema)
+            yield from decode_rows(log, rows, self._schema, bodies=self._bodies)
             return
         first = 0
         for row in [*bad.tolist(), len(numbers)]:
             if row > first:
-                yield decode_rows(log, np.ascontiguousarray(rows[:, first:row]), self._schema)
+                part = np.ascontiguousarray(rows[:, first:row])
+                yield from decode_rows(log, part, self._schema, bodies=self._bodies)
             yield from self._plainly(numbers[row : row + 1])
             first = row + 1
 
@@ -151,7 +162,7 @@ class _Scan:
             elif number >= self._queue.min_offset:  # else retention took it meanwhile
                 self._unreadable += 1
         if found:
-            yield plain_rows(found, self._schema)
+            yield from plain_rows(found, self._schema, bodies=self._bodies)
 
 
 def _by_file(log: CommitLog, physical: Integers) -> Iterator[tuple[MappedFile | None, int, int]]:
@@ -170,15 +181,15 @@ def _by_file(log: CommitLog, physical: Integers) -> Iterator[tuple[MappedFile | 
 
 
 def _scan_batches(
-    reader: MessageReader, queue: BatchConsumeQueue, start: int, stop: int, schema: pa.Schema
+    reader: MessageReader, queue: BatchConsumeQueue, start: int, stop: int, schema: pa.Schema, bodies: BodyReader
 ) -> Iterator[pa.RecordBatch]:
     """Message by message out of records that hold several."""
     position = max(start, queue.min_offset)
     while position < stop:
         found = reader.get(queue.topic, queue.queue_id, position, _BATCH_MESSAGES, None, None)
-        wanted = [message for message in taken_apart(found.messages) if position <= message.queue_offset < stop]
+        wanted = [message for message in bodies.taken_apart(found.messages) if position <= message.queue_offset < stop]
         if wanted:
-            yield plain_rows(wanted, schema)
+            yield from plain_rows(wanted, schema, bodies=bodies)
         if found.next_offset <= position:
             return
         position = found.next_offset

@@ -20,6 +20,7 @@ from flaremq.message.sys_flag import COMPRESSED
 from flaremq.storage import kernels
 from flaremq.storage.kernels import Bytes, Integers
 from flaremq.storage.kernels_scan import find_values
+from flaremq.storage.scan_bodies import PART_BYTES, Body, BodyReader
 from flaremq.storage.scan_hosts import host_column, message_id_column
 from flaremq.storage.scan_plain import plain_rows, timestamp_column
 
@@ -47,21 +48,62 @@ _TRANSACTION_ID = kernels.as_array(TRANSACTION_ID.encode() + b"\x01")
 def parse_flags(schema: pa.Schema, *, properties: bool = False) -> int:
     """What the kernels must check and read for these columns, and for a filter on ``properties``."""
     flags = 0
-    if "body" in schema.names:
+    if wants_body(schema):
         flags |= kernels.CHECK_BODY_CRC | kernels.CHECK_RECORD_CRC
     if not properties and not _FROM_PROPERTIES & set(schema.names):
         flags |= kernels.HEADERS_ONLY
     return flags
 
 
-def decode_rows(log: Bytes, rows: Integers, schema: pa.Schema, *, broker: str | None = None) -> pa.RecordBatch:
-    """The records parsed from ``log`` into ``rows``, all of them good, as one batch of exactly this schema.
+def wants_body(schema: pa.Schema) -> bool:
+    """Whether bodies must be read for these columns."""
+    return not {"body", "bodyError"}.isdisjoint(schema.names)
 
-    An inner batch stays one row with the record's own fields; ``plain_rows`` takes it apart.
+
+def decode_rows(
+    log: Bytes, rows: Integers, schema: pa.Schema, *, bodies: BodyReader, broker: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The records parsed from ``log`` into ``rows``, all of them good, as batches of exactly this schema.
+
+    One batch, or several where bodies inflate to much. An inner batch stays one row with the record's own fields;
+    ``plain_rows`` takes it apart.
     """
     if np.any(rows[kernels.MARKS] & kernels.MARK_BAD_TEXT):
-        return plain_rows(_messages(log, rows), schema, broker=broker)
-    arrays = [_column(field.name, field.type, log, rows, broker) for field in schema]
+        return plain_rows(_messages(log, rows), schema, bodies=bodies, broker=broker)
+    if wants_body(schema) and np.any(rows[kernels.SYS_FLAG] & COMPRESSED):
+        return _inflated(log, rows, schema, bodies, broker)
+    return iter((_batch(log, rows, schema, broker, None),))
+
+
+def _inflated(
+    log: Bytes, rows: Integers, schema: pa.Schema, bodies: BodyReader, broker: str | None
+) -> Iterator[pa.RecordBatch]:
+    first, size = 0, 0
+    read: list[Body] = []
+    for message in _messages(log, rows):
+        read.append(bodies.read(message))
+        size += read[-1].cost
+        if size >= PART_BYTES:
+            last = first + len(read)
+            yield _batch(log, np.ascontiguousarray(rows[:, first:last]), schema, broker, read)
+            first, size, read = last, 0, []
+    if read:
+        yield _batch(log, np.ascontiguousarray(rows[:, first:]), schema, broker, read)
+
+
+def _batch(
+    log: Bytes, rows: Integers, schema: pa.Schema, broker: str | None, bodies: list[Body] | None
+) -> pa.RecordBatch:
+    """``bodies`` holds those of a batch with compressed ones; otherwise they are gathered as they are stored."""
+    arrays = []
+    for field in schema:
+        if field.name == "bodyError":
+            errors = [None] * rows.shape[1] if bodies is None else [body.error for body in bodies]
+            arrays.append(pa.array(errors, field.type))
+        elif field.name == "body" and bodies is not None:
+            arrays.append(body_column([body.value for body in bodies], field.type))
+        else:
+            arrays.append(_column(field.name, field.type, log, rows, broker))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -109,14 +151,11 @@ def gathered(log: Bytes, at: Integers, length: Integers, kind: pa.DataType, *, n
 
 
 def _bodies(log: Bytes, rows: Integers, kind: pa.DataType) -> pa.Array:
-    """Stored bodies as they are; a batch with compressed ones is put together one by one, inflated."""
-    if np.any(rows[kernels.SYS_FLAG] & COMPRESSED):
-        return body_column([message.body for message in _messages(log, rows)], kind)
     stored = gathered(log, rows[kernels.BODY_AT], rows[kernels.BODY_LENGTH], pa.binary(), nullable=False)
     return stored if stored.type == kind else _as_text(stored, kind)
 
 
-def body_column(bodies: list[bytes], kind: pa.DataType) -> pa.Array:
+def body_column(bodies: list[bytes | None], kind: pa.DataType) -> pa.Array:
     """Bodies as bytes, or as text where the schema says so."""
     column = pa.array(bodies, pa.binary())
     return column if column.type == kind else _as_text(column, kind)
@@ -126,7 +165,8 @@ def _as_text(column: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return column.cast(kind)
     except pa.ArrowInvalid:  # not UTF-8: shown as every client shows it
-        return pa.array([str(value, "utf-8", "replace") for value in column.to_pylist()], kind)
+        values = column.to_pylist()
+        return pa.array([None if value is None else str(value, "utf-8", "replace") for value in values], kind)
 
 
 def _transaction_ids(log: Bytes, rows: Integers, kind: pa.DataType) -> pa.Array:

@@ -9,39 +9,49 @@ import numpy as np
 import pyarrow as pa
 
 from flaremq.message import properties as names
-from flaremq.message.batch import InnerMessage, inner_messages
+from flaremq.message.batch import InnerMessage
 from flaremq.message.message_ext import MessageExt
 from flaremq.storage.kernels_compile import Integers
+from flaremq.storage.scan_bodies import PART_BYTES, BodyReader, Row
 
 _PER_MS = {"s": 0, "ms": 1, "us": 1_000, "ns": 1_000_000}
 
-Row = MessageExt | InnerMessage
 
-
-def plain_rows(messages: Iterable[Row], schema: pa.Schema, *, broker: str | None = None) -> pa.RecordBatch:
-    """These messages as one batch."""
-    wanted = [(field.name, field.type, _FIELDS.get(field.name)) for field in schema]
-    values: list[list[object]] = [[] for _ in wanted]
+def plain_rows(
+    messages: Iterable[Row], schema: pa.Schema, *, bodies: BodyReader, broker: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """These messages as batches, each of about ``PART_BYTES`` of bodies at most."""
+    names = schema.names
+    reads = [_FIELDS.get(name) for name in names]
+    wants_body = not {"body", "bodyError"}.isdisjoint(names)
+    values: list[list[object]] = [[] for _ in names]
+    size = 0
     for message in messages:
-        for column, (name, kind, read) in zip(values, wanted, strict=True):
-            column.append(broker if read is None else _fitting(read(message), kind, name))
-    arrays = [_array(column, kind) for column, (_, kind, _) in zip(values, wanted, strict=True)]
+        body = bodies.read(message) if wants_body else None
+        for column, field, read in zip(values, schema, reads, strict=True):
+            if body is not None and field.name == "body":
+                column.append(_fitting(body.value, field.type))
+            elif body is not None and field.name == "bodyError":
+                column.append(body.error)
+            else:
+                column.append(broker if read is None else read(message))
+        size += body.cost if body is not None else 0
+        if size >= PART_BYTES:
+            yield _batch(values, schema)
+            values, size = [[] for _ in names], 0
+    if values and values[0]:
+        yield _batch(values, schema)
+
+
+def _batch(values: list[list[object]], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [_array(column, field.type) for column, field in zip(values, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def taken_apart(messages: Iterable[MessageExt]) -> Iterator[Row]:
-    """Each message of each record: an inner batch stands for several."""
-    for message in messages:
-        if message.is_inner_batch:
-            yield from inner_messages(message)
-        else:
-            yield message
-
-
-def _fitting(value: Any, kind: pa.DataType, name: str) -> object:
-    if name == "body" and not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
-        return str(value, "utf-8", "replace")
-    return value
+def _fitting(value: bytes | None, kind: pa.DataType) -> object:
+    if value is None or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return value
+    return str(value, "utf-8", "replace")
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
@@ -78,7 +88,6 @@ _FIELDS: dict[str, Callable[[Row], object]] = {
     "msgId": _of_record("message_id"),
     "tags": _property(names.TAGS),
     "keys": _property(names.KEYS),
-    "body": lambda message: message.body,
     "properties": lambda message: list(message.properties.items()),
     "flag": lambda message: message.flag,
     "sysFlag": _of_record("sys_flag"),

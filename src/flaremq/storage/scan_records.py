@@ -1,8 +1,9 @@
-"""Whole records lying back to back, such as the body of a pull reply, as one Arrow batch."""
+"""Whole records lying back to back, such as the body of a pull reply, as Arrow batches."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +15,10 @@ from flaremq.message.sys_flag import INNER_BATCH
 from flaremq.storage import kernels
 from flaremq.storage.kernels import Bytes, Integers
 from flaremq.storage.kernels_scan import parse_pieces, queue_hash, split_records
+from flaremq.storage.scan_bodies import BodyReader, Row
 from flaremq.storage.scan_columns import decode_rows, parse_flags
 from flaremq.storage.scan_filters import RowFilter
-from flaremq.storage.scan_plain import Row, plain_rows, taken_apart
+from flaremq.storage.scan_plain import plain_rows
 
 _log = logging.getLogger(__name__)
 _OFFSET_MAX = 2**63 - 1
@@ -34,12 +36,15 @@ def decode_records(
     tags: frozenset[str] = frozenset(),
     fail_on_data_loss: bool = True,
     origin: str = "the reply",
-) -> pa.RecordBatch:
+    bodies: BodyReader | None = None,
+) -> Iterator[pa.RecordBatch]:
     """The messages of ``data`` with queue offsets in [start, end) and one of ``tags`` (if any are given).
 
     Bodies are held against their checksums if they are asked for. A record that fails, or is not of this topic and
-    queue, is a CorruptionError that names ``origin``, or is left out with a warning.
+    queue, is a CorruptionError that names ``origin``, or is left out with a warning. One batch, or several where
+    bodies inflate to much.
     """
+    bodies = bodies or BodyReader(where=origin)
     log = kernels.as_array(data)
     at, physical, stop = _split(log)
     table = kernels.RecordTable(max(len(at), 1))
@@ -58,12 +63,14 @@ def decode_records(
             raise CorruptionError("a record is damaged", path=origin, offset=where, advice=advice)
         _log.warning("%s: %d damaged records left out, the first at physical offset %s", origin, lost, where)
     if np.any(rows[kernels.SYS_FLAG][good] & INNER_BATCH):
-        return _apart(log, rows[:, good], schema, broker, start, end, tags)
+        messages = _apart(log, rows[:, good], start, end, tags, bodies)
+        yield from plain_rows(messages, schema, bodies=bodies, broker=broker)
+        return
     offsets = rows[kernels.QUEUE_OFFSET]
     good &= (offsets >= start) & (offsets < end)
     if not good.all():
         rows = np.ascontiguousarray(rows[:, good])
-    return decode_rows(log, RowFilter(tags).choose(log, rows), schema, broker=broker)
+    yield from decode_rows(log, RowFilter(tags).choose(log, rows), schema, bodies=bodies, broker=broker)
 
 
 def _split(log: Bytes) -> tuple[Integers, Integers, int]:
@@ -85,14 +92,9 @@ def _is_topic(rows: Integers, topic: str) -> NDArray[np.bool_]:
     return np.asarray(rows[kernels.QUEUE_HASH] == hashes[places])
 
 
-def _apart(
-    log: Bytes, rows: Integers, schema: pa.Schema, broker: str, start: int, end: int, tags: frozenset[str]
-) -> pa.RecordBatch:
+def _apart(log: Bytes, rows: Integers, start: int, end: int, tags: frozenset[str], bodies: BodyReader) -> Iterator[Row]:
     view = log.data
     places = zip(rows[kernels.FILE_OFFSET].tolist(), rows[kernels.SIZE].tolist(), strict=True)
-    messages: list[Row] = [
-        message
-        for message in taken_apart(MessageExt(view[at : at + size]) for at, size in places)
-        if start <= message.queue_offset < end and (not tags or message.tags in tags)
-    ]
-    return plain_rows(messages, schema, broker=broker)
+    for message in bodies.taken_apart(MessageExt(view[at : at + size]) for at, size in places):
+        if start <= message.queue_offset < end and (not tags or message.tags in tags):
+            yield message

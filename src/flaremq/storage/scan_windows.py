@@ -24,9 +24,10 @@ from flaremq.message.record_layout import body_at
 from flaremq.storage import kernels
 from flaremq.storage.kernels import Bytes, Integers
 from flaremq.storage.kernels_scan import parse_pieces, queue_hash
-from flaremq.storage.scan_columns import decode_rows, parse_flags
+from flaremq.storage.scan_bodies import BodyReader, Row
+from flaremq.storage.scan_columns import decode_rows, parse_flags, wants_body
 from flaremq.storage.scan_filters import RowFilter
-from flaremq.storage.scan_plain import Row, plain_rows, taken_apart
+from flaremq.storage.scan_plain import plain_rows
 from flaremq.storage.scan_queue import Units
 from flaremq.storage.scan_units import Losses, PlacedUnits, UnitSpan, merged_units
 from flaremq.storage.store_files import RunReader
@@ -62,6 +63,7 @@ class WindowReader:
         broker: str,
         wanted: RowFilter,
         losses: Losses,
+        bodies: BodyReader,
     ) -> None:
         self._log = log
         self._spans = spans
@@ -69,8 +71,9 @@ class WindowReader:
         self._broker = broker
         self._filter = wanted
         self._losses = losses
+        self._bodies = bodies
         self._flags = parse_flags(schema, properties=bool(wanted))
-        self._wants_body = "body" in schema.names
+        self._wants_body = wants_body(schema)
         self._hashes = np.array([_hash_of(span) for span in spans], np.int64)
         self._has_batches = any(span.queue.is_batch for span in spans)
         self._gone: set[str] = set()  # log files that were listed and are no more
@@ -84,11 +87,11 @@ class WindowReader:
     def batches_of(self, block: PlacedUnits) -> Iterator[pa.RecordBatch]:
         """The records of these units, which ascend in the log."""
         for window in self._windows(self._believable(block)):
-            batch = self._decode(window)
-            if batch.num_rows:
-                yield batch
+            for batch in self._decode(window):
+                if batch.num_rows:
+                    yield batch
 
-    def _decode(self, window: Window) -> pa.RecordBatch:
+    def _decode(self, window: Window) -> Iterator[pa.RecordBatch]:
         units, span = window.units, window.span
         log = self._read(window)
         count = parse_pieces(log, window.at, np.ascontiguousarray(units.physical), self._flags, self._table.columns)
@@ -104,21 +107,21 @@ class WindowReader:
             self._tell_losses(window, good)
             rows, span = np.ascontiguousarray(rows[:, good]), span[good]
         if self._has_batches and np.any(rows[kernels.MARKS] & kernels.MARK_INNER_BATCH):
-            return self._apart(log, rows, span)
-        return decode_rows(log, self._filter.choose(log, rows), self._schema, broker=self._broker)
+            messages = self._apart(log, rows, span)
+            return plain_rows(messages, self._schema, bodies=self._bodies, broker=self._broker)
+        chosen = self._filter.choose(log, rows)
+        return decode_rows(log, chosen, self._schema, bodies=self._bodies, broker=self._broker)
 
-    def _apart(self, log: Bytes, rows: Integers, span: Integers) -> pa.RecordBatch:
+    def _apart(self, log: Bytes, rows: Integers, span: Integers) -> Iterator[Row]:
         """Inner batches message by message; a record at the edge of a span has some that are not asked for."""
         view = log.data
-        messages: list[Row] = []
         for at, size, number in zip(
             rows[kernels.FILE_OFFSET].tolist(), rows[kernels.SIZE].tolist(), span.tolist(), strict=True
         ):
             start, end = self._spans[number].start, self._spans[number].end
-            for message in taken_apart([MessageExt(view[at : at + size])]):
+            for message in self._bodies.taken_apart([MessageExt(view[at : at + size])]):
                 if start <= message.queue_offset < end and self._filter.keeps(message):
-                    messages.append(message)
-        return plain_rows(messages, self._schema, broker=self._broker)
+                    yield message
 
     # Losses
 

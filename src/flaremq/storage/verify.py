@@ -22,10 +22,12 @@ from flaremq.java_json import parse_java_json
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, DelayLevels, parse_delay_levels
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import CheckReason, check_record
+from flaremq.message.sys_flag import COMPRESSED, INNER_BATCH
 from flaremq.storage import layout
 from flaremq.storage.checkpoint import CHECKPOINT_SIZE
 from flaremq.storage.finding import Finding, Severity, Summary
 from flaremq.storage.record_views import expected_index_hashes, expected_units, tag_index_hash
+from flaremq.storage.scan_bodies import place_of, unreadable_body
 from flaremq.storage.store_files import FileRun, read_small_file
 from flaremq.storage.store_outlook import redispatch_start
 from flaremq.storage.store_reader import StoreReader
@@ -36,6 +38,8 @@ from flaremq.storage.verify_queues import QueueChecker
 if TYPE_CHECKING:
     from flaremq.storage.bulk_verify import BulkVerdict
 
+_MAY_FAIL = COMPRESSED | INNER_BATCH
+_BODIES_NAMED = 1000  # so many bodies that cannot be read are named, the rest is counted: any producer can make them
 _BULK_BYTES = 8 << 20  # loading the kernels takes as long as checking this much log without them
 
 
@@ -156,6 +160,7 @@ class StoreVerifier:
                 summary.records += len(item.starts)
                 summary.record_bytes += sum(item.sizes)
                 yield from self._check_batch(item)
+                yield from self._check_bodies(item)
                 check_views(item)
                 if self._on_progress is not None:
                     self._on_progress(item.base + item.starts[-1] + item.sizes[-1])
@@ -195,6 +200,22 @@ class StoreVerifier:
             last = time
         self._last_timestamp = last
         self._newest_timestamp = max(self._newest_timestamp, max(times))
+
+    def _check_bodies(self, batch: RecordBatch) -> Iterator[Finding]:
+        """Bodies that say they are compressed and are not. Their producer sent them so: a note, no damage."""
+        if batch.columns is not None:
+            from flaremq.storage.kernels import SYS_FLAG
+
+            if not (batch.columns[SYS_FLAG, : len(batch.starts)] & _MAY_FAIL).any():
+                return
+        for offset, record in batch.records():
+            error = unreadable_body(MessageExt(record))
+            if error is None:
+                continue
+            self.summary.undecodable_bodies += 1
+            if self.summary.undecodable_bodies <= _BODIES_NAMED:
+                place = place_of(MessageExt(record))
+                yield self._log_finding(offset, "body-undecodable", f"the body of {place}: {error}", Severity.NOTE)
 
     def _check_fields(self, offset: int, record: bytes) -> Iterator[Finding]:
         strict = check_record(record, physical_offset=offset, check_body_crc=False, strict=True)

@@ -38,7 +38,8 @@ def sink_rows(
 
 
 def _sendable(batch: pa.RecordBatch, replay_id: str) -> pa.Array:
-    keep = pc.greater(pc.binary_length(batch.column("body")), 0).to_numpy(zero_copy_only=False).copy()
+    has_body = pc.fill_null(pc.greater(pc.binary_length(batch.column("body")), 0), False)
+    keep = has_body.to_numpy(zero_copy_only=False).copy()
     offsets, keys, values = _entries(batch.column("properties"))
     own = pc.and_(pc.equal(keys, REPLAY_ID), pc.equal(values, replay_id)).to_numpy(zero_copy_only=False)
     keep[np.searchsorted(offsets, np.flatnonzero(own), side="right") - 1] = False

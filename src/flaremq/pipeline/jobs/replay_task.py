@@ -18,6 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from flaremq.client.stream_sending import Parcel
+from flaremq.message.compression import INFLATED_SIZE_MAX
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.write_stream import NOTHING_STORED, Stored, chain_of, count_stored, stem_of, unique_key
 from flaremq.pipeline.jobs.replay_rows import SCHEMA, sink_rows
@@ -28,6 +29,7 @@ from flaremq.pipeline.sink_task import LaneKey, SinkTarget, SinkTask, TaskIdenti
 from flaremq.pipeline.sink_wire import WireTarget
 from flaremq.pipeline.source import ReadRequest, Source, SourceSpec, open_source
 from flaremq.pipeline.spans import QueueRef, Span
+from flaremq.storage.scan_bodies import AS_STORED, BodyRule
 from flaremq.storage.store_indexes import IndexGeometry
 from flaremq.storage.store_reader import StoreReader
 
@@ -101,7 +103,9 @@ def _write(target: SinkTarget, task: ReplayTask, batches: Iterable[pa.RecordBatc
 
 
 def _rows(source: Source, task: ReplayTask, skipped: list[int]) -> Iterator[pa.RecordBatch]:
-    request = ReadRequest(SCHEMA, tags=task.tags, fail_on_data_loss=task.fail_on_data_loss)
+    # What cannot be inflated, or not to a message that the target takes, is carried over as it is stored.
+    bodies = BodyRule(AS_STORED, min(INFLATED_SIZE_MAX, task.sink.max_message_size))
+    request = ReadRequest(SCHEMA, tags=task.tags, fail_on_data_loss=task.fail_on_data_loss, bodies=bodies)
     spans = list(task.spans)
     found = source.read_keys(task.keys, spans, request) if task.keys else source.read(spans, request)
     step = max(1, int(task.rate / _SLICES_PER_SECOND)) if task.rate is not None else None
