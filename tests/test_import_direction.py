@@ -17,7 +17,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "flaremq"
 
-BASE = {"errors", "options", "clock", "java_json"}
+BASE = {"errors", "options", "clock", "java_json", "times"}
 STORE_SIDE = {"storage", "message"} | BASE
 WIRE_SIDE = {"remoting", "protocol"} | BASE
 SERVERS = {"broker", "namesrv", "client", "pipeline"}
@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "clock": set(),
     "options": {"errors"},
     "java_json": set(),
+    "times": set(),
     "message": BASE,
     "storage": STORE_SIDE,
     "protocol": BASE,

@@ -207,6 +207,18 @@ def test_lines_of_stdin_are_sent_one_by_one_without_empty_ones(shell: Shell) -> 
     assert sorted(row["body"] for row in shell.rows("message", "print", "Lines")) == ["four", "one", "two"]
 
 
+def test_lines_are_spread_over_the_queues(shell: Shell) -> None:
+    shell.ok("topic", "create", "Spread", "--queues", 4)
+    done = subprocess.run(
+        [sys.executable, "-m", "flaremq", "message", "send", "Spread", "--lines", "-n", shell.name_server],
+        input=b"".join(b"line %d\n" % number for number in range(400)),
+        capture_output=True,
+        check=True,
+    )
+    queues = [json.loads(line)["queueId"] for line in done.stdout.splitlines()]
+    assert {queue: queues.count(queue) for queue in range(4)} == dict.fromkeys(range(4), 100)
+
+
 def test_ordered_and_delayed_sends(shell: Shell) -> None:
     shell.ok("topic", "create", "Ordered", "--queues", 4)
     places = {shell.rows("message", "send", "Ordered", "x", "--ordering-key", "o-7")[0]["queueId"] for _ in range(3)}

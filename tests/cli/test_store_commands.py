@@ -169,6 +169,14 @@ def test_query_prints_the_messages_with_a_key(closed: StoreLab) -> None:
     assert flaremq("store", "query", closed.root, "--topic", TOPIC, "--key", "absent").out == ""
 
 
+def test_query_takes_times_as_people_write_them(closed: StoreLab) -> None:
+    ask = ("store", "query", closed.root, "--topic", TOPIC, "--key", "k")
+    everything = flaremq(*ask).out
+    assert everything and flaremq(*ask, "--begin", "earliest", "--end", "2126-01-01T00:00Z").out == everything
+    assert flaremq(*ask, "--end", "1971-01-01").out == ""
+    assert flaremq(*ask, "--begin", "soon").code == 2
+
+
 def test_query_takes_a_time_range(closed: StoreLab) -> None:
     times = [row["storeTimestamp"] for row in rows(flaremq("store", "dump", closed.root).out)]
     done = flaremq(

@@ -32,9 +32,9 @@ from flaremq.pipeline.places import source_spec
 from flaremq.pipeline.sink_options import parse_sink_options
 from flaremq.pipeline.source import open_source
 from flaremq.pipeline.spans import QueueRef, Span
+from flaremq.storage.bodies import PART_BYTES
 from flaremq.storage.finding import Severity
 from flaremq.storage.message_store import MessageStore
-from flaremq.storage.scan_bodies import PART_BYTES
 from tests.pipeline.wire_lab import WireLab
 from tests.support.forged_bodies import (
     INFLATED_MAX,

@@ -58,6 +58,7 @@ WRONG = [
     ("archive --path empty --to new", 2, "not a store"),
     ("archive --path text --to new", 2, "is a file"),
     ("archive --to new", 2, "neither path nor nameServer"),
+    ("archive --path STORE --to new --from soon", 2, "is no time"),
     ("archive --path STORE --to new --topic none", 1, "topic 'none'"),
     ("archive --path STORE --to new --option colour=red", 2, "unknown option colour"),
     ("archive --path STORE --to new --conf spark.x", 2, "--conf 'spark.x' is not KEY=VALUE"),

@@ -65,6 +65,11 @@ def test_times_prune_with_a_slack_for_clocks_and_stay_with_spark() -> None:
     assert {span[1:] for span in spans} == {(2_000 - slack, 2_060 + slack + 1)}
 
 
+def test_blanks_alone_stand_between_keys() -> None:
+    pushed, _ = push([ds.In(("keys",), ("a\tb c", " d"))])
+    assert pushed.keys == {"a\tb", "d"}
+
+
 def test_tags_and_keys_are_looked_up_and_stay_with_spark() -> None:
     filters = [ds.In(("tags",), ("A", "B")), ds.EqualTo(("keys",), "k-1 k-2")]
     pushed, left = push(filters)

@@ -76,6 +76,10 @@ def test_offsets_times_tags_and_keys_choose(orders_store: FilledStore) -> None:
     assert places(scan(orders_store, **times)) == sorted(
         tuple(row[name] for name in wanted) for row in orders_store.rows if 100 <= row["at"] < 160
     )
+    as_dates = {name: datetime.fromtimestamp(value / 1000, UTC) for name, value in times.items()}
+    assert places(scan(orders_store, **as_dates)) == places(scan(orders_store, **times))
+    as_texts = {name: str(value) for name, value in as_dates.items()}
+    assert places(scan(orders_store, **as_texts)) == places(scan(orders_store, **times))
     assert places(scan(orders_store, sub_expression="paid")) == orders_store.offsets(*wanted, tags="paid")
     assert places(scan(orders_store, keys=["k-7"])) == orders_store.offsets(*wanted, at=7)
     shared = [tuple(row[name] for name in wanted) for row in orders_store.rows if row["at"] % 50 == 3]
@@ -89,6 +93,7 @@ def test_offsets_times_tags_and_keys_choose(orders_store: FilledStore) -> None:
     ("arguments", "kind", "sentence"),
     [
         ({"topic": "nope"}, NotFoundError, "nope"),
+        ({"topic": "ordres"}, NotFoundError, "did you mean orders?"),
         ({"columns": "tpoic"}, InvalidArgumentError, "unknown column 'tpoic'"),
         ({"colour": "red"}, InvalidArgumentError, "unknown option colour"),
         ({"starting_offsets": {"users": {"broker-a": {"9": 1}}}}, NotFoundError, "names queue 9"),

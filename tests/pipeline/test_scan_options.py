@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def test_options_of_store_and_client_go_their_way() -> None:
         ({"path": "/s", "key": ","}, "key is empty: leave the option out to read all"),
         ({"path": "/s", "topic": ""}, "topic is empty"),
         ({"path": "/s", "subscribePattern": ""}, "subscribePattern is empty"),
-        ({"path": "/s", "startingTimestamp": "noon"}, "a time in milliseconds since 1970"),
+        ({"path": "/s", "startingTimestamp": "noon"}, "a time: milliseconds since 1970, an ISO date"),
         ({"path": "/s", "commitNameServer": "h:1"}, "without consumerGroup"),
     ],
 )
@@ -149,3 +150,12 @@ def test_the_page_has_a_line_for_every_option() -> None:
     assert option_table() in page, "put what option_table() returns into docs/spark.md"
     names = [f"`{name}`" for name in (*GEOMETRY, *(row.key for row in rows(ClientOptions)), *ALIASES)]
     assert [name for name in names if name not in page] == []
+
+
+def test_times_are_taken_as_people_write_them() -> None:
+    texts = {"startingTimestamp": "2023-11-14T22:13:20Z", "endingTimestamp": "2023-11-14 22:13:21+00:00"}
+    options = parse_options({"path": "/s", **texts})
+    assert (options.starting_timestamp, options.ending_timestamp) == (1_700_000_000_000, 1_700_000_001_000)
+    before = int(time.time() * 1000) - 7_200_000
+    ago = parse_options({"path": "/s", "startingTimestamp": "2h"}).starting_timestamp
+    assert before <= ago <= before + 60_000

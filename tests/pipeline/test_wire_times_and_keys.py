@@ -131,3 +131,14 @@ def test_what_the_index_cannot_tell_is_read(tmp_path: Path, has_index: bool, cap
             assert found_by_keys(source, ["often"], spans) == [(0, at) for at in range(200)]
             assert found_by_keys(source, ["even"], spans) == [(0, at) for at in range(0, 200, 2)]
         assert "its queues are read" in caplog.text
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+def test_tab_is_part_of_a_key_with_and_without_an_index(tmp_path: Path, has_index: bool) -> None:
+    with WireLab(str(tmp_path), messageIndexEnable=has_index) as lab:
+        lab.topic("orders")
+        lab.send("orders", 4, keys=lambda number: ["a\tb", "c"] if number % 2 else ["a", "b"])
+        with lab.open() as source:
+            spans = everything(source, "orders")
+            assert found_by_keys(source, ["a\tb"], spans) == [(0, 1), (0, 3)]
+            assert found_by_keys(source, ["b"], spans) == [(0, 0), (0, 2)]

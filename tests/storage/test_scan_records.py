@@ -13,7 +13,7 @@ from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.sys_flag import INNER_BATCH, NEED_UNWRAP
 from flaremq.pipeline.columns import schema_of
-from flaremq.storage.scan_bodies import BodyReader, BodyRule
+from flaremq.storage.bodies import BodyReader, BodyRule
 from flaremq.storage.scan_records import decode_records
 from tests.message.records import make_record
 from tests.support.store_corpus import write_corpus

@@ -119,9 +119,11 @@ def send(
     messages = [Message(topic, data, tags=tags, keys=keys or None, properties=named or None) for data in bodies]
 
     async def run() -> list[SendResult]:
+        from flaremq.client.options import ProducerOptions
         from flaremq.client.producer import Producer
 
-        async with Producer(name_servers) as producer:
+        # One by one: lines that travel together would lie together, and leave other queues empty.
+        async with Producer(name_servers, options=ProducerOptions(auto_batch=False)) as producer:
             queue = await _queue(producer, topic, broker, queue_id) if has_queue else None
             results: list[SendResult] = []
             for start in range(0, len(messages), _SENDS_AT_ONCE):

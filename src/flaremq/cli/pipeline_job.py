@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from flaremq.cli import failure
+from flaremq.cli.times import moment_value
 from flaremq.errors import InvalidArgumentError, NotFoundError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,8 +29,14 @@ def source_options(command: F) -> F:
             multiple=True,
             help='Any other option of format("flaremq"), e.g. failOnDataLoss=false (repeatable).',
         ),
-        click.option("--until", metavar="MS", type=int, help="Only messages stored before this time (ms since 1970)."),
-        click.option("--from", "since", metavar="MS", type=int, help="Only messages stored at or after this time."),
+        click.option("--until", metavar="TIME", callback=moment_value, help="Only messages stored before this time."),
+        click.option(
+            "--from",
+            "since",
+            metavar="TIME",
+            callback=moment_value,
+            help="Only messages stored at or after: 2h (ago), an ISO date and time, milliseconds since 1970.",
+        ),
         click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Only this topic (repeatable)."),
         click.option("--archive", metavar="DIR", help="An archive; with --path or -n one table over both."),
         click.option("-n", "--name-server", metavar="ADDR", help="Read over the wire from this cluster."),

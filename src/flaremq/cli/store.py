@@ -24,6 +24,7 @@ from flaremq.cli.parameters import (
     read_properties,
 )
 from flaremq.cli.progress import bytes_progress
+from flaremq.cli.times import moment_value
 
 if TYPE_CHECKING:
     from flaremq.storage.finding import Finding
@@ -210,8 +211,15 @@ def _show_findings(findings: list[Finding], path: str) -> None:
 @click.option("--topic", required=True, help="The topic, as stored.")
 @click.option("--key", required=True, help="One of the message's keys, or its unique key.")
 @click.option("--max", "max_count", type=click.IntRange(min=1), default=32, show_default=True, help="Newest N at most.")
-@click.option("--begin", type=int, default=0, help="Stored at or after this time (ms since 1970).")
-@click.option("--end", type=int, default=2**63 - 1, help="Stored at or before this time (ms since 1970).")
+@click.option(
+    "--begin",
+    metavar="TIME",
+    default="earliest",
+    show_default=True,
+    callback=moment_value,
+    help="Stored at or after: 2h (ago), an ISO date and time, milliseconds since 1970.",
+)
+@click.option("--end", metavar="TIME", callback=moment_value, help="Stored at or before this time.")
 @_body_option
 @options_options
 @output_option("jsonl", "json", "table")
@@ -222,7 +230,7 @@ def query(
     key: str,
     max_count: int,
     begin: int,
-    end: int,
+    end: int | None,
     body: str,
     config_file: str | None,
     assignments: tuple[str, ...],
@@ -232,6 +240,6 @@ def query(
     from flaremq.cli import output as out
 
     with open_reader(path, config_file, assignments) as reader:
-        found = reader.query(topic, key, max_count, begin, end)
+        found = reader.query(topic, key, max_count, begin, 2**63 - 1 if end is None else end)
         rows = [message.to_dict(body=body) for message in found]  # type: ignore[arg-type]  # checked by click
     out.print_rows(rows, out.chosen(output, in_pipe=out.JSONL), columns=_MESSAGE_COLUMNS, title="messages")

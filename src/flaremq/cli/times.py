@@ -7,10 +7,9 @@ from datetime import datetime
 
 import click
 
-_AGO = re.compile(r"-?(\d{1,9})(ms|s|m|h|d)(?: ago)?")
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+from flaremq.times import UNITS_MS, parse_moment
+
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h|d)")
-_MILLISECONDS = re.compile(r"\d{1,15}")
 EARLIEST_MS = 0
 LATEST_MS = -1
 
@@ -26,14 +25,7 @@ def parse_time(text: str, now_ms: int) -> int:
         return LATEST_MS
     if text == "earliest":
         return EARLIEST_MS
-    if _MILLISECONDS.fullmatch(text):
-        return int(text)
-    if ago := _AGO.fullmatch(text):
-        return max(now_ms - int(ago[1]) * _UNITS_MS[ago[2]], 0)
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except (OverflowError, OSError) as error:
-        raise ValueError(str(error)) from error
+    return parse_moment(text, now_ms)
 
 
 def parse_mqadmin_time(text: str, now_ms: int) -> int:
@@ -80,6 +72,16 @@ def time_value(_: click.Context, __: click.Parameter, value: str | int | None) -
         ) from None
 
 
+def moment_value(context: click.Context, parameter: click.Parameter, value: str | int | None) -> int | None:
+    """The same where ``latest`` is a time like any other: now."""
+    found = time_value(context, parameter, value)
+    if found != LATEST_MS or isinstance(value, int):
+        return found
+    import time
+
+    return int(time.time() * 1000)
+
+
 def duration_value(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
     """Callback of an option that takes a length of time: ``1.5s``, ``10m``. In seconds."""
     if value is None:
@@ -87,4 +89,4 @@ def duration_value(_: click.Context, __: click.Parameter, value: str | None) -> 
     match = _DURATION.fullmatch(value.strip())
     if match is None:
         raise click.BadParameter(f"{value!r} is no duration: give a number and its unit, as in 500ms, 10s, 5m, 2h")
-    return float(match[1]) * _UNITS_MS[match[2]] / 1000
+    return float(match[1]) * UNITS_MS[match[2]] / 1000

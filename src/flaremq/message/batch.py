@@ -26,7 +26,7 @@ from flaremq.errors import CorruptionError, InvalidArgumentError
 from flaremq.message.codec import SHORT
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.properties import INNER_BASE, KEYS, SIZE_MAX, TAGS, parse_properties
+from flaremq.message.properties import INNER_BASE, KEYS, SIZE_MAX, TAGS, parse_properties, split_keys
 
 ITEM = struct.Struct(">iiiii")
 assert ITEM.size == 20
@@ -60,7 +60,7 @@ class InnerMessage:
 
     @property
     def keys(self) -> list[str]:
-        return [key for key in self.properties.get(KEYS, "").split(" ") if key]
+        return split_keys(self.properties.get(KEYS))
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.crc import has_crc_property
-from flaremq.message.properties import DELAY, KEYS, TAGS, WAIT, encode_properties, strip_unstored
+from flaremq.message.properties import DELAY, KEYS, TAGS, WAIT, encode_properties, split_keys, strip_unstored
 
 _NAMED = frozenset((KEYS, TAGS, DELAY, WAIT))
 
@@ -79,7 +79,7 @@ class Message:
 
     @property
     def keys(self) -> list[str]:
-        return [] if self.key_text is None else [key for key in self.key_text.split(" ") if key]
+        return split_keys(self.key_text)
 
     def encoded_properties(self) -> bytes:
         """The stored form ``key 0x01 value 0x02 ...`` of all properties, named arguments included.

@@ -22,7 +22,7 @@ from flaremq.message import properties as names
 from flaremq.message.compression import INFLATED_SIZE_MAX, inflate
 from flaremq.message.hosts import format_host
 from flaremq.message.message_id import encode_message_id
-from flaremq.message.properties import parse_properties
+from flaremq.message.properties import parse_properties, split_keys
 from flaremq.message.record_layout import INT, MAGIC_V1, PREFIX_BY_FAMILY, SHORT, SYS_FLAG_AT
 from flaremq.message.sys_flag import (
     COMPRESSED,
@@ -151,7 +151,7 @@ class MessageExt:
 
     @property
     def keys(self) -> list[str]:
-        return [key for key in self.properties.get(names.KEYS, "").split(" ") if key]
+        return split_keys(self.properties.get(names.KEYS))
 
     @property
     def uniq_key(self) -> str | None:

@@ -70,6 +70,11 @@ def parse_properties(data: bytes | bytearray | memoryview) -> dict[str, str]:
     return properties
 
 
+def split_keys(text: str | None) -> list[str]:
+    """The keys of a KEYS property: blanks alone stand between them, as in RocketMQ; a tab is part of its key."""
+    return [key for key in (text or "").split(" ") if key]
+
+
 def find_property(data: bytes, key: bytes) -> bytes | None:
     """Value of one key without parsing the rest; the same answer as ``parse_properties`` gives."""
     needle = key + KEY_SEPARATOR

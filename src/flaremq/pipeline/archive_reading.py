@@ -23,7 +23,7 @@ from flaremq.pipeline.archive_parquet import BODY_ERROR
 from flaremq.pipeline.archive_root import ArchiveRoot
 from flaremq.pipeline.source import ReadRequest
 from flaremq.pipeline.spans import Span
-from flaremq.storage.scan_bodies import BodyReader
+from flaremq.storage.bodies import BodyReader
 
 _PLACE: Final = ("brokerName", "queueId", "queueOffset")
 _BATCH_BYTES: Final = 4 << 20

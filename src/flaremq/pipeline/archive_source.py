@@ -18,9 +18,9 @@ from flaremq.message.topics import is_system_topic
 from flaremq.pipeline.archive_manifest import ArchiveSegment, Manifest
 from flaremq.pipeline.archive_reading import ArchiveFiles, shaped
 from flaremq.pipeline.archive_root import ArchiveRoot
-from flaremq.pipeline.source import ReadRequest, TopicSelector
+from flaremq.pipeline.source import ReadRequest, TopicSelector, nearest_topic
 from flaremq.pipeline.spans import ProfilePoint, QueueExtent, QueueRef, SizeProfile, Span
-from flaremq.storage.scan_bodies import AS_ERROR, BodyReader
+from flaremq.storage.bodies import AS_ERROR, BodyReader
 
 _log = logging.getLogger(__name__)
 
@@ -40,8 +40,12 @@ class ArchiveSource:
         held = {extent.queue.topic for extent in found}
         for name in topics.names:
             if name not in held:
-                raise NotFoundError(f"the archive {self.root.location} has no topic {name!r}")
+                hint = nearest_topic(name, self.topics())
+                raise NotFoundError(f"the archive {self.root.location} has no topic {name!r}{hint}")
         return found
+
+    def topics(self) -> set[str]:
+        return {queue.topic for queue in self.manifest(None).queues}
 
     def find_extents(self, topics: TopicSelector) -> list[QueueExtent]:
         """Like ``extents``, of those topics that are there."""

@@ -24,7 +24,7 @@ from flaremq.pipeline.archive_root import METADATA, ArchiveRoot, partition_folde
 from flaremq.pipeline.columns import ALL_SCHEMA
 from flaremq.pipeline.source import ReadRequest, SourceSpec, open_source
 from flaremq.pipeline.spans import Span
-from flaremq.storage.scan_bodies import AS_STORED, BodyRule
+from flaremq.storage.bodies import AS_STORED, BodyRule
 
 PENDING: Final = f"{METADATA}/pending"
 BUFFER_BYTES: Final = 64 << 20  # rows held to be sorted; then a file ends. A worker stays below 512 MB by it

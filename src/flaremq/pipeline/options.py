@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -18,14 +19,15 @@ from flaremq.message.compression import INFLATED_SIZE_MAX
 from flaremq.message.tags import split_tags
 from flaremq.options import OptionRow, check_values, find_unknown_names, option, rows, rows_by_key, value_text
 from flaremq.pipeline.source import ReadRequest, TopicSelector
+from flaremq.storage.bodies import AS_NULL, BAD_BODIES, BodyRule
 from flaremq.storage.options import StoreOptions
-from flaremq.storage.scan_bodies import AS_NULL, BAD_BODIES, BodyRule
+from flaremq.times import parse_moment
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NO_TIME: Final = -1
-_TIME_FORM: Final = "a time in milliseconds since 1970"
+_TIME_FORM: Final = "a time: milliseconds since 1970, an ISO date and time, or 2h for so long ago"
 LONG_MAX: Final = 2**63 - 1
 DEFAULT_PARTITION_BYTES: Final = 128 << 20
 
@@ -92,10 +94,11 @@ class ScanOptions:
         doc="Where a batch ends, offset excluded: `latest` or JSON as above; queues not named are read to their end.")
     starting_timestamp: int = option(
         NO_TIME, flaremq="startingTimestamp", affects="behaviour", minimum=NO_TIME, maximum=LONG_MAX, form=_TIME_FORM,
-        doc="Milliseconds since 1970: messages stored then or later. Instead of `startingOffsets`.")
+        doc="Messages stored then or later: milliseconds since 1970, an ISO date and time (of the driver's zone unless "
+            "it names one), or `2h` for so long ago. Instead of `startingOffsets`.")
     ending_timestamp: int = option(
         NO_TIME, flaremq="endingTimestamp", affects="behaviour", minimum=NO_TIME, maximum=LONG_MAX, form=_TIME_FORM,
-        doc="Milliseconds since 1970: messages of a batch stored before. Instead of `endingOffsets`.")
+        doc="Messages of a batch stored before, in the same forms. Instead of `endingOffsets`.")
     sub_expression: str = option(
         "*", flaremq="subExpression", affects="behaviour", doc="Tags, `A || B`; `*` means all messages.")
     keys: str = option(
@@ -226,7 +229,7 @@ def parse_options(given: Mapping[str, str]) -> ScanOptions:
             client[key] = text.strip()
         else:
             row = rows_by_key(ScanOptions)[key]
-            values[row.field_name] = _checked(row, text)
+            values[row.field_name] = _checked(row, _time_text(row, text) if row.form == _TIME_FORM else text)
     paths = next((text for name, text in given.items() if name.lower() == "paths"), None)
     if paths is not None and "path" not in values:
         values["path"] = _joined_paths(paths)
@@ -266,6 +269,14 @@ def _checked(row: OptionRow, text: str) -> object:
     value = row.parse(text)
     row.check(value)
     return value
+
+
+def _time_text(row: OptionRow, text: str) -> str:
+    """A time in any of its forms as milliseconds; what cannot be read is left for the row to refuse."""
+    try:
+        return str(parse_moment(text, int(time.time() * 1000)))
+    except ValueError:
+        return text
 
 
 def _joined_paths(text: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from flaremq.message.properties import split_keys
 from flaremq.pipeline.options import LONG_MAX
 from flaremq.pipeline.spans import QueueRef, Span
 
@@ -139,9 +140,9 @@ def _among(pushed: Pushed, column: str, values: list[Any]) -> tuple[Pushed, bool
         return replace(pushed, brokers=_both(pushed.brokers, values)), True
     if column == "tags" and all(values):
         return replace(pushed, tags=_both(pushed.tags, values)), False
-    if column == "keys" and pushed.keys is None and all(value.split() for value in values):
+    if column == "keys" and pushed.keys is None and all(split_keys(value) for value in values):
         # The column is all keys of a message in one text; the index knows each of them on its own.
-        return replace(pushed, keys=frozenset(value.split()[0] for value in values)), False
+        return replace(pushed, keys=frozenset(split_keys(value)[0] for value in values)), False
     return pushed, False
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import weakref
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any, Self
 
 import pyarrow as pa
@@ -16,7 +17,9 @@ from flaremq.pipeline.options import ScanOptions, parse_options, read_request
 from flaremq.pipeline.partitions import ScanPiece, plan_pieces, read_piece, scan_spans
 from flaremq.pipeline.places import source_spec
 from flaremq.pipeline.source import ReadRequest, Source, open_source
+from flaremq.times import milliseconds_of
 
+TimeArgument = int | str | date  # milliseconds since 1970, a text such as 2h, a date, a date and time
 OffsetsArgument = str | Mapping[str, Mapping[str, Mapping[Any, int]]]
 
 
@@ -30,8 +33,8 @@ def scan(
     columns: str | Sequence[str] | None = None,
     starting_offsets: OffsetsArgument | None = None,
     ending_offsets: OffsetsArgument | None = None,
-    starting_timestamp: int | None = None,
-    ending_timestamp: int | None = None,
+    starting_timestamp: TimeArgument | None = None,
+    ending_timestamp: TimeArgument | None = None,
     sub_expression: str = "*",
     keys: str | Sequence[str] | None = None,
     broker_name: str | None = None,
@@ -103,6 +106,8 @@ def _text(value: object) -> str:
         return value
     if isinstance(value, bool | int):
         return value_text(value)
+    if isinstance(value, date):
+        return str(milliseconds_of(value))
     if isinstance(value, Mapping):
         return json.dumps(value)
     if isinstance(value, Sequence):

@@ -6,12 +6,14 @@ made again from its ``SourceSpec``, which is all that travels to an executor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from flaremq.storage.scan_bodies import BodyRule
+from flaremq.options import find_unknown_names
+from flaremq.pipeline.log_lines import name_warnings
+from flaremq.storage.bodies import BodyRule
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,8 +89,15 @@ class Source(Protocol):
     ) -> None: ...
 
 
+def nearest_topic(name: str, known: Iterable[str]) -> str:
+    """A question to put behind "there is no such topic", if one resembles it."""
+    nearest = next((unknown.nearest for unknown in find_unknown_names([name], known)), None)
+    return f"; did you mean {nearest}?" if nearest else ""
+
+
 def open_source(spec: SourceSpec) -> Source:
     """The source of this description."""
+    name_warnings()
     if spec.archive is not None:
         from flaremq.pipeline.tiered_source import open_tiered
 

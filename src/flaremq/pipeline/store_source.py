@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.message.topics import is_system_topic
-from flaremq.pipeline.source import ReadRequest, SourceSpec, TopicSelector
+from flaremq.pipeline.source import ReadRequest, SourceSpec, TopicSelector, nearest_topic
 from flaremq.pipeline.spans import QueueExtent, QueueRef, SizeProfile, Span
 from flaremq.pipeline.store_profiles import profile_of
+from flaremq.storage.bodies import BodyReader
 from flaremq.storage.leases import Lease
 from flaremq.storage.scan_batches import grouped
-from flaremq.storage.scan_bodies import BodyReader
 from flaremq.storage.scan_filters import RowFilter
 from flaremq.storage.scan_gaps import find_gap, known_topics
 from flaremq.storage.scan_keys import find_keys
@@ -160,7 +160,9 @@ class StoreSource:
                 f"topic {topic!r} has no queue in {stores}, although config/topics.json knows it: nothing was sent to "
                 f"it, or its queue files are lost (flaremq pipeline rebuild makes them again from the log)"
             )
-        return NotFoundError(f"topic {topic!r} has no queue in {stores}; see flaremq store info")
+        held = {name for view in self._views.values() for name in view.topics()}
+        hint = nearest_topic(topic, held) or "; see flaremq store info"
+        return NotFoundError(f"topic {topic!r} has no queue in {stores}{hint}")
 
     # Reading
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.pipeline.archive_source import ArchiveSource, report_hole
-from flaremq.pipeline.source import ReadRequest, Source, SourceSpec, TopicSelector, open_source
+from flaremq.pipeline.source import ReadRequest, Source, SourceSpec, TopicSelector, nearest_topic, open_source
 from flaremq.pipeline.spans import ProfilePoint, QueueExtent, QueueRef, SizeProfile, Span
 
 _Read = Callable[[Source, list[Span]], Iterator[pa.RecordBatch]]
@@ -53,7 +53,9 @@ class TieredSource:
         held = {queue.topic for queue in (*live, *archived)}
         for name in topics.names:
             if name not in held:
-                raise NotFoundError(f"neither the log nor the archive {self._archive.root.location} has topic {name!r}")
+                hint = nearest_topic(name, self._archive.topics())
+                place = self._archive.root.location
+                raise NotFoundError(f"neither the log nor the archive {place} has topic {name!r}{hint}")
         _check_brokers(live, archived)
         return [_joined(queue, archived.get(queue), live.get(queue)) for queue in sorted({*live, *archived})]
 

@@ -16,11 +16,12 @@ from flaremq.client.key_query import KeyQuery
 from flaremq.client.queue_pulls import QueuePulls
 from flaremq.errors import UnavailableError
 from flaremq.message.message_ext import MessageExt
+from flaremq.message.properties import split_keys
 from flaremq.pipeline.columns import SCHEMA
 from flaremq.pipeline.source import ReadRequest
 from flaremq.pipeline.spans import QueueRef, Span
 from flaremq.pipeline.wire_loop import WireLoop
-from flaremq.storage.scan_bodies import BodyReader
+from flaremq.storage.bodies import BodyReader
 from flaremq.storage.scan_records import decode_records
 
 _log = logging.getLogger(__name__)
@@ -124,6 +125,6 @@ def _has_key(batch: pa.RecordBatch, keys: frozenset[str]) -> list[bool]:
     mask: list[bool] = pc.is_in(unique, pa.array(sorted(keys))).to_pylist()
     texts = batch.column("keys")
     for place, text in enumerate(texts.to_pylist() if texts.null_count < len(texts) else ()):
-        if text is not None and not keys.isdisjoint(text.split()):
+        if text is not None and not keys.isdisjoint(split_keys(text)):
             mask[place] = True
     return mask

@@ -27,7 +27,7 @@ from flaremq.pipeline.wire_fetch import Chunk, WireFetch
 from flaremq.pipeline.wire_keys import find_keys
 from flaremq.pipeline.wire_loop import WireLoop
 from flaremq.pipeline.wire_options import WireOptions
-from flaremq.storage.scan_bodies import BodyReader
+from flaremq.storage.bodies import BodyReader
 from flaremq.storage.scan_records import decode_records
 
 _SAMPLE: Final = 8  # messages looked at in one place to learn their size

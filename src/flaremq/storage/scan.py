@@ -16,13 +16,13 @@ import pyarrow as pa
 from flaremq.errors import InvalidArgumentError
 from flaremq.storage import kernels
 from flaremq.storage.batch_consume_queue import BatchConsumeQueue
+from flaremq.storage.bodies import BodyReader
 from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.consume_queue import FILLER_SIZE, UNIT_SIZE, ConsumeQueue
 from flaremq.storage.consume_queues import ConsumeQueues
 from flaremq.storage.kernels import Integers
 from flaremq.storage.mapped_file import MappedFile
 from flaremq.storage.reading import MessageReader
-from flaremq.storage.scan_bodies import BodyReader
 from flaremq.storage.scan_columns import decode_rows, parse_flags
 from flaremq.storage.scan_plain import plain_rows
 

@@ -18,9 +18,9 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import TRANSACTION_ID
 from flaremq.message.sys_flag import COMPRESSED
 from flaremq.storage import kernels
+from flaremq.storage.bodies import PART_BYTES, Body, BodyReader
 from flaremq.storage.kernels import Bytes, Integers
 from flaremq.storage.kernels_scan import find_values
-from flaremq.storage.scan_bodies import PART_BYTES, Body, BodyReader
 from flaremq.storage.scan_hosts import host_column, message_id_column
 from flaremq.storage.scan_plain import plain_rows, timestamp_column
 

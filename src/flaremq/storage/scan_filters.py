@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from flaremq.message.properties import KEYS, TAGS, UNIQUE_KEY
 from flaremq.storage import kernels
+from flaremq.storage.bodies import Row
 from flaremq.storage.kernels import Bytes, Integers
-from flaremq.storage.scan_bodies import Row
 from flaremq.storage.scan_columns import gathered
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from flaremq.message import properties as names
 from flaremq.message.batch import InnerMessage
 from flaremq.message.message_ext import MessageExt
+from flaremq.storage.bodies import PART_BYTES, BodyReader, Row
 from flaremq.storage.kernels_compile import Integers
-from flaremq.storage.scan_bodies import PART_BYTES, BodyReader, Row
 
 _PER_MS = {"s": 0, "ms": 1, "us": 1_000, "ns": 1_000_000}
 

@@ -13,9 +13,9 @@ from flaremq.errors import CorruptionError
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.sys_flag import INNER_BATCH
 from flaremq.storage import kernels
+from flaremq.storage.bodies import BodyReader, Row
 from flaremq.storage.kernels import Bytes, Integers
 from flaremq.storage.kernels_scan import parse_pieces, queue_hash, split_records
-from flaremq.storage.scan_bodies import BodyReader, Row
 from flaremq.storage.scan_columns import decode_rows, parse_flags
 from flaremq.storage.scan_filters import RowFilter
 from flaremq.storage.scan_plain import plain_rows

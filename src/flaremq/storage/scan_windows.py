@@ -22,9 +22,9 @@ from flaremq.errors import CorruptionError, NotFoundError
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_layout import body_at
 from flaremq.storage import kernels
+from flaremq.storage.bodies import BodyReader, Row
 from flaremq.storage.kernels import Bytes, Integers
 from flaremq.storage.kernels_scan import parse_pieces, queue_hash
-from flaremq.storage.scan_bodies import BodyReader, Row
 from flaremq.storage.scan_columns import decode_rows, parse_flags, wants_body
 from flaremq.storage.scan_filters import RowFilter
 from flaremq.storage.scan_plain import plain_rows

@@ -24,10 +24,10 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import CheckReason, check_record
 from flaremq.message.sys_flag import COMPRESSED, INNER_BATCH
 from flaremq.storage import layout
+from flaremq.storage.bodies import place_of, unreadable_body
 from flaremq.storage.checkpoint import CHECKPOINT_SIZE
 from flaremq.storage.finding import Finding, Severity, Summary
 from flaremq.storage.record_views import expected_index_hashes, expected_units, tag_index_hash
-from flaremq.storage.scan_bodies import place_of, unreadable_body
 from flaremq.storage.store_files import FileRun, read_small_file
 from flaremq.storage.store_outlook import redispatch_start
 from flaremq.storage.store_reader import StoreReader

@@ -29,7 +29,7 @@ from flaremq.pipeline.sink_task import LaneKey, SinkTarget, SinkTask, TaskIdenti
 from flaremq.pipeline.sink_wire import WireTarget
 from flaremq.pipeline.source import ReadRequest, Source, SourceSpec, open_source
 from flaremq.pipeline.spans import QueueRef, Span
-from flaremq.storage.scan_bodies import AS_STORED, BodyRule
+from flaremq.storage.bodies import AS_STORED, BodyRule
 from flaremq.storage.store_indexes import IndexGeometry
 from flaremq.storage.store_reader import StoreReader
 

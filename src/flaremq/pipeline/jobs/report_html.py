@@ -103,7 +103,7 @@ def _numbers(document: Mapping[str, Any]) -> str:
         (f"{number(summary['topics'])} / {number(summary['queues'])}", "topics / queues"),
         (f"{compact(peak['messagesPerSecond'])}/s" if peak else "–", "peak rate"),
         (duration(document["latencyMs"]["all"]["p99"]) if summary["messages"] else "–", "born → stored, p99"),
-        (number(summary["lag"]), f"lag of {number(summary['groups'])} groups"),
+        (number(summary["lag"]), f"lag of {number(summary['groups'])} group{'' if summary['groups'] == 1 else 's'}"),
         (number(document["deadLetters"]["messages"]), "dead letters"),
         (duration(summary["lastMs"] - summary["firstMs"]) if summary["firstMs"] is not None else "–", "time covered"),
     ]

@@ -32,7 +32,7 @@ def summary_of(findings: Findings, lags: Iterable[GroupLag]) -> Section:
     """The headline numbers; of application topics unless they say otherwise."""
     counts = findings.counts
     own = {queue: count for queue, count in counts.queues.items() if is_application_topic(queue[0])}
-    lags = list(lags)
+    own_lags = [lag for lag in lags if not is_system_topic(lag.topic)]
     return {
         "messages": sum(count.messages for count in own.values()),
         "bytes": sum(count.size_bytes for count in own.values()),
@@ -43,8 +43,8 @@ def summary_of(findings: Findings, lags: Iterable[GroupLag]) -> Section:
         "brokers": len({broker for _, broker, _ in counts.queues}),
         "firstMs": min((count.first_ms for count in counts.queues.values()), default=None),
         "lastMs": max((count.last_ms for count in counts.queues.values()), default=None),
-        "groups": len({lag.group for lag in lags}),
-        "lag": sum(lag.lag for lag in lags if not is_system_topic(lag.topic)),
+        "groups": len({lag.group for lag in own_lags}),
+        "lag": sum(lag.lag for lag in own_lags),
     }
 
 

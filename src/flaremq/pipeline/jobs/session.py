@@ -19,14 +19,18 @@ if TYPE_CHECKING:
 AnySession = Union["SparkSession", Callable[[], "SparkSession"]]
 
 DEFAULT_MASTER = "local[*]"
+_LOCAL = "local"
 _SOCKET_FOLDER_MAX = 50  # the path of a socket has 107 bytes, and Spark's names take half of them
 _SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "8",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.python.worker.faulthandler.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+}
+# Where nobody else has set Spark up.
+_OWN_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
 }
 
 
@@ -37,18 +41,25 @@ def spark_session(
     settings: Mapping[str, str] | None = None,
     quiet: bool = False,
 ) -> SparkSession:
-    """The running session, or a new one on ``master``. ``quiet`` keeps what a JVM says on stderr out of sight."""
+    """The running session, or a new one on ``master``. ``quiet`` keeps what a JVM says on stderr out of sight.
+
+    A program that ``spark-submit`` started is on the master named there, unless another is asked for.
+    """
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise UnavailableError("PySpark is not installed; `pip install 'flaremq[spark]'` brings it") from None
+        raise UnavailableError("PySpark is not installed; `pip install 'pyspark[sql]>=4.0'` brings it") from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
-    chosen = master or os.environ.get("FLAREMQ_SPARK_MASTER") or DEFAULT_MASTER
-    builder = builder.master(chosen)
+    chosen = master or os.environ.get("FLAREMQ_SPARK_MASTER")
     merged = dict(_SETTINGS)
-    if chosen.startswith("local"):
+    if not is_submitted():
+        chosen = chosen or DEFAULT_MASTER
+        merged |= _OWN_SETTINGS
+    if chosen is not None:
+        builder = builder.master(chosen)
+    if chosen is not None and chosen.startswith(_LOCAL):
         # Everything is on this machine: no host name to resolve, nothing open to the network.
         merged |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         merged |= _local_sockets()
@@ -61,11 +72,16 @@ def spark_session(
         if "JAVA_GATEWAY_EXITED" in str(error) or "JAVA_HOME" in str(error):
             raise UnavailableError("Spark needs Java 17 or newer: install it, or set JAVA_HOME") from error
         raise
-    if not chosen.startswith("local"):
+    if not (spark.sparkContext.master or "").startswith(_LOCAL):
         from flaremq.pipeline.jobs.package import ship
 
         ship(spark)  # executors elsewhere need not have FlareMQ installed
     return spark
+
+
+def is_submitted() -> bool:
+    """Whether a master and settings were given to Spark before this program began."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "").split()
 
 
 def started(spark: AnySession) -> SparkSession:

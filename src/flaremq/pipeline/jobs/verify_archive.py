@@ -19,7 +19,7 @@ from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.row_digest import DIGEST_COLUMNS, RowDigest, digest_batch
 from flaremq.pipeline.source import ReadRequest, SourceSpec, TopicSelector, open_source
 from flaremq.pipeline.spans import Span
-from flaremq.storage.scan_bodies import AS_STORED, BodyRule
+from flaremq.storage.bodies import AS_STORED, BodyRule
 
 _TASK_BYTES = 256 << 20
 
