@@ -17,7 +17,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "flaremq"
 
-BASE = {"errors", "options", "clock", "java_json", "times"}
+BASE = {"errors", "options", "clock", "java_json", "times", "visible"}
 STORE_SIDE = {"storage", "message"} | BASE
 WIRE_SIDE = {"remoting", "protocol"} | BASE
 SERVERS = {"broker", "namesrv", "client", "pipeline"}
@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "options": {"errors"},
     "java_json": set(),
     "times": set(),
+    "visible": set(),
     "message": BASE,
     "storage": STORE_SIDE,
     "protocol": BASE,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flaremq import errors, sync, testing
     from flaremq.client.admin import Admin
     from flaremq.client.consumer import Consumer
     from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from flaremq.client.received import ReceivedMessage
     from flaremq.client.send_result import SendResult, SendStatus
     from flaremq.client.subscription import SqlFilter
-    from flaremq.client.transactions import TransactionState
+    from flaremq.client.transactions import TransactionListener, TransactionResult, TransactionState
     from flaremq.message.message import Message
     from flaremq.message.message_ext import MessageExt
     from flaremq.pipeline.scan import scan
@@ -48,6 +49,8 @@ _HOMES = {
     "SendStatus": "flaremq.client.send_result",
     "SqlFilter": "flaremq.client.subscription",
     "StoreOptions": "flaremq.storage.options",
+    "TransactionListener": "flaremq.client.transactions",
+    "TransactionResult": "flaremq.client.transactions",
     "TransactionState": "flaremq.client.transactions",
     "scan": "flaremq.pipeline.scan",
 }
@@ -72,17 +75,31 @@ __all__ = [
     "SendStatus",
     "SqlFilter",
     "StoreOptions",
+    "TransactionListener",
+    "TransactionResult",
     "TransactionState",
+    "errors",
     "scan",
+    "sync",
+    "testing",
 ]
+
+_MODULES = frozenset(("errors", "sync", "testing"))
 
 
 def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _MODULES:
+        return importlib.import_module(f"flaremq.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'flaremq' has no attribute {name!r}")
-    import importlib
-
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    """What a prompt completes; nothing of it is loaded by that."""
+    return sorted([*__all__, "__version__"])

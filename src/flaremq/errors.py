@@ -8,9 +8,15 @@
     ├── UnavailableError         retry later or elsewhere (closing, locked, disk full, busy)
     ├── CorruptionError          bytes contradict the format; carries path, offset, expected, found
     ├── StoreIOError             the operating system said no; carries path and operation
-    └── ProtocolError
-        ├── LocalProtocolError   we tried to send something illegal
-        └── RemoteProtocolError  the peer did
+    ├── ProtocolError
+    │   ├── LocalProtocolError   we tried to send something illegal
+    │   └── RemoteProtocolError  the peer did
+    └── RequestError             a request ended with this response code and remark
+        └── ReplyError           a server refused a request of ours; carries its address
+
+A refusal is at the same time the error that says what to do next, so nobody needs to know codes: a topic that does not
+exist is a ``NotFoundReplyError`` (a ``NotFoundError``), a busy broker an ``UnavailableReplyError`` (an
+``UnavailableError``), a filter that does not parse an ``InvalidReplyError`` (an ``InvalidArgumentError``).
 
 Expected outcomes are results, not exceptions: ``PutMessageStatus``, ``GetMessageStatus``, ``None`` for
 "need more bytes". The message always names the value, file or offset involved.
@@ -81,3 +87,38 @@ class LocalProtocolError(ProtocolError):
 
 class RemoteProtocolError(ProtocolError):
     """The peer sent something illegal."""
+
+
+class RequestError(FlareMQError):
+    """A request ends with this response code and remark. Raised by handlers (server) and for replies (client)."""
+
+    def __init__(self, code: int, remark: str) -> None:
+        self.code = code
+        self.remark = remark
+        super().__init__(f"code {code}: {remark}")
+
+
+class ReplyError(RequestError):
+    """A server refused a request: ``code``, ``remark`` and ``address`` tell the rest."""
+
+    def __init__(self, code: int, remark: str, *, what: str, address: str, name: str = "") -> None:
+        super().__init__(code, remark)
+        self.address = address
+        answered = f"{what} failed: {address} answered {name or f'code {code}'}"
+        self.args = (answered + (f": {remark}" if remark else ""),)
+
+
+class NotFoundReplyError(ReplyError, NotFoundError):
+    """What was asked for does not exist there."""
+
+
+class UnavailableReplyError(ReplyError, UnavailableError):
+    """Not now or not there."""
+
+
+class InvalidReplyError(ReplyError, InvalidArgumentError):
+    """The server will never accept this."""
+
+
+class TransactionStateError(InvalidArgumentError):
+    """A transaction listener answered something that is no state."""

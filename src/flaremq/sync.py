@@ -19,7 +19,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 from flaremq.client import admin as _admin
 from flaremq.client import consumer as _consumer
 from flaremq.client import producer as _producer
-from flaremq.client.delivery import ExchangeLoop
+from flaremq.client.delivery import ExchangeLoop, Receiver
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
 from flaremq.client.received import ReceivedMessage
 from flaremq.client.send_result import SendResult
@@ -118,6 +118,18 @@ async def _on_thread(function: Callable[..., Verdict], *arguments: object) -> Tr
     return outcome if isinstance(outcome, TransactionState) else await outcome
 
 
+class _Producer(_producer.Producer):
+    _entered_by = "with"
+
+
+class _Consumer(_consumer.Consumer):
+    _entered_by = "with"
+
+
+class _Admin(_admin.Admin):
+    _entered_by = "with"
+
+
 class Producer:
     """Sends messages. See :class:`flaremq.client.producer.Producer`; use it inside ``with``."""
 
@@ -130,7 +142,7 @@ class Producer:
         listener: TransactionListener | None = None,
     ) -> None:
         wrapped = None if listener is None else _Threaded(listener)
-        self._inner = _producer.Producer(name_servers, group=group, options=options, listener=wrapped)
+        self._inner = _Producer(name_servers, group=group, options=options, listener=wrapped)
 
     @property
     def client_id(self) -> str:
@@ -182,7 +194,7 @@ class Consumer:
         start_from: str | int | datetime = "last",
         options: ConsumerOptions | None = None,
     ) -> None:
-        self._inner = _consumer.Consumer(
+        self._inner = _Consumer(
             name_servers,
             group=group,
             subscribe=subscribe,
@@ -191,6 +203,7 @@ class Consumer:
             start_from=start_from,
             options=options,
         )
+        self._own = threading.local()  # what receive() has handed out to each thread
 
     @property
     def client_id(self) -> str:
@@ -227,6 +240,37 @@ class Consumer:
 
     def resume(self, *queues: MessageQueue) -> None:
         _thread.call(_as_coroutine(lambda: self._inner.resume(*queues)))
+
+    def receive(self, timeout: float | None = None) -> ReceivedMessage | None:
+        """The next message; None if none comes within ``timeout`` seconds, or the consumer is closed.
+
+        As in a loop, a message is done when the same thread asks for the next one, or the consumer is closed without an
+        error; ``message.ack()`` and ``message.retry()`` decide at once.
+        """
+        receiver: Receiver | None = getattr(self._own, "receiver", None)
+        if receiver is None:
+            receiver = self._own.receiver = _thread.call(_as_coroutine(self._inner.receiver))
+        return _thread.call(receiver.receive(timeout))
+
+    def batches(self, count_max: int = 32) -> Iterator[list[ReceivedMessage]]:
+        """A loop over lists of up to ``count_max`` messages, each list done when the next one is asked for."""
+        if count_max < 1:
+            raise InvalidArgumentError(f"a batch of {count_max} messages is none")
+        return self._batches(_thread.call(_as_coroutine(self._inner.exchange)), count_max)
+
+    def _batches(self, loop: ExchangeLoop, count_max: int) -> Iterator[list[ReceivedMessage]]:
+        current: list[ReceivedMessage] = []
+        done: list[ReceivedMessage] = []
+        try:
+            while True:
+                try:
+                    current = _thread.call(_exchange(loop, done, count_max))
+                except _Ended:
+                    return
+                yield list(current)
+                current, done = [], current
+        finally:
+            _thread.loop.call_soon_threadsafe(_leave, loop, done, current)
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
         return self._messages(_thread.call(_as_coroutine(self._inner.exchange)))
@@ -290,7 +334,7 @@ class Admin:
     def __init__(
         self, name_servers: str | Sequence[str], *, options: ClientOptions | None = None, timeout: float = 5.0
     ) -> None:
-        self._inner = _admin.Admin(name_servers, options=options, timeout=timeout)
+        self._inner = _Admin(name_servers, options=options, timeout=timeout)
 
     @property
     def name_servers(self) -> list[str]:

@@ -11,15 +11,15 @@ import pytest
 
 from flaremq.client.admin import Admin
 from flaremq.client.consumer import Consumer
-from flaremq.client.errors import ReplyError
 from flaremq.client.producer import Producer
 from flaremq.client.received import ReceivedMessage
 from flaremq.client.subscription import SqlFilter
-from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from flaremq.errors import InvalidArgumentError, NotFoundError, ReplyError, UnavailableError
 from flaremq.message.message import Message
 from flaremq.protocol.bodies import (
     GetConsumerListByGroupResponseBody,
     HeartbeatData,
+    LockBatchResponseBody,
     MessageQueue,
     ResetOffsetBody,
 )
@@ -577,5 +577,58 @@ def test_slave_is_read_from_when_the_broker_suggests_it() -> None:
             assert bodies == [b"from the master", b"from the slave"]
             assert slave.of(RequestCode.HEART_BEAT)
         await slave.stop()
+
+    scripted(test)
+
+
+# A broker that comes back
+
+
+def test_offsets_are_told_again_to_a_broker_that_was_lost() -> None:
+    async def test(cluster: FakeCluster, script: PullBroker) -> None:
+        script.replies = [reply(next_offset=7, body=record(b"a", offset=6))]
+        options = quick(persist_consumer_offset_interval=60_000)
+        async with Consumer(cluster.address, group="g", subscribe="T", options=options) as consumer:
+            (message,) = await take(consumer, 1)
+            message.ack()
+            await consumer.commit()
+            broker = cluster.broker()
+            told = len(broker.of(RequestCode.UPDATE_CONSUMER_OFFSET))
+            for connection in broker.connections:
+                connection.close()
+            async with asyncio.timeout(20):
+                while len(script.pulls) < 3 or "commitOffset" not in (script.pulls[-1].ext or {}):
+                    await asyncio.sleep(0.01)
+            again = script.pulls[-1]
+            assert again.int_field("sysFlag") & 1 and again.int_field("commitOffset") == 7
+            assert len(broker.of(RequestCode.UPDATE_CONSUMER_OFFSET)) == told
+
+    scripted(test)
+
+
+def test_orderly_consumer_hands_out_nothing_before_a_lost_broker_has_locked_again() -> None:
+    async def test(cluster: FakeCluster, script: PullBroker) -> None:
+        broker = cluster.broker()
+        queue = MessageQueue("T", "broker-a", 0)
+        is_ours = True
+
+        def lock(_: RemotingCommand) -> RemotingCommand:
+            locked = frozenset((queue,)) if is_ours else frozenset()
+            return RemotingCommand.response(body=LockBatchResponseBody(lock_ok_mq_set=locked).to_json())
+
+        broker.answers[RequestCode.LOCK_BATCH_MQ] = lock
+        script.replies = [reply(next_offset=8, body=record(b"a", offset=6) + record(b"b", offset=7))]
+        async with Consumer(cluster.address, group="g", subscribe="T", orderly=True, options=quick()) as consumer:
+            first = await consumer.receive(timeout=20)
+            assert first is not None and first.body == b"a"
+            is_ours = False  # another consumer was quicker
+            asked = len(broker.of(RequestCode.LOCK_BATCH_MQ))
+            for connection in broker.connections:
+                connection.close()
+            await broker.until(asked + 1, RequestCode.LOCK_BATCH_MQ)
+            assert await consumer.receive(timeout=0) is None
+            is_ours = True
+            second = await consumer.receive(timeout=20)
+            assert second is not None and second.body == b"b"
 
     scripted(test)

@@ -7,11 +7,18 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from flaremq.client.errors import InvalidReplyError, NotFoundReplyError, ReplyError, UnavailableReplyError
 from flaremq.client.options import ProducerOptions
 from flaremq.client.producer import Producer
 from flaremq.client.send_result import SendResult, SendStatus
-from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from flaremq.errors import (
+    InvalidArgumentError,
+    InvalidReplyError,
+    NotFoundError,
+    NotFoundReplyError,
+    ReplyError,
+    UnavailableError,
+    UnavailableReplyError,
+)
 from flaremq.message.message import Message
 from flaremq.message.properties import parse_properties
 from flaremq.protocol.bodies import MessageQueue, TopicRouteData
@@ -81,6 +88,55 @@ def test_dead_broker_is_passed_over() -> None:
         assert {result.queue.broker_name for result in results} == {"broker-b"}
 
     play(test, TWO_BROKERS)
+
+
+def test_send_waits_for_a_broker_that_restarts() -> None:
+    async def test(cluster: FakeCluster, producer: Producer) -> None:
+        await producer.send(Message("T", b"before"))
+        broker = cluster.broker()
+        port = int(broker.address.rpartition(":")[2])
+        await broker.stop()
+        sends = [asyncio.create_task(producer.send(Message("T", body))) for body in (b"1", b"2")]
+        while len(cluster.name_server.of(RequestCode.GET_ROUTEINFO_BY_TOPIC)) < 8:  # it asks again after each try
+            await asyncio.sleep(0.01)
+        assert not any(task.done() for task in sends)
+        await broker.restart(port)
+        assert all([(await task).ok for task in sends])
+        assert sorted(broker.bodies) == [b"1", b"2", b"before"]
+
+    play(test)
+
+
+@pytest.mark.parametrize("limit", ["option", "argument"])
+def test_send_to_a_broker_that_stays_away_fails_at_its_deadline(limit: str) -> None:
+    async def test(cluster: FakeCluster, producer: Producer) -> None:
+        await producer.queues("T")
+        await cluster.broker().stop()
+        with pytest.raises(UnavailableError, match=cluster.broker().address):
+            await producer.send(Message("T", b"x"), timeout=0.3 if limit == "argument" else None)
+        looks = len(cluster.name_server.of(RequestCode.GET_ROUTEINFO_BY_TOPIC))
+        assert looks >= 3 if limit == "argument" else looks <= 4
+
+    play(test, options=ProducerOptions(send_deadline=0) if limit == "option" else None)
+
+
+@pytest.mark.parametrize("level", [0, -1, 19, 99])
+def test_delay_level_that_is_none_is_refused(level: int) -> None:
+    async def test(cluster: FakeCluster, producer: Producer) -> None:
+        with pytest.raises(InvalidArgumentError, match=f"delay level {level} is none"):
+            await producer.send_delayed(Message("T", b"x"), level=level)
+        assert cluster.broker().sends == []
+
+    play(test)
+
+
+def test_tag_that_no_consumer_could_ask_for_is_refused() -> None:
+    async def test(cluster: FakeCluster, producer: Producer) -> None:
+        with pytest.raises(InvalidArgumentError, match="one tag"):
+            await producer.send(Message("T", b"x", tags="a || b"))
+        assert cluster.broker().sends == []
+
+    play(test)
 
 
 def test_retry_keeps_the_message_id() -> None:

@@ -45,3 +45,16 @@ def test_topics_may_be_given_as_one_as_several_and_with_expressions() -> None:
     assert parse_subscription({"T": "a"}) == {"T": "a"}
     with pytest.raises(InvalidArgumentError, match="not legal"):
         parse_subscription({"no spaces": "a"})
+
+
+@pytest.mark.parametrize(
+    "expression", ["a > 5", "a>5", "a = 'x'", "a BETWEEN 1 AND 3", "paid || a <> 3", "a is not null", "x in ('a')"]
+)
+def test_condition_given_as_tags_is_refused_with_the_way_to_say_it(expression: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="SqlFilter"):
+        parse_subscription({"T": expression})
+
+
+@pytest.mark.parametrize("expression", ["paid || shipped", "k=v", "in", "and more", "订单", "a-b.c", "<new>", "*", ""])
+def test_unusual_tags_are_tags(expression: str) -> None:
+    assert parse_subscription({"T": expression}) == {"T": expression}

@@ -33,7 +33,7 @@ def broker() -> Iterator[EphemeralBroker]:
     [(Producer, producer.Producer), (Consumer, consumer.Consumer), (Admin, admin.Admin)],
 )
 def test_every_public_name_has_its_twin(blocking: type, original: type) -> None:
-    asynchronous_only = {"batches", "exchange"}  # lists cross threads by themselves
+    asynchronous_only = {"exchange", "receiver"}  # what the blocking ones are made of
     names = {name for name in dir(original) if not name.startswith("_")} - asynchronous_only
     assert names - set(dir(blocking)) == set()
     for name in names:
@@ -137,3 +137,12 @@ def test_blocking_client_on_its_own_event_loop_is_refused_instead_of_blocking_fo
             Producer("127.0.0.1:9876").start()
 
     asyncio.run_coroutine_threadsafe(misuse(), flaremq.sync._thread.loop).result(20)
+
+
+def test_front_of_the_package_shows_what_it_offers() -> None:
+    import flaremq
+
+    names = dir(flaremq)
+    assert {"Producer", "Consumer", "Message", "MessageStore", "TransactionListener", "errors", "scan"} <= set(names)
+    assert all(getattr(flaremq, name) is not None for name in names)
+    assert issubclass(flaremq.errors.UnavailableReplyError, flaremq.errors.UnavailableError)

@@ -6,10 +6,9 @@ import asyncio
 
 import pytest
 
-from flaremq.client.errors import TransactionStateError
 from flaremq.client.producer import Producer
 from flaremq.client.transactions import TransactionState
-from flaremq.errors import InvalidArgumentError
+from flaremq.errors import InvalidArgumentError, TransactionStateError
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
 from flaremq.protocol.codes import RequestCode, ResponseCode

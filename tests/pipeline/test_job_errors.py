@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from flaremq.client.errors import UnavailableReplyError
-from flaremq.errors import CorruptionError, FlareMQError, InvalidArgumentError, NotFoundError, StoreIOError
+from flaremq.errors import (
+    CorruptionError,
+    FlareMQError,
+    InvalidArgumentError,
+    NotFoundError,
+    StoreIOError,
+    UnavailableReplyError,
+)
 from flaremq.pipeline.jobs.tasks import error_in_text, translated_errors
 
 STREAM = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [PYTHON_STREAMING_ERROR]

@@ -33,6 +33,7 @@ class FakeServer:
         table = HandlerTable()
         for code in RequestCode:
             table.register(code, self._handle)
+        self._table = table
         self._server = RemotingServer(table)
         self.address = ""
 
@@ -42,6 +43,11 @@ class FakeServer:
 
     async def stop(self) -> None:
         await self._server.stop()
+
+    async def restart(self, port: int) -> None:
+        """Be there again, where it was."""
+        self._server = RemotingServer(self._table)
+        await self.start(port)
 
     def of(self, *codes: int) -> list[RemotingCommand]:
         """The requests of these codes, in the order they came."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -14,6 +14,7 @@ from flaremq.errors import UnavailableError
 
 if TYPE_CHECKING:
     from flaremq.cli.admin_tool import AdminTool
+    from flaremq.client.producer import Producer
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -102,6 +103,14 @@ def hinted(name_servers: str) -> Iterator[None]:
         if str(error).startswith("no name server can be reached"):
             raise UnavailableError(f"no name server can be reached at {name_servers}: {HINT}") from error
         raise
+
+
+def producer_of(name_servers: str | Sequence[str], *, auto_batch: bool = True) -> Producer:
+    """A producer for one command: a broker that is away is an error now, not in a minute."""
+    from flaremq.client.options import ProducerOptions
+    from flaremq.client.producer import Producer
+
+    return Producer(name_servers, options=ProducerOptions(send_deadline=0, auto_batch=auto_batch))
 
 
 def answer(sentence: str, record: Mapping[str, Any], output: str | None) -> None:

@@ -85,8 +85,7 @@ async def group_overview(admin: AdminTool) -> list[dict[str, Any]]:
 async def group_rows(admin: AdminTool, groups: list[str]) -> list[dict[str, Any]]:
     """One row a group: who is in it and how far it is behind."""
     from flaremq.cli.versions import version_text
-    from flaremq.client.errors import ReplyError
-    from flaremq.errors import NotFoundError
+    from flaremq.errors import NotFoundError, ReplyError
 
     rows = []
     for name in groups:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flaremq.cli import failure
-from flaremq.cli.administration import NounGroup, administer, for_people, hinted, name_server_option, topic_argument
+from flaremq.cli.administration import (
+    NounGroup,
+    administer,
+    for_people,
+    hinted,
+    name_server_option,
+    producer_of,
+    topic_argument,
+)
 from flaremq.cli.parameters import debug_option, output_option
 from flaremq.cli.times import duration_value, time_value
 
@@ -119,11 +127,8 @@ def send(
     messages = [Message(topic, data, tags=tags, keys=keys or None, properties=named or None) for data in bodies]
 
     async def run() -> list[SendResult]:
-        from flaremq.client.options import ProducerOptions
-        from flaremq.client.producer import Producer
-
         # One by one: lines that travel together would lie together, and leave other queues empty.
-        async with Producer(name_servers, options=ProducerOptions(auto_batch=False)) as producer:
+        async with producer_of(name_servers, auto_batch=False) as producer:
             queue = await _queue(producer, topic, broker, queue_id) if has_queue else None
             results: list[SendResult] = []
             for start in range(0, len(messages), _SENDS_AT_ONCE):

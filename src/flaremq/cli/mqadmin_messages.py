@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from flaremq.cli.administration import producer_of
 from flaremq.cli.mqadmin_given import Given
 from flaremq.cli.output import say
 
@@ -30,13 +31,12 @@ async def query_by_id(admin: AdminTool, given: Given) -> None:
 
 async def _send_again(admin: AdminTool, message_id: str) -> None:
     from flaremq.cli.mqadmin_text import send_result_text
-    from flaremq.client.producer import Producer
     from flaremq.message.message import Message
     from flaremq.message.properties import UNIQUE_KEY
 
     found = await admin.view_message(message_id)
     properties = {name: value for name, value in found.properties.items() if name != UNIQUE_KEY}
-    async with Producer(admin.name_servers) as producer:
+    async with producer_of(admin.name_servers) as producer:
         result = await producer.send(Message.from_properties(found.topic, found.body, properties, flag=found.flag))
     say(f"prepare resend msg. originalMsgId={message_id}{send_result_text(result)}")
 

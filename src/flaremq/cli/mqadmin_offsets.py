@@ -51,8 +51,7 @@ def _last_time(milliseconds: int, nothing: str) -> str:
 
 async def _owners(admin: AdminTool, group: str) -> dict[MessageQueue, str]:
     """The address of the client that has each queue."""
-    from flaremq.client.errors import ReplyError
-    from flaremq.errors import NotFoundError
+    from flaremq.errors import NotFoundError, ReplyError
 
     owners: dict[MessageQueue, str] = {}
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from flaremq.cli.administration import producer_of
 from flaremq.cli.mqadmin_given import Given
 from flaremq.cli.output import say
 
@@ -15,7 +16,6 @@ _LAYOUT = "{:<32}  {:<4}  {:<20}    {}"
 
 
 async def send_message(admin: AdminTool, given: Given) -> None:
-    from flaremq.client.producer import Producer
     from flaremq.message.message import Message
     from flaremq.protocol.bodies import MessageQueue
 
@@ -26,7 +26,7 @@ async def send_message(admin: AdminTool, given: Given) -> None:
         if broker is None:
             given.refuse("--qid needs --broker.")
         queue = MessageQueue(topic=topic, broker_name=broker, queue_id=given.integer("qid"))
-    async with Producer(admin.name_servers) as producer:
+    async with producer_of(admin.name_servers) as producer:
         if queue is None and broker is not None:
             queue = next((known for known in await producer.queues(topic) if known.broker_name == broker), None)
             if queue is None:
@@ -39,12 +39,11 @@ async def send_message(admin: AdminTool, given: Given) -> None:
 
 async def send_msg_status(admin: AdminTool, given: Given) -> None:
     from flaremq.cli.mqadmin_text import send_result_text
-    from flaremq.client.producer import Producer
     from flaremq.message.message import Message
 
     # Every broker has a topic of its own name, with one queue.
     message = Message(given.text("brokerName"), b"a" * given.integer("messageSize", 128))
-    async with Producer(admin.name_servers) as producer:
+    async with producer_of(admin.name_servers) as producer:
         await producer.send(message)  # the first one also opens the connection
         for _ in range(given.integer("count", 50)):
             began = time.monotonic()
@@ -53,7 +52,6 @@ async def send_msg_status(admin: AdminTool, given: Given) -> None:
 
 
 async def check_send_rt(admin: AdminTool, given: Given) -> None:
-    from flaremq.client.producer import Producer
     from flaremq.errors import FlareMQError
     from flaremq.message.message import Message
 
@@ -62,7 +60,7 @@ async def check_send_rt(admin: AdminTool, given: Given) -> None:
     amount = given.integer("amount", 100)
     total = 0
     say(_LAYOUT.format("#Broker Name", "#QID", "#Send Result", "#RT"))
-    async with Producer(admin.name_servers) as producer:
+    async with producer_of(admin.name_servers) as producer:
         queues = await producer.queues(topic)
         for number in range(amount if queues else 0):
             queue = queues[number % len(queues)]

@@ -20,6 +20,8 @@ ADMIN_TIMEOUT: Final = 5.0  # seconds; some orders walk over all topics of a bro
 class AdminBase:
     """Connection and address book. Event loop thread only."""
 
+    _entered_by = "async with"
+
     def __init__(
         self,
         name_servers: str | Sequence[str],
@@ -30,7 +32,7 @@ class AdminBase:
     ) -> None:
         self.options = options or ClientOptions()
         self._timeout = timeout
-        self._instance = ClientInstance(name_servers, self.options, clock=clock)
+        self._instance = ClientInstance(name_servers, self.options, clock=clock, entered_by=self._entered_by)
         self._transport = self._instance.transport
 
     @property

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from flaremq.client.admin_offsets import OffsetAdmin
-from flaremq.client.errors import ReplyError
 from flaremq.client.names import check_group
-from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError
+from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, ReplyError
 from flaremq.message.topics import dlq_topic, retry_topic
 from flaremq.protocol.bodies import (
     ConsumerConnection,

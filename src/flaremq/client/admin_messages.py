@@ -7,12 +7,11 @@ from enum import Enum
 from typing import Final
 
 from flaremq.client.admin_groups import GroupAdmin
-from flaremq.client.errors import ReplyError
 from flaremq.client.names import queue_name
 from flaremq.client.pulling import Puller, PullResult, pull_result
 from flaremq.client.received import ReceivedMessage, read_messages
 from flaremq.client.subscription import EVERYTHING, Expression, subscription_data
-from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError
+from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, ReplyError
 from flaremq.message.message_id import decode_message_id
 from flaremq.protocol.bodies import ConsumeMessageDirectlyResult, MessageQueue, QueryConsumeQueueResponseBody
 from flaremq.protocol.codes import RequestCode, ResponseCode

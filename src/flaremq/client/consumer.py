@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from flaremq.client.consumer_requests import ConsumerRequests
 from flaremq.client.consumption import Consumption
-from flaremq.client.delivery import BatchDeliveries, Deliveries, ExchangeLoop
+from flaremq.client.delivery import BatchDeliveries, Deliveries, ExchangeLoop, Receiver
 from flaremq.client.instance import ClientInstance
 from flaremq.client.names import check_group, queue_name
 from flaremq.client.offset_store import NO_OFFSET, BrokerOffsets, LocalOffsets, OffsetStore, local_offsets_path
@@ -56,9 +56,12 @@ class Consumer:
     comes again later, and in the end goes to the dead letters. Several loops may run at the same time.
 
     ``orderly`` delivers each queue's messages one after the other. ``broadcasting`` gives every consumer all messages.
-    ``start_from`` says where a group begins that never read the topic: ``"last"``, ``"first"`` or at a time.
+    ``start_from`` says where a group begins that never read the topic: ``"last"``, ``"first"`` or at a time. ``"last"``
+    is RocketMQ's: a queue so young that its first message is still in memory is read from the beginning.
     Without ``subscribe``, queues are chosen by :meth:`assign`.
     """
+
+    _entered_by = "async with"
 
     def __init__(
         self,
@@ -79,7 +82,7 @@ class Consumer:
         self._is_orderly = orderly
         self._is_broadcasting = broadcasting
         self._start_from = _start(start_from)
-        self._instance = ClientInstance(name_servers, self.options, clock=clock)
+        self._instance = ClientInstance(name_servers, self.options, clock=clock, entered_by=self._entered_by)
         self._offsets: OffsetStore
         if broadcasting:
             path = local_offsets_path(self.options.offset_store_path, self.options.instance_name, group)
@@ -90,6 +93,8 @@ class Consumer:
         self._consumption: Consumption | None = None
         self._rebalancer: Rebalancer | None = None
         self._puller = Puller(self._instance, group)
+        self._receiver: Receiver | None = None  # that of receive()
+        self._receivers: list[Receiver] = []  # and those of threads
 
     @property
     def client_id(self) -> str:
@@ -175,6 +180,8 @@ class Consumer:
         """Stop receiving, report how far the group has come, take leave."""
         consumption, rebalancer = self._consumption, self._rebalancer
         if consumption is not None and rebalancer is not None and self._instance.is_running:
+            for receiver in self._receivers:
+                receiver.settle_all()
             consumption.delivery.close()
             await rebalancer.stop()
             await consumption.finish()
@@ -203,6 +210,24 @@ class Consumer:
         if count_max < 1:
             raise InvalidArgumentError(f"a batch of {count_max} messages is none")
         return BatchDeliveries(self._running().delivery, count_max)
+
+    async def receive(self, timeout: float | None = None) -> ReceivedMessage | None:
+        """The next message; None if none comes within ``timeout`` seconds, or the consumer is closed.
+
+        As in a loop, a message is done when the next one is asked for, or the consumer is closed without an error;
+        ``message.ack()`` and ``message.retry()`` decide at once. For one caller at a time: several tasks have loops of
+        their own, or :meth:`run`.
+        """
+        self._running()
+        if self._receiver is None:
+            self._receiver = self.receiver()
+        return await self._receiver.receive(timeout)
+
+    def receiver(self) -> Receiver:
+        """A :meth:`receive` of its own, for another thread: made and used on this event loop on its behalf."""
+        receiver = Receiver(self._running().delivery)
+        self._receivers.append(receiver)
+        return receiver
 
     def exchange(self) -> ExchangeLoop:
         """A loop for another thread: made and used on this event loop on its behalf."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
+from typing import Final
 
 from flaremq.client.consumption import Consumption
 from flaremq.client.instance import ClientInstance
@@ -26,6 +28,7 @@ from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.connection import Connection
 
 _log = logging.getLogger(__name__)
+_DIRECT_SECONDS: Final = 8.0  # brokers wait 10 s for the outcome of a message that they send directly
 
 
 class ConsumerRequests:
@@ -115,9 +118,17 @@ class ConsumerRequests:
         message = messages[0]
         message.queue = MessageQueue(topic=message.topic, broker_name=name, queue_id=message.queue_id)
         started = time.monotonic()
-        is_done = await self._consumption.delivery.hand_over(message)
+        delivery, remark = self._consumption.delivery, ""
+        outcome = delivery.hand_over(message)
+        try:
+            is_done = await asyncio.wait_for(asyncio.shield(outcome), _DIRECT_SECONDS)
+        except TimeoutError:
+            is_done = False
+            taken = not delivery.withdraw(message)
+            remark = "it is still being worked on" if taken else "nobody takes messages from this consumer at present"
         result = ConsumeMessageDirectlyResult(
             consume_result="CR_SUCCESS" if is_done else "CR_LATER",
+            remark=remark,
             spent_time_mills=int((time.monotonic() - started) * 1000),
         )
         return RemotingCommand.response(body=result.to_json())

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from flaremq.client.delivery import Delivery
-from flaremq.client.errors import ReplyError
 from flaremq.client.instance import ClientInstance
 from flaremq.client.names import queue_name
 from flaremq.client.offset_store import OffsetStore
@@ -22,7 +21,7 @@ from flaremq.client.pulling import Puller, PullReply, PullStatus
 from flaremq.client.queue_locking import LOST_AFTER, QueueLocks
 from flaremq.client.received import ReceivedMessage, read_messages, restore_topics
 from flaremq.client.send_back import SendBack
-from flaremq.errors import FlareMQError, UnavailableError
+from flaremq.errors import FlareMQError, ReplyError, UnavailableError
 from flaremq.message.topics import is_retry_topic
 from flaremq.protocol.bodies import MessageQueue, SubscriptionData
 from flaremq.protocol.codes import ResponseCode
@@ -31,6 +30,7 @@ _log = logging.getLogger(__name__)
 
 _AFTER_FAILURE: Final = 1.0  # seconds until the next pull
 _AFTER_FLOW_CONTROL: Final = 0.02
+_LOCK_TRIES: Final = 30  # then the regular renewal goes on
 _REDELIVER_AFTER: Final = 5.0  # seconds until a message that nobody would take back is delivered here again
 _UNKNOWN_HERE: Final = frozenset(  # the broker does not know this consumer, or not its present subscription
     (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST, ResponseCode.FILTER_DATA_NOT_EXIST,
@@ -66,6 +66,36 @@ class Consumption:
         self.delivery = Delivery(self._failed, self._now, is_orderly=is_orderly)
         self.queues: dict[MessageQueue, ProcessQueue] = {}
         self._leaving: dict[MessageQueue, ProcessQueue] = {}
+        instance.transport.on_close.append(self._lost)
+
+    def _lost(self, address: str) -> None:
+        """The connection to a server is gone. A broker that crashed may have forgotten what it was told last, and who
+        has which queue: offsets are told again, and where order counts nothing is handed out before the lock is
+        renewed."""
+        lost = [held for held in self.queues.values() if self._master_of(held) == address]
+        for process_queue in lost:
+            process_queue.reported_offset = -1
+            if self._is_orderly:
+                process_queue.locked_until = 0.0
+        if lost and self._is_orderly and self._instance.is_running:
+            self._instance.spawn(self._lock_again(lost))
+
+    def _master_of(self, process_queue: ProcessQueue) -> str | None:
+        try:
+            return self._instance.routes.master(process_queue.queue.broker_name)
+        except UnavailableError:
+            return None
+
+    async def _lock_again(self, lost: list[ProcessQueue]) -> None:
+        """Until the broker is back and has said whose the queues are; the regular renewal would take its time."""
+        for _ in range(_LOCK_TRIES):
+            await asyncio.sleep(_AFTER_FAILURE)
+            waiting = [held for held in lost if not held.is_dropped and held.locked_until <= self._now()]
+            if not waiting:
+                return
+            await self.locks.renew(waiting)
+            for process_queue in waiting:
+                self.delivery.offer(process_queue)
 
     # Taking up and letting go
 
@@ -216,10 +246,10 @@ class Consumption:
 
     # Failed messages
 
-    def _failed(self, message: ReceivedMessage) -> None:
+    def _failed(self, message: ReceivedMessage) -> asyncio.Task[None] | None:
         process_queue = message.process_queue
         if process_queue is None or process_queue.is_dropped:
-            return
+            return None
         if self._is_broadcasting:
             _log.warning("message %s failed; a broadcasting consumer has no retry", message.message_id)
             process_queue.finish(message)
@@ -228,11 +258,18 @@ class Consumption:
             pause = self._options.suspend_current_queue_time_millis / 1000
             process_queue.suspended_until = self._now() + pause
             self.delivery.give_back(message)
-            asyncio.get_running_loop().call_later(pause, self.delivery.offer, process_queue)
+            asyncio.get_running_loop().call_later(pause, self._resume, process_queue)
         else:
             task = self._instance.spawn(self._return(message, process_queue))
             self._sending_back.add(task)
             task.add_done_callback(self._sending_back.discard)
+            return task
+        return None
+
+    def _resume(self, process_queue: ProcessQueue) -> None:
+        """The pause after a failure is over: a timer decides that, which may ring a moment before the clock says so."""
+        process_queue.suspended_until = 0.0
+        self.delivery.offer(process_queue)
 
     def _is_exhausted(self, message: ReceivedMessage) -> bool:
         """Whether an orderly consumer has tried a message often enough, or the application gave it up."""
@@ -265,9 +302,7 @@ class Consumption:
                 iterator.in_hand_since, iterator.last_seen = now, iterator.in_hand[0]
             elif now - iterator.in_hand_since > self._options.consume_timeout * 60:
                 for message in iterator.in_hand:
-                    if not message.is_settled:
-                        message.retry(3)
-                        self.delivery.settle(message)
+                    message.retry(3)
 
     # Progress
 

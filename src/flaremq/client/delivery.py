@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Final
 
 from flaremq.client.process_queue import ProcessQueue
-from flaremq.client.received import ReceivedMessage
+from flaremq.client.received import ReceivedMessage, Returning
+from flaremq.errors import InvalidArgumentError
 
 _TURN: Final = (
     31  # after so many messages (plus one) another queue has its turn, and other tasks of the loop have theirs
@@ -24,9 +25,14 @@ class Delivery:
     """Hands messages out and takes verdicts back. Event loop thread only."""
 
     def __init__(
-        self, failed: Callable[[ReceivedMessage], None], now: Callable[[], float], *, is_orderly: bool = False
+        self,
+        failed: Callable[[ReceivedMessage], asyncio.Task[None] | None],
+        now: Callable[[], float],
+        *,
+        is_orderly: bool = False,
     ) -> None:
-        self._failed = failed  # what to do with a message that is to come again
+        self._failed = failed  # what to do with a message that is to come again; the task that does it
+        self._loop = asyncio._get_running_loop()  # None where no loop runs: then there is one thread
         self._now = now
         self._is_orderly = is_orderly
         self._ready: deque[ProcessQueue] = deque()
@@ -95,20 +101,43 @@ class Delivery:
                 waiter.set_result(None)
                 return
 
-    def settle(self, message: ReceivedMessage) -> None:
-        """A loop is through with a message."""
+    def settle(self, message: ReceivedMessage) -> asyncio.Task[None] | None:
+        """A loop is through with a message; the task that brings it back to the broker, if it failed."""
         if message.is_settled:
-            return
+            return None
         message.is_settled = True
         queue = message.process_queue
         if queue is None:
             message.settle_alone(is_done=message.retry_level is None)
         elif message.retry_level is not None:
-            self._failed(message)
+            return self._failed(message)
         else:
             queue.finish(message)
             if self._is_orderly:
                 self.offer(queue)
+        return None
+
+    def return_now(self, message: ReceivedMessage) -> Returning:
+        """Bring a failed message back without waiting for its loop to go on. Any thread; another than the event loop's
+        waits until the broker has it. Where order counts, the loop that has it must be through with it first."""
+        loop = self._loop
+        if self._is_orderly or (loop is not None and loop.is_closed()):
+            return Returning(None)
+        if loop is None or asyncio._get_running_loop() is loop:
+            return Returning(self.settle(message))
+        asyncio.run_coroutine_threadsafe(self._settled(message), loop).result()
+        return Returning(None)
+
+    async def _settled(self, message: ReceivedMessage) -> None:
+        await Returning(self.settle(message))
+
+    def finish_now(self, message: ReceivedMessage) -> None:
+        """Let a message count as done. Any thread."""
+        loop = self._loop
+        if loop is None or asyncio._get_running_loop() is loop:
+            self.settle(message)
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(self.settle, message)
 
     def hand_over(self, message: ReceivedMessage) -> asyncio.Future[bool]:
         """Deliver one message that is of no queue; the future says whether it went well."""
@@ -118,12 +147,19 @@ class Delivery:
         self._wake_one()
         return outcome
 
+    def withdraw(self, message: ReceivedMessage) -> bool:
+        """Take back a message of :meth:`hand_over` that nobody has taken."""
+        if message not in self._direct:
+            return False
+        self._direct.remove(message)
+        return True
+
     def give_back(self, message: ReceivedMessage, *, is_attempt: bool = True) -> None:
         """Put a message that was in hand in front of its queue again; :meth:`offer` hands it out once more."""
         queue = message.process_queue
         if queue is None or queue.is_dropped:
             return
-        message.is_settled = False
+        message.is_settled = message.is_decided = False
         message.retry_level = None
         message.times_here += is_attempt
         queue.in_hand -= 1
@@ -134,7 +170,7 @@ class Delivery:
         for message in messages:
             if not message.is_settled:
                 if message.retry_level is None:
-                    message.retry()
+                    message.retry_level = 0
                 self.settle(message)
 
     def close(self) -> None:
@@ -197,6 +233,41 @@ class Deliveries(Loop):
             message = await delivery.next()
         in_hand.append(message)
         return message
+
+
+class Receiver(Loop):
+    """Messages one at a time, for a caller that wants to wait so long and no longer."""
+
+    __slots__ = ("_is_waiting",)
+
+    def __init__(self, delivery: Delivery) -> None:
+        super().__init__(delivery)
+        self._is_waiting = False
+
+    async def receive(self, timeout: float | None) -> ReceivedMessage | None:
+        """The next message; None if none comes in so many seconds, or the consumer is closed. What was in hand is
+        done."""
+        if self._is_waiting:
+            raise InvalidArgumentError("another task waits in receive(): give each a loop of its own, or use run()")
+        self.settle_all()
+        message = self._delivery.take()
+        if message is None and (timeout is None or timeout > 0):
+            self._is_waiting = True
+            try:
+                async with asyncio.timeout(timeout):
+                    message = await self._delivery.next()
+            except (TimeoutError, StopAsyncIteration):
+                return None
+            finally:
+                self._is_waiting = False
+        if message is not None:
+            self.in_hand.append(message)
+        return message
+
+    def settle_all(self) -> None:
+        """What is in hand is done."""
+        while self.in_hand:
+            self._delivery.settle(self.in_hand.pop())
 
 
 class BatchDeliveries(Loop):

@@ -1,41 +1,10 @@
-"""What a server's refusal means to the caller.
-
-Every reply with an unexpected code becomes a :class:`ReplyError`. It is at the same time the general error that says
-what to do next, so nobody needs to know codes: a missing topic is a ``NotFoundError``, a busy broker an
-``UnavailableError``, a bad filter an ``InvalidArgumentError``. The code is kept for those who do know.
-"""
+"""What a server's refusal means to the caller: which :class:`~flaremq.errors.ReplyError` a code becomes."""
 
 from __future__ import annotations
 
-from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from flaremq.errors import InvalidReplyError, NotFoundReplyError, ReplyError, UnavailableReplyError
 from flaremq.protocol.codes import ResponseCode
-from flaremq.protocol.command import RemotingCommand, RequestError
-
-
-class ReplyError(RequestError):
-    """A server refused a request."""
-
-    def __init__(self, code: int, remark: str, *, what: str, address: str) -> None:
-        super().__init__(code, remark)
-        self.address = address
-        self.args = (f"{what} failed: {address} answered {code_name(code)}" + (f": {remark}" if remark else ""),)
-
-
-class NotFoundReplyError(ReplyError, NotFoundError):
-    """What was asked for does not exist there."""
-
-
-class UnavailableReplyError(ReplyError, UnavailableError):
-    """Not now or not there."""
-
-
-class InvalidReplyError(ReplyError, InvalidArgumentError):
-    """The server will never accept this."""
-
-
-class TransactionStateError(InvalidArgumentError):
-    """A transaction listener answered something that is no state."""
-
+from flaremq.protocol.command import RemotingCommand
 
 _KINDS: dict[int, type[ReplyError]] = {
     ResponseCode.SYSTEM_BUSY: UnavailableReplyError,
@@ -58,7 +27,7 @@ _KINDS: dict[int, type[ReplyError]] = {
 def reply_error(reply: RemotingCommand, what: str, address: str) -> ReplyError:
     """The error for a reply that says no."""
     kind = _KINDS.get(reply.code, ReplyError)
-    return kind(reply.code, reply.remark or "", what=what, address=address)
+    return kind(reply.code, reply.remark or "", what=what, address=address, name=code_name(reply.code))
 
 
 def code_name(code: int) -> str:

@@ -12,12 +12,11 @@ from typing import Final, NamedTuple
 
 from flaremq.client.admin import Admin
 from flaremq.client.cluster_view import each
-from flaremq.client.errors import ReplyError
 from flaremq.client.names import check_group
 from flaremq.client.options import ClientOptions
 from flaremq.client.queue_pulls import Patience, QueuePulls
 from flaremq.client.routes import MASTER_ID
-from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, UnavailableError
+from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, ReplyError, UnavailableError
 from flaremq.message.topics import NAME_BYTES_MAX, retry_topic
 from flaremq.protocol.codes import RequestCode, ResponseCode
 

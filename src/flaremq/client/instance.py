@@ -27,9 +27,15 @@ class ClientInstance:
     """Started and stopped by its owner. Event loop thread only."""
 
     def __init__(
-        self, name_servers: str | Sequence[str], options: ClientOptions, *, clock: Clock | None = None
+        self,
+        name_servers: str | Sequence[str],
+        options: ClientOptions,
+        *,
+        clock: Clock | None = None,
+        entered_by: str = "async with",
     ) -> None:
         self.options = options
+        self._entered_by = entered_by
         self.clock: Clock = clock or SystemClock()
         self.handlers = HandlerTable()  # for what brokers ask of clients
         self.transport = Transport(name_servers, options, self.handlers)
@@ -46,7 +52,7 @@ class ClientInstance:
 
     def check_running(self) -> None:
         if not self._is_running:
-            raise InvalidArgumentError("this client is not started, or closed: use it inside `async with`")
+            raise InvalidArgumentError(f"this client is not started, or closed: use it inside `{self._entered_by}`")
 
     def make_unique_key(self) -> str:
         """The id of a new message."""

@@ -62,10 +62,14 @@ class ProducerOptions(ClientOptions):
     # fmt: off
     send_msg_timeout: int = option(
         3_000, rocketmq="sendMsgTimeout", affects="behaviour", minimum=1,
-        doc="Milliseconds a send may take on the wire, all its tries together.")
+        doc="Milliseconds a broker has to answer a send.")
+    send_deadline: int = option(
+        60_000, flaremq="sendDeadline", affects="behaviour",
+        doc="Milliseconds in which a send is tried again while its broker cannot be reached, so that a restart of a "
+            "broker is waited for; 0 leaves it at `retryTimesWhenSendFailed`. The `timeout` of a send replaces it.")
     retry_times_when_send_failed: int = option(
         2, rocketmq="retryTimesWhenSendFailed", affects="behaviour", maximum=100,
-        doc="Further tries, on another broker if there is one.")
+        doc="Further tries of a send that was refused or not answered, on another broker if there is one.")
     retry_another_broker_when_not_store_ok: bool = option(
         False, rocketmq="retryAnotherBrokerWhenNotStoreOK", affects="behaviour",
         doc="Whether a message that is stored but not flushed or replicated in time is sent again elsewhere.")

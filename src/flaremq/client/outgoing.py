@@ -98,6 +98,11 @@ def prepare(
         raise InvalidArgumentError(
             f"a body of {len(body)} bytes for {topic!r} is larger than maxMessageSize {options.max_message_size}"
         )
+    if message.tags is not None and "||" in message.tags:
+        raise InvalidArgumentError(
+            f"the tag {message.tags!r} for {topic!r} holds '||', which separates tags in a subscription: a message has "
+            "one tag, and no consumer could ask for this one"
+        )
     properties = message.encoded_properties()
     given = message.properties
     is_alone = message.delay_level > 0 or not message.wait_store_msg_ok

@@ -8,7 +8,6 @@ from datetime import datetime
 from types import TracebackType
 from typing import Final, Self
 
-from flaremq.client.errors import ReplyError
 from flaremq.client.instance import ClientInstance
 from flaremq.client.lanes import Lane
 from flaremq.client.names import check_group
@@ -20,7 +19,7 @@ from flaremq.client.send_result import SendResult
 from flaremq.client.sending import Sender
 from flaremq.client.transactions import TransactionListener, TransactionResult, Transactions
 from flaremq.clock import Clock
-from flaremq.errors import FlareMQError, InvalidArgumentError
+from flaremq.errors import FlareMQError, InvalidArgumentError, ReplyError
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
@@ -37,8 +36,11 @@ class Producer:
     """Sends messages to the topics of a cluster.
 
     Use it inside ``async with``, or call :meth:`start` and :meth:`close`; from one event loop. Sends may run at the
-    same time as many as you like: those that wait at the same moment travel together.
+    same time as many as you like: those that wait at the same moment travel together. A send waits for a broker that is
+    away, for a minute unless ``sendDeadline`` says otherwise.
     """
+
+    _entered_by = "async with"
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class Producer:
         check_group(group)
         self.group = group
         self.options = options or ProducerOptions()
-        self._instance = ClientInstance(name_servers, self.options, clock=clock)
+        self._instance = ClientInstance(name_servers, self.options, clock=clock, entered_by=self._entered_by)
         self._instance.heartbeats.producer_groups.add(group)
         self._sender = Sender(self._instance, group, self.options)
         self._transactions = Transactions(self._instance, self._sender, group, self.options, listener)
@@ -158,7 +160,7 @@ class Producer:
         if sum(given is not None for given in (level, seconds, at)) != 1:
             raise InvalidArgumentError("send_delayed takes exactly one of level, seconds and at")
         if level is not None:
-            if level < 1:
+            if not 1 <= level <= len(_LEVELS.delays_ms):
                 raise InvalidArgumentError(f"delay level {level} is none: levels count from 1 (1 s) to 18 (2 h)")
             extra = {DELAY: str(level)}
         else:

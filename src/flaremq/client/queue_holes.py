@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from flaremq.client.errors import ReplyError
 from flaremq.client.instance import ClientInstance
 from flaremq.client.queue_pulls import QueuePlace, QueuePulls
-from flaremq.errors import CorruptionError
+from flaremq.errors import CorruptionError, ReplyError
 from flaremq.protocol.bodies import QueryConsumeQueueResponseBody
 from flaremq.protocol.codes import RequestCode
 

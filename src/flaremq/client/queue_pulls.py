@@ -11,11 +11,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from flaremq.client.errors import ReplyError, reply_error
+from flaremq.client.errors import reply_error
 from flaremq.client.instance import ClientInstance
 from flaremq.client.pulling import SUBSCRIPTION_FLAG
 from flaremq.client.routes import MASTER_ID
-from flaremq.errors import NotFoundError, RemoteProtocolError, UnavailableError
+from flaremq.errors import NotFoundError, RemoteProtocolError, ReplyError, UnavailableError
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RequestError
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Generator
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from flaremq.errors import CorruptionError, RemoteProtocolError
 from flaremq.message.batch import inner_base, inner_messages
@@ -30,10 +31,23 @@ _BODY_AT: Final = PREFIX_V4.size
 _BODY_LENGTH_AT: Final = _BODY_AT - INT.size
 
 
+class Returning:
+    """A message on its way back to the broker; ``await`` it to know that it is there."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, task: asyncio.Task[None] | None) -> None:
+        self._task = task  # None: nothing is under way
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if self._task is not None:
+            yield from asyncio.shield(self._task).__await__()
+
+
 class ReceivedMessage(MessageExt):
     """A message and where it came from. Fields are decoded when they are first asked for."""
 
-    __slots__ = ("is_settled", "outcome", "process_queue", "queue", "retry_level", "times_here")
+    __slots__ = ("is_decided", "is_settled", "outcome", "process_queue", "queue", "retry_level", "times_here")
 
     def __init__(
         self, record: bytes | memoryview, queue: MessageQueue, process_queue: ProcessQueue | None = None
@@ -42,23 +56,33 @@ class ReceivedMessage(MessageExt):
         self.queue = queue
         self.process_queue = process_queue
         self.retry_level: int | None = None
+        self.is_decided = False  # ack() or retry() was called: the first word counts
         self.is_settled = False
         self.outcome: asyncio.Future[bool] | None = None  # of a message that belongs to no queue
         self.times_here = 0  # deliveries of this copy that failed (orderly consumption)
 
-    def retry(self, delay_level: int = 0) -> None:
-        """Let this message count as failed: it goes back to the broker and comes again later.
+    def retry(self, delay_level: int = 0) -> Returning:
+        """Let this message count as failed: it goes back to the broker, now, and comes again later.
 
         ``delay_level`` chooses when; 0 leaves it to the broker, which waits longer each time; -1 sends the message to
-        the dead letters at once. Orderly consumers get the message again before any other of its queue.
+        the dead letters at once. With asyncio the result may be awaited, to know that the broker has it again; on
+        another thread than the consumer's, this call waits for that. Orderly consumers get the message again before any
+        other of its queue, a while after the loop asks for the next one.
         """
-        self.retry_level = delay_level
+        if not self.is_settled and not self.is_decided:
+            self.is_decided = True
+            self.retry_level = delay_level
+            if self.process_queue is not None:
+                return self.process_queue.delivery.return_now(self)
+        return Returning(None)
 
     def ack(self) -> None:
         """Let this message count as done now, without asking for the next one: for loops that are left by ``break``."""
-        self.retry_level = None
+        if self.is_settled or self.is_decided:
+            return
+        self.is_decided = True
         if self.process_queue is not None:
-            self.process_queue.delivery.settle(self)
+            self.process_queue.delivery.finish_now(self)
         else:
             self.settle_alone(is_done=True)
 

@@ -92,7 +92,8 @@ class RouteTable:
             route = await self.refresh(topic)
         if route is None:
             raise NotFoundError(
-                f"topic {topic!r} is unknown to the name servers {', '.join(self._transport.name_servers)}"
+                f"topic {topic!r} is unknown to the name servers {', '.join(self._transport.name_servers)}: send a "
+                f"message to it first, or create it (`flaremq topic create {topic}`, `Admin.create_topic`)"
             )
         return route
 

@@ -38,7 +38,7 @@ _WORTH_RETRYING: Final = frozenset(
         205,  # not in the current unit
     )
 )
-_PAUSES: Final = (0.02, 0.1, 0.3)  # seconds before the second, third and any later try on the same broker
+_PAUSES: Final = (0.02, 0.1, 0.3, 0.5, 1.0)  # seconds before the second, third, … and any later try on the same broker
 _BATCH_PROPERTIES: Final = "WAIT\x01true\x02"
 
 
@@ -77,22 +77,28 @@ class Sender:
     ) -> list[SendResult]:
         """Send messages of one topic together, to ``queue`` or one of our choice; one result each.
 
-        All tries share the timeout. At least once: a try whose reply got lost may have been stored.
+        Brokers that cannot be reached are tried until the deadline, ``timeout`` or that of the options; those that
+        refuse as often as the options say. At least once: a try whose reply got lost may have been stored.
         """
         topic = messages[0].topic
         route = self._routes.known(topic) or await self.route(topic)
         for message in messages:
             if message.is_uncompressed:
                 await message.pack(self._options)
-        clock = self._clock
-        deadline = clock.monotonic() + (self._options.send_timeout if timeout is None else timeout)
+        clock, options = self._clock, self._options
+        began = clock.monotonic()
+        patience = options.send_deadline / 1000 if timeout is None else timeout
+        deadline = began + max(patience, options.send_timeout if timeout is None else 0.0)
+        tries_left = 1 + options.retry_times_when_send_failed
+        attempt = 0
         last_broker: str | None = None
         failure: FlareMQError | None = None
         stored: list[SendResult] | None = None
-        for attempt in range(1 + self._options.retry_times_when_send_failed):
+        while tries_left > 0:
             target = queue or self._selector.pick(route.write_queues, last_broker=last_broker)
             if attempt and target.broker_name == last_broker:
                 await asyncio.sleep(_PAUSES[min(attempt, len(_PAUSES)) - 1])
+            attempt += 1
             last_broker = target.broker_name
             started = clock.monotonic()
             if started >= deadline:
@@ -100,14 +106,18 @@ class Sender:
             try:
                 address = self._routes.master(last_broker)
                 connection = self._transport.connected(address) or await self._transport.connect(address)
-                reply = await connection.call(self._command(messages, target, code), deadline - started)
+                limit = deadline - started if timeout is not None else min(options.send_timeout, deadline - started)
+                reply = await connection.call(self._command(messages, target, code), limit)
             except UnavailableError as error:
                 self.faults.record(last_broker, clock.monotonic() - started, failed=True)
                 failure = error
                 if isinstance(error, RequestTimeoutError):
-                    break  # it was given all the time there was
+                    break  # maybe stored by a slow broker: another try would store it twice and slow it further
+                if clock.monotonic() - began >= patience:
+                    tries_left -= 1
                 route = await self._another_look(topic, route)
                 continue
+            tries_left -= 1
             status = STATUS_BY_CODE.get(reply.code)
             if status is not None and reply.ext:
                 self.faults.record(last_broker, clock.monotonic() - started)

@@ -6,6 +6,7 @@ it did not ask for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +18,11 @@ from flaremq.message.topics import validate_topic
 from flaremq.protocol.bodies import SubscriptionData
 
 EVERYTHING: Final = ALL_TAGS
+# A comparison with a number or a quoted text, or one of SQL92's words between blanks.
+_SQL_LIKE: Final = re.compile(
+    r"(?:<>|<=|>=|[=<>])\s*(?:[-+]?[0-9.]|')|\s(?:and|or|is|in|not|between|like|contains)[\s(]|\s(?:<>|<=|>=|[=<>])\s",
+    re.IGNORECASE,
+)
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
 
@@ -43,9 +49,21 @@ def parse_subscription(subscribe: Subscription | None) -> dict[str, Expression]:
         subscribe = {subscribe: EVERYTHING}
     elif not isinstance(subscribe, Mapping):
         subscribe = dict.fromkeys(subscribe, EVERYTHING)
-    for topic in subscribe:
+    for topic, expression in subscribe.items():
         validate_topic(topic)
+        if isinstance(expression, str):
+            check_tags(topic, expression)
     return dict(subscribe)
+
+
+def check_tags(topic: str, expression: str) -> None:
+    """InvalidArgumentError for tags that nobody means: an SQL condition would be taken as the name of a tag."""
+    for tag in split_tags(expression):
+        if _SQL_LIKE.search(tag):
+            raise InvalidArgumentError(
+                f"the filter {expression!r} of topic {topic!r} looks like SQL, but text is a list of tags (a || b): "
+                f"write SqlFilter({expression!r}) for a condition on properties"
+            )
 
 
 def subscription_data(topic: str, expression: Expression, version: int) -> SubscriptionData:

@@ -13,13 +13,12 @@ from collections.abc import Awaitable
 from enum import Enum
 from typing import Final, Protocol
 
-from flaremq.client.errors import TransactionStateError
 from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ProducerOptions
 from flaremq.client.outgoing import prepare
 from flaremq.client.send_result import SendResult, SendStatus
 from flaremq.client.sending import Sender
-from flaremq.errors import FlareMQError, InvalidArgumentError
+from flaremq.errors import FlareMQError, InvalidArgumentError, TransactionStateError
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.message_id import decode_message_id

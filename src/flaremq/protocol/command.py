@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Final
 
-from flaremq.errors import FlareMQError
+from flaremq.errors import RequestError as RequestError  # part of what this module offers
 from flaremq.protocol.codes import VERSION
 
 RESPONSE_FLAG: Final = 1
@@ -120,12 +120,3 @@ def parse_int(name: str, text: str) -> int:
     if not -(2**63) <= value < 2**63:
         raise RequestError(1, f"the custom field <{name}> does not fit 64 bits: {text[:64]}")
     return value
-
-
-class RequestError(FlareMQError):
-    """A request ends with this response code and remark. Raised by handlers (server) and for replies (client)."""
-
-    def __init__(self, code: int, remark: str) -> None:
-        self.code = code
-        self.remark = remark
-        super().__init__(f"code {code}: {remark}")

@@ -20,6 +20,8 @@ from flaremq.namesrv.service import NamesrvService
 _T = TypeVar("_T")
 _NEVER = str(2**31 - 1)
 _START_SECONDS = 60.0
+_TURNS = 50  # of the event loop: a request over loopback takes about ten
+_LOOKS_MAX = 5_000  # a client that never stops asking does not stop time
 
 
 def ephemeral_broker(*, clock: Clock | None = None, path: str | None = None, **options: object) -> EphemeralBroker:
@@ -81,9 +83,21 @@ class EphemeralBroker:
     ) -> None:
         """Let time pass for the broker, and return when it has done what was due."""
         assert isinstance(self.clock, ManualClock), "only a manual clock can be moved"
+        await self._settled()
         self.clock.advance(milliseconds + int(1000 * (seconds + 60 * (minutes + 60 * hours))))
         for _ in range(3):  # what one task puts, another may have to see
             await self.broker.run_due()
+
+    async def _settled(self) -> None:
+        """Let requests arrive that clients of this event loop have just begun, and be answered: what was sent before
+        time passes must count from then."""
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        table = self.broker.handlers.table
+        for _ in range(_LOOKS_MAX):
+            if table.is_idle and not self.broker.gate.unacknowledged:
+                return
+            await asyncio.sleep(0.001)
 
     async def _start(self) -> None:
         if self._path is None:

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flaremq.client.admin import Admin
-from flaremq.client.errors import ReplyError
 from flaremq.client.options import ClientOptions
-from flaremq.errors import NotFoundError
+from flaremq.errors import NotFoundError, ReplyError
 from flaremq.java_json import parse_java_json
 from flaremq.options import values_from_properties
 from flaremq.pipeline.source import SourceSpec
