@@ -21,7 +21,7 @@ from flaremq.broker.handlers.pop_ack import PopAckHandler
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.order_info import ConsumerOrderInfo
 from flaremq.broker.pop import PopService
-from flaremq.broker.pop_receipts import Receipt, retry_flag
+from flaremq.broker.pop_receipts import Receipt, real_topic, retry_flag
 from flaremq.broker.statistics import BrokerStatistics
 from flaremq.broker.topics import TopicTable
 from flaremq.clock import ManualClock
@@ -320,10 +320,9 @@ class PopLab:
         return await self.call(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, ext)
 
     def _settle_ext(self, receipt: Receipt, group: str) -> dict[str, str]:
-        topic = TOPIC if receipt.retry == "0" else f"%RETRY%{group}_{TOPIC}"
         return {
             "consumerGroup": group,
-            "topic": topic,
+            "topic": real_topic(TOPIC, group, receipt.retry),
             "queueId": str(receipt.queue_id),
             "offset": str(receipt.queue_offset),
             "extraInfo": receipt.text,

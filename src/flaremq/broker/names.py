@@ -16,6 +16,7 @@ from flaremq.message.topics import (
     RETRY_NAME_BYTES_MAX,
     RETRY_PREFIX,
     SYSTEM_PREFIX,
+    is_pop_retry_topic_v2,
 )
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RequestError
@@ -42,6 +43,13 @@ def check_topic(topic: str) -> str:
             ResponseCode.INVALID_PARAMETER, f"The specified topic is longer than topic max length {longest}."
         )
     return topic
+
+
+def check_own_topic(topic: str) -> str:
+    """The topic, if the broker itself may make it: it alone uses the newer names of POP's retry topics."""
+    if is_pop_retry_topic_v2(topic) and len(topic) <= RETRY_NAME_BYTES_MAX:
+        return topic
+    return check_topic(topic)
 
 
 def check_group(group: str) -> str:

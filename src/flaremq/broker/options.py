@@ -248,8 +248,8 @@ class BrokerOptions:
         doc="Percentage of pops that look into the retry topic first.")
     enable_retry_topic_v2: bool = option(
         False, rocketmq="enableRetryTopicV2", affects="behaviour", fixed=STORED,
-        doc="Name POP's retry topics `%RETRY%group+topic` instead of `%RETRY%group_topic`.",
-        unused="a name with `+` is no legal topic.")
+        doc="Name POP's retry topics `%RETRY%group+topic` instead of `%RETRY%group_topic`. "
+        "Switched off again, what waits under the new names is no longer read.")
     retrieve_message_from_pop_retry_topic_v1: bool = option(
         True, rocketmq="retrieveMessageFromPopRetryTopicV1", affects="behaviour", live=True,
         doc="With the new names, still read the topics with the old ones.")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from flaremq.message.topics import RETRY_PREFIX, pop_retry_topic
+from flaremq.message.topics import RETRY_PREFIX, is_pop_retry_topic_v2, pop_retry_topic, pop_retry_topic_v2
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RequestError, parse_int
 
@@ -70,16 +70,11 @@ class Receipt(NamedTuple):
         )
 
 
-def pop_retry_topic_v2(group: str, topic: str) -> str:
-    """The newer name; unlike the old one it can be taken apart again."""
-    return f"{RETRY_PREFIX}{group}+{topic}"
-
-
 def retry_flag(topic: str) -> str:
     """The ``r`` of messages read from this topic."""
     if not topic.startswith(RETRY_PREFIX):
         return NORMAL
-    return RETRY_V2 if "+" in topic else RETRY_V1
+    return RETRY_V2 if is_pop_retry_topic_v2(topic) else RETRY_V1
 
 
 def real_topic(topic: str, group: str, retry: str) -> str:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.pop_answer import MIN_OFFSET_FIRST, PopAnswer, PopAsk, Record, split_records, under_normal_topic
 from flaremq.broker.pop_check_point import PopCheckPoint, QueueKey
-from flaremq.broker.pop_receipts import ORDER_REVIVE_QUEUE, pop_retry_topic_v2
+from flaremq.broker.pop_receipts import ORDER_REVIVE_QUEUE
 from flaremq.broker.pop_table import WAITING_PER_QUEUE_MAX
 from flaremq.errors import FlareMQError
-from flaremq.message.topics import is_retry_topic, pop_retry_topic
+from flaremq.message.topics import is_retry_topic, pop_retry_topic, pop_retry_topic_v2
 from flaremq.storage.status import GetMessageStatus
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from flaremq.broker.attribute_limits import loaded_attributes
 from flaremq.broker.config_file import ConfigFile, Rendered, render_entry
-from flaremq.broker.names import check_topic
+from flaremq.broker.names import check_own_topic, check_topic
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.table_saver import Run, TableSaver, run_inline
 from flaremq.clock import Clock
@@ -132,7 +132,7 @@ class TopicTable:
                 found = replace(found, order=order)
                 self._changed(found)
             return found
-        check_topic(topic)
+        check_own_topic(topic)
         config = TopicConfig(
             topic_name=topic,
             read_queue_nums=queue_nums,

@@ -1,8 +1,8 @@
 """Topic names: which are legal, which are RocketMQ's own, and how retry and dead-letter names are built.
 
 A record stores the length of its topic in one signed byte (V1) or in two bytes (V2). So a name is limited to
-127 bytes where it is created; only the retry topics of POP consumption, ``%RETRY%group_topic``, may be
-longer, up to 255 bytes, and are what V2 exists for.
+127 bytes where it is created; only the retry topics of POP consumption, ``%RETRY%group_topic`` or
+``%RETRY%group+topic``, may be longer, up to 255 bytes, and are what V2 exists for.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ _ROCKSDB_TOPICS = {ROCKSDB_HALF_TOPIC, ROCKSDB_OP_HALF_TOPIC}
 _SYSTEM_TOPICS = NO_CLIENT_SEND | _ROCKSDB_TOPICS | {TRACE_TOPIC, AUTO_CREATE_TOPIC, BENCHMARK_TOPIC}
 
 _LEGAL = re.compile(r"[A-Za-z0-9%_|-]+")
-LEGAL_BYTES = re.compile(rb"[A-Za-z0-9%_|-]+")
+# A "+" stands in one place only: between group and topic in the newer name of a POP retry topic.
+_POP_RETRY_V2 = re.compile(rf"{RETRY_PREFIX}[A-Za-z0-9%_|-]+\+[A-Za-z0-9%_|-]+")
+LEGAL_BYTES = re.compile(rb"[A-Za-z0-9%_|-]+|" + _POP_RETRY_V2.pattern.encode())
 
 
 def validate_topic(topic: str) -> None:
@@ -68,9 +70,10 @@ def encode_topic(topic: str) -> bytes:
 
     Longer than ``validate_topic`` allows is fine for a retry topic, which then makes a V2 record.
     """
-    if len(topic) <= NAME_BYTES_MAX or not topic.startswith(RETRY_PREFIX):
+    is_new_retry = is_pop_retry_topic_v2(topic)
+    if not is_new_retry and (len(topic) <= NAME_BYTES_MAX or not topic.startswith(RETRY_PREFIX)):
         validate_topic(topic)
-    elif not _LEGAL.fullmatch(topic) or len(topic) > RETRY_NAME_BYTES_MAX:
+    elif not (is_new_retry or _LEGAL.fullmatch(topic)) or len(topic) > RETRY_NAME_BYTES_MAX:
         raise InvalidArgumentError(
             f"retry topic {topic!r} is not legal or longer than {RETRY_NAME_BYTES_MAX} characters"
         )
@@ -83,6 +86,15 @@ def retry_topic(group: str) -> str:
 
 def pop_retry_topic(group: str, topic: str) -> str:
     return f"{RETRY_PREFIX}{group}_{topic}"
+
+
+def pop_retry_topic_v2(group: str, topic: str) -> str:
+    """The newer name; unlike the old one it can be taken apart again."""
+    return f"{RETRY_PREFIX}{group}+{topic}"
+
+
+def is_pop_retry_topic_v2(topic: str) -> bool:
+    return _POP_RETRY_V2.fullmatch(topic) is not None
 
 
 def dlq_topic(group: str) -> str:

@@ -31,7 +31,7 @@ BROKER_NOTE = "flaremq.broker"  # who served this store last: see broker_note.py
 _FILE_NAME = re.compile(r"\d{20}\Z")
 _INDEX_NAME = re.compile(r"\d{17}\Z")
 # Stored topics may be longer than the 127 characters a user may create: %RETRY%group_topic of POP reaches 255.
-_TOPIC_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,255}\Z")
+_TOPIC_NAME = re.compile(r"(?=.{1,255}\Z)(?:[%|a-zA-Z0-9_-]+|%RETRY%[%|a-zA-Z0-9_-]+\+[%|a-zA-Z0-9_-]+)\Z")
 
 
 class StoreLayout:
@@ -115,7 +115,8 @@ def checked_topic(topic: str) -> str:
     """Refuse a topic that is no plain folder name, whatever it came from."""
     if not is_topic(topic):
         raise InvalidArgumentError(
-            f"topic {topic[:300]!r} is not allowed: 1 to 255 of ASCII letters, digits, '%', '-', '_', '|'"
+            f"topic {topic[:300]!r} is not allowed: 1 to 255 of ASCII letters, digits, '%', '-', '_', '|'; '+' in "
+            "%RETRY%group+topic only"
         )
     return topic
 

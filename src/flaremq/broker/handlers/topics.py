@@ -14,7 +14,7 @@ from flaremq.broker.pace import PacedTable
 from flaremq.broker.table_saver import Run, run_inline
 from flaremq.broker.topic_attributes import MESSAGE_TYPE, MIXED, changed_attributes, check_attributes
 from flaremq.broker.topics import TopicTable
-from flaremq.message.topics import pop_retry_topic, retry_topic
+from flaremq.message.topics import pop_retry_topic, pop_retry_topic_v2
 from flaremq.protocol.bodies import CreateTopicListRequestBody, TopicConfig, TopicConfigSerializeWrapper, TopicList
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
@@ -100,7 +100,7 @@ class TopicHandler:
         names = [topic]
         if self._options.clear_retry_topic_when_delete_topic:
             for group in sorted(self._offsets.groups_of(topic)):
-                both = (pop_retry_topic(group, topic), f"{retry_topic(group)}+{topic}")
+                both = (pop_retry_topic(group, topic), pop_retry_topic_v2(group, topic))
                 names += [name for name in both if self._topics.find(name) is not None]
         for name in names:
             self._topics.delete(name)
