@@ -12,7 +12,7 @@ from flaremq.errors import StoreIOError
 from flaremq.message.batch import encode_batch
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
-from flaremq.protocol.bodies import SubscriptionGroupConfig
+from flaremq.protocol.bodies import MessageQueue, SubscriptionGroupConfig
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.frame import FrameDecoder, encode_frame
@@ -430,6 +430,23 @@ def test_limit_of_the_client_counts_from_release_3_4_9_on() -> None:
         assert (await retry(lab, 2, max_reconsume_times=1, version=120)).topic == "%RETRY%group"
         assert (await retry(lab, 17, max_reconsume_times=20)).topic == "%RETRY%group"
         assert (await retry(lab, 17)).topic == "%DLQ%group", "16 is the limit of a group that says nothing"
+
+    run(scenario, flushDiskType="ASYNC_FLUSH")
+
+
+def test_message_a_consumer_in_order_gives_up_becomes_a_dead_letter_whatever_its_count() -> None:
+    """Clients of 4.9 send it back with the very limit as its count, those of 5.x with one more."""
+
+    async def scenario(lab: BrokerLab) -> None:
+        queue = MessageQueue(topic="TBW102", broker_name="broker-a", queue_id=0)
+        locks = lab.broker.state.locks
+        assert locks.lock("group", "client", [queue]) == [queue]
+        assert (await retry(lab, 2, max_reconsume_times=2, version=401)).topic == "%DLQ%group"
+        locks.unlock("group", "client", [queue])
+        assert (await retry(lab, 2, max_reconsume_times=2, version=401)).topic == "%RETRY%group"
+        locks.lock("group", "client", [queue])
+        await lab.ephemeral.advanced(61_000)  # nobody asked for the lock any more
+        assert (await retry(lab, 2, max_reconsume_times=2, version=401)).topic == "%RETRY%group"
 
     run(scenario, flushDiskType="ASYNC_FLUSH")
 

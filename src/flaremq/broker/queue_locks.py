@@ -69,6 +69,11 @@ class QueueLocks:
             return None
         return held[0]
 
+    def is_ordered(self, group: str) -> bool:
+        """Whether somebody holds a queue for the group."""
+        oldest = self._clock.monotonic() - LOCK_SECONDS
+        return any(asked >= oldest for _, asked in self._locks.get(group, {}).values())
+
     def expire(self) -> int:
         """Forget locks that nobody asked for any more; how many."""
         now = self._clock.monotonic()

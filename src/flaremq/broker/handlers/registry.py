@@ -55,7 +55,15 @@ class Handlers:
             more=lambda: {**state.schedule.runtime_info(), **state.timer.runtime_info()},
         )
         send = SendHandler(
-            options, clock, gate, topics, groups, statistics, state.store_host, state.transactions.check_room
+            options,
+            clock,
+            gate,
+            topics,
+            groups,
+            statistics,
+            state.store_host,
+            state.transactions.check_room,
+            state.locks.is_ordered,
         )
         config.on_change += [send.options_changed, lambda _: gate.options_changed()]
         families = (

@@ -80,6 +80,7 @@ class SendHandler:
         statistics: BrokerStatistics,
         store_host: bytes,
         check_half: Callable[[], None] | None = None,
+        is_ordered: Callable[[str], bool] = lambda group: False,
     ) -> None:
         self._options = options
         self._clock = clock
@@ -91,6 +92,7 @@ class SendHandler:
         self._table: HandlerTable | None = None
         gate.on_kernels.append(self._use_kernels)
         self._store_host = store_host
+        self._is_ordered = is_ordered  # whether somebody consumes in order for a group
         self._check_half = check_half  # raises RequestError if no transaction may begin now
         self._host_text = store_host.hex().upper()
         self._unique_keys = UniqueKeyFactory(
@@ -429,10 +431,14 @@ class SendHandler:
     async def _redirect(
         self, form: StoredForm, header: SendMessageRequestHeader, request: RemotingCommand, config: TopicConfig
     ) -> StoredForm:
-        """A consumer that sends a message back by a plain send: too often tried makes it a dead letter."""
+        """A consumer that sends a message back by a plain send: too often tried makes it a dead letter.
+
+        A consumer in order tries by itself and sends back only what it gives up, with as many tries as are allowed
+        (4.9) or one more (5.x). A lock of its group tells it from the others, as in RocketMQ 5.
+        """
         if not header.topic.startswith(RETRY_PREFIX):
             return form
-        group = header.topic[len(RETRY_PREFIX) :]
+        group = header.topic[len(RETRY_PREFIX) :].partition("+")[0]
         group_config = self._groups.find(group)
         if group_config is None:
             remark = f"subscription group not exist, {group}"
@@ -440,7 +446,7 @@ class SendHandler:
         limit = group_config.retry_max_times
         if request.version >= _RECONSUME_LIMIT_VERSION and header.max_reconsume_times is not None:
             limit = header.max_reconsume_times
-        if header.reconsume_times <= limit:
+        if header.reconsume_times <= limit and not self._is_ordered(group):
             return form
         topic = dlq_topic(group)
         self._topics.create_on_send_back(topic, 1)

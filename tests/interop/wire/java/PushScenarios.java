@@ -3,6 +3,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
@@ -25,6 +26,7 @@ final class PushScenarios {
         all.put("push_retry_to_dead_letters", PushScenarios::retryToDeadLetters);
         all.put("push_rebalance", PushScenarios::rebalance);
         all.put("push_orderly", PushScenarios::orderly);
+        all.put("push_orderly_to_dead_letters", PushScenarios::orderlyToDeadLetters);
         all.put("push_orderly_two_instances", PushScenarios::orderlyTwoInstances);
         all.put("push_broadcast", PushScenarios::broadcast);
         all.put("push_tags", PushScenarios::tags);
@@ -294,6 +296,16 @@ final class PushScenarios {
             Stage.equal("unique id", id, tries.get(i).getMsgId());
             Stage.equal("key", "bad-key", tries.get(i).getKeys());
         }
+        MessageExt dead = deadLetter(stage, group);
+        Stage.equal("dead letter", "bad", Inbox.body(dead));
+        Stage.equal("its unique id", id, dead.getMsgId());
+        Stage.equal("its key", "bad-key", dead.getKeys());
+        Stage.equal("its property", "green", dead.getUserProperty("colour"));
+        Stage.equal("its original topic", topic, dead.getProperty("RETRY_TOPIC"));
+        Stage.equal("its count of tries", 3, dead.getReconsumeTimes());
+    }
+
+    private static MessageExt deadLetter(Stage stage, String group) throws Exception {
         Stage.await("a topic for dead letters", () -> {
             try {
                 return stage.admin.examineTopicRouteInfo("%DLQ%" + group) != null;
@@ -301,13 +313,38 @@ final class PushScenarios {
                 return false;
             }
         });
-        MessageExt dead = stage.contents("%DLQ%" + group, 1).get(0);
+        return stage.contents("%DLQ%" + group, 1).get(0);
+    }
+
+    /** A consumer in order tries by itself; what it gives up it sends to its retry topic, with a count that differs by release. */
+    private static void orderlyToDeadLetters(Stage stage) throws Exception {
+        String topic = stage.topic(1);
+        String group = stage.name();
+        Inbox inbox = new Inbox();
+        AtomicInteger tries = new AtomicInteger();
+        DefaultMQPushConsumer consumer = stage.consumer(group);
+        consumer.subscribe(topic, "*");
+        consumer.setMaxReconsumeTimes(2);
+        consumer.setSuspendCurrentQueueTimeMillis(100);
+        consumer.setConsumeMessageBatchMaxSize(1);
+        consumer.registerMessageListener((MessageListenerOrderly) (batch, context) -> {
+            if (Inbox.body(batch.get(0)).equals("bad")) {
+                tries.incrementAndGet();
+                return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;
+            }
+            batch.forEach(inbox::add);
+            return ConsumeOrderlyStatus.SUCCESS;
+        });
+        Stage.start(consumer);
+        DefaultMQProducer producer = stage.producer();
+        producer.send(new Message(topic, "tag", "bad-key", "bad".getBytes()));
+        producer.send(new Message(topic, "good".getBytes()));
+        inbox.awaitBodies(List.of("good"));
+        MessageExt dead = deadLetter(stage, group);
         Stage.equal("dead letter", "bad", Inbox.body(dead));
-        Stage.equal("its unique id", id, dead.getMsgId());
         Stage.equal("its key", "bad-key", dead.getKeys());
-        Stage.equal("its property", "green", dead.getUserProperty("colour"));
         Stage.equal("its original topic", topic, dead.getProperty("RETRY_TOPIC"));
-        Stage.equal("its count of tries", 3, dead.getReconsumeTimes());
+        Stage.equal("tries", 3, tries.get());
     }
 
     private static void newGroups(Stage stage) throws Exception {
