@@ -33,6 +33,8 @@ from tests.broker.waiting_lab import HOST, run, running_gate
 from tests.support.forgery import body_place, forged_record
 from tests.support.golden_frames import decode_one, raw_cases
 
+THIEF = bytes([10, 0, 0, 66, 0, 0, 0x2A, 0x9F])
+
 
 def test_half_message_is_invisible_until_it_is_committed() -> None:
     bank = Bank()
@@ -123,6 +125,29 @@ def test_sender_cannot_pass_his_message_off_as_the_copy_of_another() -> None:
     bank = bank.restart()
     bank.end(honest, commit=True)
     assert bank.committed() == [b"honest"]
+
+
+def test_another_sender_with_the_same_key_has_a_transaction_of_his_own() -> None:
+    bank = Bank()
+    honest = bank.half(b"honest", UNIQ_KEY="K")
+    form = replace(bank.lab.form(b"other", "orders", 1, UNIQ_KEY="K", TRAN_MSG="true", PGROUP=GROUP), born_host=THIEF)
+    assert bank.lab.store.put_form(prepare_half(form)).ok
+    bank.lab.clock.advance(60_000)
+    assert len(bank.check()) == 2  # both are copied, the other one last
+    bank.end(honest, commit=True, answer=True)
+    assert bank.committed() == [b"honest"]
+
+
+def test_message_that_only_claims_to_be_a_commit_is_none() -> None:
+    """A sender may set the bits of a commit; the half message at byte 0 has the place that his message names."""
+    bank = Bank()
+    honest = bank.half(b"honest", UNIQ_KEY="K")
+    assert honest.physical_offset == 0
+    form = replace(bank.lab.form(b"claim", "orders", 1, UNIQ_KEY="K"), sys_flag=8, born_host=THIEF)
+    assert bank.lab.store.put_form(form).ok
+    bank = bank.restart()
+    bank.end(honest, commit=True)
+    assert bank.committed() == [b"claim", b"honest"]
 
 
 def test_end_that_does_not_fit_the_half_message_is_refused() -> None:

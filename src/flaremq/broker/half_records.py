@@ -60,6 +60,7 @@ def was_committed(store: MessageStore, record: MessageExt) -> bool:
     return any(
         message.transaction_type is TransactionType.COMMIT
         and message.prepared_transaction_offset == record.physical_offset
+        and message.born_host_bytes == record.born_host_bytes
         for topic in topics
         for message in store.query(topic, key, _COMMITS_LOOKED_AT)
     )

@@ -3,8 +3,9 @@
 * The *cursor*: every half message below it is done with.
 * *Finished* offsets at or above it, from the moment their outcome is known (not only when it is noted in the op topic:
   a round of checks that runs meanwhile must not ask about them).
-* *Copies*: where the live copy of a message is that was appended again, by its unique key. An answer that names an
-  older copy, because it was on its way, ends the live one; so no transaction is committed once by each of its copies.
+* *Copies*: where the live copy of a message is that was appended again, by its unique key and the address it was sent
+  from (a key can be anybody's). An answer that names an older copy, because it was on its way, ends the live one; so no
+  transaction is committed once by each of its copies.
 * *Claims*: offsets that are being ended or copied; whoever wants the other of the two waits, then looks again.
 
 All of it is about offsets between the cursor and the end of the half topic, so :data:`HALF_MESSAGES_MAX` of those bound
@@ -23,13 +24,22 @@ from flaremq.message.message_ext import MessageExt
 HALF_MESSAGES_MAX: Final = 1_000_000
 
 
+Identity = tuple[str, bytes]  # unique key, address of the sender
+
+
+def identity_of(record: MessageExt) -> Identity | None:
+    """What all records of one half message have in common; None without a unique key."""
+    key = record.uniq_key
+    return None if key is None else (key, record.born_host_bytes)
+
+
 class HalfTable:
     """The state of the transactions of one broker. Event loop only."""
 
     def __init__(self) -> None:
         self.cursor = 0
         self._finished: set[int] = set()
-        self._copies: dict[str, int] = {}
+        self._copies: dict[Identity, int] = {}
         self._claims: dict[int, asyncio.Future[None]] = {}
 
     @property
@@ -62,20 +72,20 @@ class HalfTable:
 
     def forget_copy(self, record: MessageExt, offset: int) -> None:
         """The copy at ``offset`` has come to its end."""
-        key = record.uniq_key
+        key = identity_of(record)
         if key is not None and self._copies.get(key) == offset:
             del self._copies[key]
 
     def moved(self, record: MessageExt, offset: int) -> None:
         """A message was appended again; its older record is history."""
-        key = record.uniq_key
+        key = identity_of(record)
         if key is not None:
             self._copies[key] = offset
 
     def live_offset(self, record: MessageExt) -> int | None:
         """Where the message of a half record is open; None if it is not."""
         offset = record.queue_offset
-        key = record.uniq_key
+        key = identity_of(record)
         if key is not None:
             offset = max(offset, self._copies.get(key, offset))
         return offset if self.is_open(offset) else None

@@ -20,7 +20,7 @@ from typing import Final
 from flaremq.broker.consumer_offsets import ConsumerOffsets
 from flaremq.broker.groups import TRANSACTION_GROUP
 from flaremq.broker.half_records import immunity_ms, is_copy
-from flaremq.broker.half_table import HalfTable
+from flaremq.broker.half_table import HalfTable, Identity, identity_of
 from flaremq.broker.message_rules import TimerRules, is_timed, prepare_timer
 from flaremq.broker.names import check_sendable
 from flaremq.broker.operation_log import OperationLog
@@ -88,12 +88,12 @@ class TransactionService:
 
     async def _read_copies(self, end: int) -> None:
         """Find messages that were appended again: only the last copy counts."""
-        seen: dict[str, list[int]] = {}
+        seen: dict[Identity, list[int]] = {}
         position = self.half.cursor
         while position < end:
             found = await self._gate.run(self._read, position, _READ_COUNT)
             for record in found.messages:
-                key = record.uniq_key
+                key = identity_of(record)
                 if key is None:
                     continue
                 if is_copy(record):
