@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from flaremq.errors import StoreIOError
 from flaremq.message.message import Message
 from flaremq.storage.allocation import AllocateMappedFileService, TransientStorePool
 from flaremq.storage.commit_log import CommitLog
-from flaremq.storage.filesystem import LocalFileSystem
+from flaremq.storage.filesystem import LocalFileSystem, LocalMapping
 from flaremq.storage.mapped_file_queue import MappedFileQueue
 from tests.support.crash_fs import CrashFS, Fault
 from tests.support.store_lab import TOPIC, StoreLab, all_bodies, eventually
@@ -79,6 +80,64 @@ def test_warmed_file_is_all_zeros_and_usable(tmp_path: Path) -> None:
     file = service_on(tmp_path, warm_up=True, warm_sync_pages=1).take(0)
     assert bytes(file.buffer) == bytes(SIZE)
     assert file.wrote == 0
+
+
+class LockedMappings:
+    """Notes what is locked in memory; the system says yes or no as told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, allowed: bool = True) -> None:
+        self.locked: list[tuple[int, int]] = []
+        self.unlocked = 0
+        monkeypatch.setattr(LocalMapping, "lock", lambda _, at, length: self.locked.append((at, length)) or allowed)
+        monkeypatch.setattr(LocalMapping, "unlock", lambda _: self._unlock())
+
+    def _unlock(self) -> None:
+        self.unlocked += 1
+
+
+def test_warm_up_takes_and_touches_and_locks_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mappings = LockedMappings(monkeypatch)
+    file = service_on(tmp_path, warm_up=True).take(0)
+    assert file.reserved == SIZE
+    assert file.mapping().resident(0, SIZE) == b"\x01" * (SIZE // 4096)
+    assert mappings.locked == [(0, SIZE)]
+    assert os.stat(file.path).st_blocks * 512 >= SIZE
+
+
+def test_file_is_unlocked_when_it_is_full_and_durable(lab: StoreLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    mappings = LockedMappings(monkeypatch)
+    lab.open(warm_maped_file_enable=True)
+    lab.put(b"x")
+    assert mappings.unlocked == 0
+    lab.fill_files(1)
+    assert mappings.unlocked == 1
+
+
+def test_memory_that_cannot_be_locked_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    LockedMappings(monkeypatch, allowed=False)
+    service = service_on(tmp_path, warm_up=True)
+    service.take(0)
+    service.take(SIZE)
+    assert caplog.text.count("could not be locked in memory") == 1
+
+
+def test_memory_of_the_pool_is_locked(caplog: pytest.LogCaptureFixture) -> None:
+    locked: list[int] = []
+    TransientStorePool(4096, 2, lock=lambda buffer: bool(locked.append(buffer.nbytes)) or True)
+    assert locked == [4096, 4096] and not caplog.text
+    TransientStorePool(4096, 2, lock=lambda buffer: False)
+    assert caplog.text.count("could not be locked in memory") == 1
+
+
+def test_files_are_made_ahead_from_the_first_append_after_opening(lab: StoreLab) -> None:
+    lab.open()
+    lab.put(b"x")
+    lab.reopen(threads=True)
+    assert len(lab.log_files()) == 1  # who only reads needs none
+    lab.put(b"y")
+    eventually(lambda: len(lab.log_files()) == 3, "two files prepared before the first roll")
 
 
 def test_clean_stop_of_a_store_leaves_no_unused_file(lab: StoreLab) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from flaremq.errors import StoreIOError
 from flaremq.storage.health import RunningFlag
 from flaremq.storage.status import GetMessageStatus
 from tests.support.store_lab import LOG_FILE, TOPIC, MeasuredFileSystem, StoreLab, all_bodies
@@ -122,9 +123,16 @@ def test_above_90_percent_puts_are_refused_until_there_is_room(lab: StoreLab, di
     lab.store.tick()
     assert lab.store.health & RunningFlag.DISK_FULL
     assert file_count(lab) == 1
+    for used in (0.90, 0.86):  # between the two levels nothing changes: it stays refused, or stays taken
+        disk.used = used
+        lab.store.tick()
+        assert lab.store.health & RunningFlag.DISK_FULL
+    disk.used = 0.85
+    lab.store.tick()
+    assert lab.store.is_writable
     disk.used = 0.90
     lab.store.tick()
-    assert not lab.store.health & RunningFlag.DISK_FULL
+    assert lab.store.is_writable
     lab.put()
 
 
@@ -195,7 +203,7 @@ def test_deletion_is_spread_over_rounds(lab: StoreLab, disk: MeasuredFileSystem)
     lab.open(delete_file_batch_max=2)
     lab.fill_files(5)
     pauses: list[float] = []
-    lab.store._retention._pause = pauses.append
+    lab.store._retention._pause = lambda seconds: bool(pauses.append(seconds))
     assert [lab.store.delete_expired(force=True) for _ in range(4)] == [2, 2, 1, 0]
     assert pauses.count(0.1) >= 2  # between two files of a round
 
@@ -215,9 +223,16 @@ def test_queues_and_index_follow_the_log(lab: StoreLab, disk: MeasuredFileSystem
 
 def test_log_that_is_not_dispatched_durably_is_not_deleted(lab: StoreLab, disk: MeasuredFileSystem) -> None:
     open_outside_hours(lab)
-    # Without the checkpoint that usually comes before it, recovery would still have to start in the first file.
-    assert lab.store._retention.delete_expired(at_once=True) == 0
+    # No checkpoint can be taken: recovery would still have to start in the first file.
+    lab.store._views_failure = StoreIOError("sync", "queues", OSError("no"))
+    assert lab.store.delete_expired(force=True) == 0
     assert file_count(lab) == 5
+
+
+def test_deletion_takes_the_checkpoint_it_needs(lab: StoreLab, disk: MeasuredFileSystem) -> None:
+    open_outside_hours(lab)
+    disk.used = 0.95
+    assert lab.store._retention.run_round() == 4
 
 
 def test_unflushed_log_is_not_deleted(lab: StoreLab, disk: MeasuredFileSystem) -> None:

@@ -1,11 +1,11 @@
 """AllocateMappedFileService: the next log file and the one after it are ready before the log needs them.
 
 Creating a file costs a few synced metadata writes; done here, in the background, the put that rolls over pays a
-dictionary lookup. Optional warm-up touches every page (only of the part whose space is reserved), locks it in memory
-and advises the kernel. Without a thread (``start`` never called) files are made on demand.
+dictionary lookup. Optional warm-up takes the whole file's space, touches every page, locks it in memory until the file
+is full and durable, and advises the kernel. Without a thread (``start`` never called) files are made on demand.
 
-TransientStorePool: buffers that take appends instead of the mapping. Faster while the kernel writes back, but what
-was not yet committed dies with the *process*: with ASYNC_FLUSH that includes acknowledged messages.
+TransientStorePool: locked buffers that take appends instead of the mapping. Faster while the kernel writes back, but
+what was not yet committed dies with the *process*: with ASYNC_FLUSH that includes acknowledged messages.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from __future__ import annotations
 import logging
 import mmap
 import threading
+from collections.abc import Callable
 
 from flaremq.errors import FlareMQError, NotFoundError, StoreIOError
-from flaremq.storage.filesystem import FileSystem
+from flaremq.storage.filesystem import FileSystem, lock_memory
 from flaremq.storage.mapped_file import PAGE, MappedFile
 from flaremq.storage.mapped_file_queue import MappedFileQueue
 
 _log = logging.getLogger(__name__)
+_NOT_LOCKED = "could not be locked in memory and may be paged out: allow it by `ulimit -l`, or make it smaller"
 _WAIT_SECONDS = 5.0  # as the original: a roll that has to wait longer is answered with an error
 
 
@@ -28,9 +30,11 @@ class TransientStorePool:
 
     __slots__ = ("_free", "file_size")
 
-    def __init__(self, file_size: int, count: int) -> None:
+    def __init__(self, file_size: int, count: int, *, lock: Callable[[memoryview], bool] = lock_memory) -> None:
         self.file_size = file_size
         self._free = [memoryview(mmap.mmap(-1, file_size)) for _ in range(count)]
+        if not all(lock(buffer) for buffer in self._free):
+            _log.warning("the transient store pool %s", _NOT_LOCKED)
 
     @property
     def available_count(self) -> int:
@@ -51,11 +55,13 @@ class AllocateMappedFileService:
         "_condition",
         "_failure",
         "_filesystem",
+        "_lock_failed",
         "_queue",
         "_ready",
         "_reserve_step",
         "_stopped",
         "_thread",
+        "_told",
         "_wanted",
         "_warm_sync_pages",
         "_warm_up",
@@ -79,6 +85,8 @@ class AllocateMappedFileService:
         self._ready: dict[int, MappedFile] = {}
         self._wanted: list[int] = []
         self._failure: FlareMQError | None = None
+        self._told = False  # a failure was logged, and none of its like is before the next success
+        self._lock_failed = False
         self._stopped = False
         self._thread: threading.Thread | None = None
 
@@ -130,7 +138,9 @@ class AllocateMappedFileService:
                 created = self._create(start)
             except Exception as error:
                 # Not retried here: the put that needs the file asks again, and gets the reason meanwhile.
-                _log.warning("could not prepare a log file: %s", error)
+                if not self._told:
+                    _log.warning("could not prepare a log file: %s", error)
+                    self._told = True
                 with self._condition:
                     self._wanted.clear()
                     self._failure = (
@@ -143,13 +153,17 @@ class AllocateMappedFileService:
             with self._condition:
                 self._wanted.remove(start)
                 self._failure = None
+                self._told = False
                 self._ready[start] = created
                 self._condition.notify_all()
 
     def _create(self, start: int) -> MappedFile:
         path = self._queue.path_for(start)
+        size = self._queue.file_size
         try:
-            created = MappedFile.create(self._filesystem, path, self._queue.file_size, reserve=self._reserve_step)
+            # Every page is written to by the warm-up: without space behind it that would be a signal.
+            reserve = size if self._warm_up else self._reserve_step
+            created = MappedFile.create(self._filesystem, path, size, reserve=reserve)
         except FlareMQError:
             self._remove_quietly(path)  # no half-made file, no space taken, while the disk is full
             raise
@@ -157,13 +171,15 @@ class AllocateMappedFileService:
         mapping = created.mapping()
         if self._warm_up:
             self._warm(created)
-            mapping.lock(0, created.reserved)
-            mapping.advise(mmap.MADV_WILLNEED, 0, created.reserved)
+            if not mapping.lock(0, size) and not self._lock_failed:
+                self._lock_failed = True
+                _log.warning("the log file %s %s", path, _NOT_LOCKED)
+            mapping.advise(mmap.MADV_WILLNEED, 0, size)
         return created
 
     def _warm(self, file: MappedFile) -> None:
         buffer = file.buffer
-        for number, at in enumerate(range(0, file.reserved, PAGE)):
+        for number, at in enumerate(range(0, file.size, PAGE)):
             buffer[at] = 0
             if self._warm_sync_pages and number % self._warm_sync_pages == self._warm_sync_pages - 1:
                 file.file().sync()

@@ -101,10 +101,25 @@ class BatchConsumeQueue:
         self.min_offset = first.base_offset if first else 0
 
     def correct_min_offset(self, log_min_offset: int) -> None:
-        number = self.first_unit
-        while number < self.unit_end and (unit := self.unit(number)) is not None:
-            if unit.physical_offset >= log_min_offset:
-                self.min_offset = unit.base_offset
-                return
-            number += 1
-        self.min_offset = self.end
+        """Move ``min_offset`` to the first message whose record is still in the log."""
+        low, high = self.first_unit, self.unit_end
+        while low < high:
+            middle = (low + high) // 2
+            unit = self.unit(middle)
+            if unit is not None and unit.physical_offset < log_min_offset:
+                low = middle + 1
+            else:
+                high = middle
+        unit = self.unit(low) if low < self.unit_end else None
+        self.min_offset = self.end if unit is None else unit.base_offset
+
+    def drop_files_before(self, log_min_offset: int) -> int:
+        """Delete leading files whose records are all gone, never the last; the number deleted."""
+        dropped = 0
+        while len(self.files.starts) > 1:
+            last = self.unit((self.files.starts[0] + self.files.file_size) // BATCH_UNIT_SIZE - 1)
+            if last is None or last.physical_offset >= log_min_offset:
+                break
+            self.files.drop_first()
+            dropped += 1
+        return dropped

@@ -10,6 +10,7 @@ with a status, not a signal. A record never spans two files; what is left of a f
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import zlib
@@ -58,6 +59,7 @@ class CommitLog:
         "last_timestamp",
         "limit",
         "lock",
+        "no_space_count",
         "only_durable_readable",
         "pool",
     )
@@ -84,6 +86,7 @@ class CommitLog:
         self.flush_lock = threading.Lock()  # guards syncing: flushed_offset
         self.current: MappedFile | None = None
         self.buffer = memoryview(bytearray())
+        self.no_space_count = 0  # how often the disk had no room for an append
         self.limit = -1  # appends end at or before this file offset, minus the spare bytes
         self.last_timestamp = 0  # store time of the newest record
         self.end_offset = 0
@@ -127,7 +130,6 @@ class CommitLog:
         self.current = file
         self.buffer = file.write_buffer
         self.limit = -1 if self._prefault else file.reserved
-        self._allocation.request(file.end)
 
     def timestamp_after(self, now: int) -> int:
         """The store time for a clock that went back: small steps are hidden, a corrected clock is believed."""
@@ -325,6 +327,14 @@ class CommitLog:
 
     def make_room(self, total: int) -> MappedFile:
         """Reserve more of the current file, or finish it and go to the next one."""
+        try:
+            return self._make_room(total)
+        except StoreIOError as error:
+            if error.errno == errno.ENOSPC:
+                self.no_space_count += 1  # the cleaner looks at it
+            raise
+
+    def _make_room(self, total: int) -> MappedFile:
         file = self.current
         if file is None or file.wrote + total + _SPARE > file.size:
             file = self._roll(file)
@@ -336,6 +346,9 @@ class CommitLog:
             # Faulting pages in by one call costs a third of taking the faults one by one while appending.
             self.limit = min(file.reserved, end + _PREFAULT_BYTES)
             file.mapping().advise(_MADV_POPULATE_WRITE, file.wrote, self.limit - file.wrote)
+        # From the first append on, not only after a roll: a store that was just opened must not make files under the
+        # put lock either. One that only reads makes none.
+        self._allocation.request(file.end)
         return file
 
     def _roll(self, file: MappedFile | None) -> MappedFile:

@@ -222,11 +222,35 @@ class ConsumeQueue:
         """Delete leading files whose records are all gone, never the last; the number deleted."""
         dropped = 0
         while len(self.files.starts) > 1:
-            last_unit = (self.files.starts[0] + self.files.file_size) // UNIT_SIZE - 1
-            unit = self.unit(last_unit)
-            if unit is not None and unit[0] >= log_min_offset:
+            if self._last_record_in_first_file() >= log_min_offset:
                 break
             self.files.drop_first()
             dropped += 1
         self.min_offset = max(self.min_offset, self.first_offset)
         return dropped
+
+    def _last_record_in_first_file(self) -> int:
+        """Physical offset of the newest record with a unit in the first file, -1 if there is none.
+
+        The last unit may be filler, or damage that names no place in the log: the one before it then decides.
+        """
+        first = self.first_offset
+        end = min(first + self.files.file_size // UNIT_SIZE, self.end)
+        while end > first:
+            begin = max(first, end - _FILL_CHUNK)
+            data = self.read_units(begin, end - begin)
+            for physical_offset, size, _ in reversed(list(UNIT.iter_unpack(data))):
+                if 0 < size < FILLER_SIZE and 0 <= physical_offset < self.max_physical_offset:
+                    return int(physical_offset)
+            end = begin
+        return -1
+
+    def first_ext_address(self) -> int | None:
+        """The lowest address in the ext file that a unit from ``min_offset`` on holds; None if none does."""
+        queue_offset = self.min_offset
+        while data := self.read_units(queue_offset, _FILL_CHUNK):
+            for _, size, code in UNIT.iter_unpack(data):
+                if code <= EXT_ADDRESS_MAX and size != FILLER_SIZE:
+                    return int(code)
+            queue_offset += len(data) // UNIT_SIZE
+        return None

@@ -51,3 +51,13 @@ class ConsumeQueueExt:
             return None
         bit_map = self.files.read(position + EXT_HEAD.size, bit_map_size)
         return ExtUnit(tags_code, store_timestamp, bit_map) if len(bit_map) == bit_map_size else None
+
+    def drop_files_before(self, address: int | None) -> int:
+        """Delete leading files that end before an address (all, if there is none), never the last; the number."""
+        dropped = 0
+        while len(self.files.starts) > 1:
+            if address is not None and self.files.starts[0] + self.files.file_size > address + 2**63:
+                break
+            self.files.drop_first()
+            dropped += 1
+        return dropped

@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Mapping
 
 from flaremq.errors import InvalidArgumentError, NotFoundError
-from flaremq.storage.batch_consume_queue import BatchConsumeQueue
+from flaremq.storage.batch_consume_queue import BATCH_UNIT_SIZE, BatchConsumeQueue
 from flaremq.storage.consume_queue import UNIT_SIZE, ConsumeQueue
 from flaremq.storage.consume_queue_ext import ConsumeQueueExt
 from flaremq.storage.filesystem import FileSystem
@@ -57,7 +57,7 @@ class ConsumeQueues:
         self._tail_bytes = tail_bytes
         self._file_size = -(-file_size // UNIT_SIZE) * UNIT_SIZE  # RocketMQ rounds up to whole units
         self._ext_file_size = ext_file_size
-        self._batch_file_size = batch_file_size
+        self._batch_file_size = -(-batch_file_size // BATCH_UNIT_SIZE) * BATCH_UNIT_SIZE
         self._read_only = read_only
         self._handles = HandleCache(filesystem, read_only=read_only)
         self.simple: dict[QueueKey, ConsumeQueue] = {}
@@ -138,16 +138,14 @@ class ConsumeQueues:
     def max_physical_offset(self) -> int:
         return max((queue.max_physical_offset for queue in self.all()), default=0)
 
-    def drain(self, queues_max: int | None = None) -> int:
-        """Write units that wait in memory to their files, of so many queues at most; under the dispatch lock."""
-        drained = 0
-        for queue in list(self.simple.values()):
-            if queue.has_tail:
-                queue.drain()
-                drained += 1
-                if drained == queues_max:
-                    break
-        return drained
+    def with_tail(self) -> list[ConsumeQueue]:
+        """The queues of which units wait in memory."""
+        return [queue for queue in list(self.simple.values()) if queue.has_tail]
+
+    def drain(self) -> None:
+        """Write all units that wait in memory to their files; under the dispatch lock."""
+        for queue in self.with_tail():
+            queue.drain()
 
     def flush(self) -> None:
         """Make every unit written to the files so far durable."""

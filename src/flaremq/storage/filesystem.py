@@ -344,10 +344,9 @@ class LocalMapping:
             self._map.madvise(advice, start, min(length + offset - start, len(self.buffer) - start))
 
     def lock(self, offset: int, length: int) -> bool:
-        address = _buffer_address(self.buffer) + offset
-        if _libc().mlock(ctypes.c_void_p(address), ctypes.c_size_t(length)) != 0:
+        if not lock_memory(self.buffer[offset : offset + length]):
             return False
-        self._locked = (address, length)
+        self._locked = (_buffer_address(self.buffer) + offset, length)
         return True
 
     def unlock(self) -> None:
@@ -365,6 +364,12 @@ class LocalMapping:
             number = ctypes.get_errno()
             raise StoreIOError("mincore", "mapping", OSError(number, os.strerror(number)))
         return vector.raw
+
+
+def lock_memory(view: memoryview) -> bool:
+    """Keep this memory from being paged out (mlock); False when the system does not allow it."""
+    address = ctypes.c_void_p(_buffer_address(view))
+    return int(_libc().mlock(address, ctypes.c_size_t(view.nbytes))) == 0
 
 
 def _libc() -> ctypes.CDLL:

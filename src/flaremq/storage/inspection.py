@@ -92,7 +92,6 @@ class StoreInspector:
         """Delete expired log files now and in the next rounds of cleaning, whatever the hour."""
         retention = self._store._retention
         retention.request()
-        self._store._checkpoint_quietly()
         retention.run_round()
 
     def delete_topics(self, topics: Collection[str]) -> int:

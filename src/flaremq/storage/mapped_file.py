@@ -160,9 +160,10 @@ class MappedFile:
         return target
 
     def seal(self) -> None:
-        """Nothing more will be written: keep the mapping, give the descriptor back."""
+        """Nothing more will be written: keep the mapping, give descriptor and locked memory back."""
         with self._lock:
             if self._file is not None and self._mapping is not None and self.flushed == self.size:
+                self._mapping.unlock()
                 self._file.close()
                 self._file = None
 

@@ -2,16 +2,18 @@
 
 Put appends to the log in the caller's thread and, in SYNC_FLUSH, waits for a sync it may share with others. Dispatch
 then turns the durable part of the log into queue units and index entries, which is what readers see. A maintenance
-thread makes those durable now and then, moves the point recovery starts from, and deletes what is expired.
+thread makes those durable now and then, moves the point recovery starts from, and looks at the disk; a cleaning thread
+deletes what is expired.
 
-Locks, never taken in another order: ``_close_lock`` > ``_checkpoint_lock`` > ``_dispatch_lock`` > ``log.flush_lock`` >
-``log.lock`` (append, which takes it alone; deleting topics takes it inside the dispatch lock). With ``threads=False``
-nothing runs on its own: puts sync and dispatch inline and ``tick`` does the periodic work, which makes every run
-repeatable.
+Locks, never taken in another order: ``_close_lock`` > the lock of retention > ``_checkpoint_lock`` >
+``_dispatch_lock`` > ``log.flush_lock`` > ``log.lock`` (append, which takes it alone; deleting topics takes it inside
+the dispatch lock). With ``threads=False`` nothing runs on its own: puts sync and dispatch inline and ``tick`` does the
+periodic work, which makes every run repeatable.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import threading
@@ -30,6 +32,7 @@ from flaremq.message.record_check import CheckReason
 from flaremq.message.stored_form import StoredForm
 from flaremq.storage.allocation import AllocateMappedFileService, TransientStorePool
 from flaremq.storage.checkpoint import DurableOffsets, OffsetsFile, StoreCheckpoint, pack_hints, write_abort
+from flaremq.storage.cleaning import Cleaner
 from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.consume_queues import ConsumeQueues
 from flaremq.storage.deleted_topics import DeletedTopics
@@ -59,7 +62,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _END_OF_TIME = 2**63 - 1
-_FIRST_CLEANING_SECONDS = 60.0  # a store that was just opened is looked at before anything is deleted
 _QUEUE_TAIL_BYTES = 1_000  # units of a queue that a broker keeps in memory before it writes them: 50
 _DRAIN_QUEUES = 64  # queues drained at a time: dispatch waits meanwhile
 _GATHER_SECONDS = 0.02  # a busy log is dispatched in slices of this length unless somebody waits for a message
@@ -99,6 +101,7 @@ class MessageStore:
         self._views_failure: StoreIOError | None = None
         self._closed = False
         self._close_lock = threading.Lock()  # one close at a time, and not while topics are deleted
+        self._stopping = threading.Event()  # ends the pauses of cleaning
         self._services: list[ServiceThread] = []
         self._dispatch_service: ServiceThread | None = None
         self._open()
@@ -243,7 +246,7 @@ class MessageStore:
             self._dispatch_lock,
             self._deleted,
             leases=Leases(self._filesystem, self._layout.leases),
-            pause=time.sleep if self._threads else _no_pause,
+            pause=self._stopping.wait if self._threads else _no_pause,
         )
 
     def _start(self) -> None:
@@ -252,16 +255,17 @@ class MessageStore:
         now = self._clock.monotonic()
         self.options_changed()
         self._next_checkpoint = now + self.options.flush_consume_queue_thorough_interval / 1000
-        self._next_cleaning = now + _FIRST_CLEANING_SECONDS
         self._retention.check_disk()
+        self._cleaner = Cleaner(
+            self._retention, self._commit_log, self.health_state, self._statistics, self.options, self._clock
+        )
         # What recovery rebuilt becomes durable, and the mark "closed cleanly" goes, before anything is appended.
         self._save_checkpoint()
         write_abort(self._filesystem, self._layout.abort, os.getpid())
         if self._threads:
             self._allocation.start()
         if self._threads and self._driven:
-            self._services = [ServiceThread("maintenance", self._maintenance_step)]
-            self._services[0].start()
+            self._services = self._upkeep()
         elif self._threads:
             self._dispatch_service = ServiceThread(
                 "dispatch",
@@ -273,10 +277,14 @@ class MessageStore:
             self._services = [
                 self._dispatch_service,
                 self._flush_service,
-                ServiceThread("maintenance", self._maintenance_step),
+                *self._upkeep(),
             ]
-            for service in self._services:
-                service.start()
+        for service in self._services:
+            service.start()
+
+    def _upkeep(self) -> list[ServiceThread]:
+        """Cleaning apart from the rest: a deletion that takes minutes must not keep checkpoints waiting."""
+        return [ServiceThread("maintenance", self._maintenance_step), ServiceThread("cleaning", self._cleaner.step)]
 
     # Writing
 
@@ -696,21 +704,23 @@ class MessageStore:
         if behind >= self.options.offset_checkpoint_bytes or (behind > 0 and now >= self._next_checkpoint):
             self._next_checkpoint = now + self.options.flush_consume_queue_thorough_interval / 1000
             self._checkpoint_quietly()
-        if now >= self._next_cleaning:
-            self._next_cleaning = now + self.options.clean_resource_interval / 1000
-            self._retention.run_round()
+        self._cleaner.look()
         return min(self.options.flush_interval_consume_queue / 1000, 1.0)
 
     def _drain_queues(self) -> None:
         """Let those who read the files see what dispatch keeps in memory."""
-        drained = _DRAIN_QUEUES
-        while drained == _DRAIN_QUEUES:
+        waiting = self._queues.with_tail()
+        for first in range(0, len(waiting), _DRAIN_QUEUES):
             with self._dispatch_lock:
                 try:
-                    drained = self._queues.drain(_DRAIN_QUEUES)
+                    for queue in waiting[first : first + _DRAIN_QUEUES]:
+                        queue.drain()
                 except StoreIOError as error:
                     self.health_state.set(RunningFlag.LOGIC_QUEUE_ERROR, f"queues cannot be written: {error}")
                     return
+        if self._dispatcher.position >= self._commit_log.readable_offset:
+            # Dispatch has nothing to try again, so nobody else would find out that writing works.
+            self.health_state.clear(RunningFlag.LOGIC_QUEUE_ERROR)
 
     def tick(self) -> None:
         """All periodic work once, now (with ``threads=False``, where nothing runs on its own)."""
@@ -739,7 +749,7 @@ class MessageStore:
                 return
             self._sync_views()
             hints = {"dispatched": dispatched, "logEnd": log_end, "queues": sorted(queues)}
-            write_atomically(self._filesystem, self._layout.queue_hints, pack_hints(hints))
+            self._save_hints(hints)
             flushed, flushed_timestamp = self._commit_log.flushed_offset, self._commit_log.flushed_timestamp
             with self._offsets_lock:
                 self._offsets.save(
@@ -752,6 +762,15 @@ class MessageStore:
                 index_msg_timestamp=state.index_end_timestamp,
             )
             self._checkpoint.save(self._filesystem, self._layout.checkpoint)
+
+    def _save_hints(self, hints: dict[str, Any]) -> None:
+        try:
+            write_atomically(self._filesystem, self._layout.queue_hints, pack_hints(hints))
+        except StoreIOError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            # Older hints are recognised and not used. Without this checkpoint nothing could be deleted to make room.
+            _log.warning("no room for %s, the next start looks at every queue: %s", self._layout.queue_hints, error)
 
     def _sync_views(self) -> None:
         """Make queues and index durable. After one failure never again in this process.
@@ -787,13 +806,14 @@ class MessageStore:
         )
 
     def _may_delete_before(self, log_start: int) -> bool:
-        """Recovery must never have to start in a file that is gone."""
+        """Recovery must never have to start in a file that is gone: the views must be durable up to there first."""
+        if self._offsets.offsets.dispatched < log_start <= self._dispatcher.position:
+            self._checkpoint_quietly()
         return self._offsets.offsets.dispatched >= log_start
 
     def delete_expired(self, *, force: bool = False) -> int:
         """Delete expired log files now (with ``force`` all but the last); the number deleted."""
         self._check_open()
-        self._checkpoint_quietly()
         return self._retention.delete_expired(at_once=force)
 
     # Closing
@@ -809,6 +829,7 @@ class MessageStore:
         self.health_state.set(RunningFlag.NOT_WRITABLE, "the store is closed")
         with self._commit_log.lock:
             pass  # an append under way finishes; later ones see the flag
+        self._stopping.set()
         for service in self._services:
             service.stop()
         try:
@@ -833,6 +854,7 @@ class MessageStore:
     def abandon(self) -> None:
         """Drop everything as a killed process would: no flush, no checkpoint, ``abort`` stays. For tests."""
         self.health_state.set(RunningFlag.NOT_WRITABLE, "the store was abandoned")
+        self._stopping.set()
         for service in self._services:
             service.stop()
         self._release()
@@ -869,5 +891,6 @@ class MessageStore:
         self.close()
 
 
-def _no_pause(seconds: float) -> None:
+def _no_pause(seconds: float) -> bool:
     """Without threads nothing waits."""
+    return False

@@ -191,7 +191,8 @@ class StoreOptions:
         "RocketMQ takes more than 85 as 85.")
     disk_space_warning_level_ratio: int = option(
         90, rocketmq="diskSpaceWarningLevelRatio", affects="behaviour", live=True, minimum=35, maximum=99,
-        doc="Percent in use above which puts are refused; RocketMQ takes more than 90 as 90.")
+        doc="Percent in use above which puts are refused, until diskSpaceCleanForciblyRatio is reached again; "
+        "RocketMQ takes more than 90 as 90.")
     clean_file_forcibly_enable: bool = option(
         True, rocketmq="cleanFileForciblyEnable", affects="behaviour", live=True,
         doc="Allow files to be deleted before they expire when the disk is nearly full; false keeps them.")
@@ -325,7 +326,7 @@ class StoreOptions:
         doc="Let the system read ahead in log files; false advises random access.")
     warm_maped_file_enable: bool = option(
         False, rocketmq="warmMapedFileEnable", affects="speed", fixed=AT_START,
-        doc="Touch every page of a new log file before it is used.")
+        doc="Take the space of a new log file, touch every page and lock it in memory before the file is used.")
     flush_least_pages_when_warm_maped_file: int = option(
         4_096, rocketmq="flushLeastPagesWhenWarmMapedFile", affects="speed", fixed=AT_START, minimum=1,
         doc="With SYNC_FLUSH, warming syncs each time this many 4 KiB pages are touched.")
@@ -337,7 +338,7 @@ class StoreOptions:
         doc="Append to memory of its own first; a killed process then loses acknowledged messages.")
     transient_store_pool_size: int = option(
         5, rocketmq="transientStorePoolSize", affects="speed", fixed=AT_START, minimum=1,
-        doc="Buffers in that pool, each of the size of a log file.")
+        doc="Buffers in that pool, each of the size of a log file and locked in memory.")
     fast_fail_if_no_buffer_in_store_pool: bool = option(
         False, rocketmq="fastFailIfNoBufferInStorePool", affects="behaviour", live=True,
         doc="Refuse a put at once when the pool is empty.",

@@ -48,7 +48,7 @@ class Retention:
         deleted: DeletedTopics,
         *,
         leases: Leases | None = None,
-        pause: Callable[[float], None] = time.sleep,
+        pause: Callable[[float], bool],
     ) -> None:
         self._filesystem = filesystem
         self._clock = clock
@@ -58,12 +58,12 @@ class Retention:
         self._index = index
         self._health = health
         self._queue_root = queue_root
-        self._may_delete_before = may_delete_before  # asked with the new log start
+        self._may_delete_before = may_delete_before  # asked with the new log start; may take a checkpoint
         self._dispatch_lock = dispatch_lock  # held while a queue or the index loses files
         self._deleted = deleted
         self._leases = leases
-        self._pause = pause
-        self._lock = threading.RLock()  # one deletion at a time: the maintenance thread and a caller may meet
+        self._pause = pause  # True: the store is closing, the rest waits for another day
+        self._lock = threading.RLock()  # one deletion at a time: the cleaning thread and a caller may meet
         self._manual_rounds = 0
         self._cleaned_to = log.min_offset
 
@@ -71,19 +71,24 @@ class Retention:
         """Delete expired files in the next rounds, whatever the hour."""
         self._manual_rounds = _MANUAL_ROUNDS
 
-    def run_round(self) -> int:
-        """One round: check the disk, delete what is due; the number of log files deleted."""
-        with self._lock:
-            return self._run_round()
+    def run_round(self, *, space_wanted: bool = False) -> int:
+        """One round: check the disk, delete what is due; the number of log files deleted.
 
-    def _run_round(self) -> int:
+        ``space_wanted``: the disk had no room for something, so expired files go whatever the hour.
+        """
+        with self._lock:
+            return self._run_round(space_wanted)
+
+    def _run_round(self, space_wanted: bool) -> int:
         space_short, at_once = self.check_disk()
         manual = self._manual_rounds > 0
         self._manual_rounds = max(0, self._manual_rounds - 1)
         deleted = 0
-        if space_short or manual or self._is_delete_hour():
+        if space_short or space_wanted or manual or self._is_delete_hour():
             deleted = self.delete_expired(at_once=at_once)
         self.follow_log()
+        if deleted:
+            self.check_disk()  # what was freed serves at once
         return deleted
 
     def _is_delete_hour(self) -> bool:
@@ -108,12 +113,23 @@ class Retention:
             return 0.0
 
     def _judge(self, used: float, flag: RunningFlag, what: str) -> tuple[bool, bool]:
+        """(short of space, so short that age does not count).
+
+        Puts are refused above the warning level and taken again only where nothing is deleted by force any more:
+        between the two, each freed file would be followed by a few puts and the next refusal.
+        """
         options = self._options
-        if used > options.disk_space_warning_level_ratio / 100:
+        warning, forcibly = options.disk_space_warning_level_ratio / 100, options.disk_space_clean_forcibly_ratio / 100
+        was_full = bool(self._health.flags & flag)
+        if used > warning or (was_full and used > forcibly):
             self._health.set(flag, f"the disk of the {what} is {used:.0%} full")
+            if not was_full:
+                _log.warning("the disk of the %s is %.0f %% full: messages are refused", what, used * 100)
             return True, True
-        self._health.clear(flag)
-        if used > options.disk_space_clean_forcibly_ratio / 100:
+        if was_full:
+            self._health.clear(flag)
+            _log.warning("the disk of the %s is %.0f %% full: messages are taken again", what, used * 100)
+        if used > forcibly:
             return True, True
         return used > options.disk_max_used_space_ratio / 100, False
 
@@ -135,8 +151,8 @@ class Retention:
                 break
             if following.start > self._log.flushed_offset or not self._may_delete_before(following.start):
                 break
-            if deleted:
-                self._pause(self._options.delete_commit_log_files_interval / 1000)
+            if deleted and self._pause(self._options.delete_commit_log_files_interval / 1000):
+                break
             files.drop_first()
             _log.info("deleted %s", oldest.path)
             deleted += 1
@@ -158,10 +174,12 @@ class Retention:
             return
         for queue in self._queues.all():
             with self._dispatch_lock:
-                dropped = queue.drop_files_before(log_min) if isinstance(queue, ConsumeQueue) else 0
+                dropped = queue.drop_files_before(log_min)
                 queue.correct_min_offset(log_min)
-            if dropped:
-                self._pause(self._options.delete_consume_queue_files_interval / 1000)
+                if isinstance(queue, ConsumeQueue):
+                    dropped += self._drop_ext_files(queue)
+            if dropped and self._pause(self._options.delete_consume_queue_files_interval / 1000):
+                return
         with self._dispatch_lock:
             if self._index is not None:
                 self._index.drop_before(log_min)
@@ -170,3 +188,10 @@ class Retention:
             except StoreIOError as error:
                 _log.warning("deletions of topics that hide nothing any more could not be dropped: %s", error)
         self._cleaned_to = log_min
+
+    def _drop_ext_files(self, queue: ConsumeQueue) -> int:
+        """Delete leading ext files that no unit of the queue points to any more; the number deleted."""
+        ext = self._queues.ext.get((queue.topic, queue.queue_id))
+        if ext is None or len(ext.files.starts) < 2:
+            return 0
+        return ext.drop_files_before(queue.first_ext_address())

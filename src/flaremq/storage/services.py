@@ -1,4 +1,4 @@
-"""The threads of a store: flush, dispatch, maintenance. Each is a loop around one method of the store.
+"""The threads of a store: flush, dispatch, maintenance, cleaning. Each is a loop around one method of the store.
 
 A loop survives any error it does not understand: it logs it with the traceback and tries again, and tells the
 health of the store where that matters, so that a dead dispatch is never silent.
