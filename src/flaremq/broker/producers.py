@@ -71,7 +71,7 @@ class ProducerTable:
             self._registrations += 1
             members = self._groups.setdefault(group, {})
             self._groups_of.setdefault(connection, set()).add(group)
-            _log.info("producer %s at %s joins group %s", info.client_id, connection.peer, group)
+            _log.debug("producer %s at %s joins group %s", info.client_id, connection.peer, group)
         assert members is not None
         info.last_update_ms = self._clock.now_ms()
         info.last_seen = self._clock.monotonic()
@@ -96,7 +96,7 @@ class ProducerTable:
         if not names:
             del self._groups_of[connection]
             self._forget_client(info)
-        _log.info("producer %s at %s leaves group %s", info.client_id, connection.peer, group)
+        _log.debug("producer %s at %s leaves group %s", info.client_id, connection.peer, group)
         return True
 
     def connection_closed(self, connection: Connection) -> None:

@@ -22,6 +22,7 @@ from flaremq.storage.inspection import StoreInspector
 if TYPE_CHECKING:
     from flaremq.remoting.connection import Connection
     from flaremq.remoting.handlers import HandlerTable, Outcome
+from flaremq.visible import visible
 
 _log = logging.getLogger(__name__)
 _TEXT_LOGGED_MAX: Final = 200
@@ -77,7 +78,8 @@ class AdminHandler:
     async def update_config(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Change what may be changed; one name or value too many and nothing is."""
         body = request.body_bytes
-        _log.warning("%s asks to change options: %r", connection.peer, body[:_TEXT_LOGGED_MAX])
+        asked = ", ".join(body[:_TEXT_LOGGED_MAX].decode(errors="replace").split("\n")).strip(", ")
+        _log.warning("%s asks to change options: %s", connection.peer, visible(asked))
         await self._config.change_by_text(body)
         return RemotingCommand.response()
 
