@@ -17,7 +17,6 @@ import errno
 import logging
 import os
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -64,7 +63,8 @@ _log = logging.getLogger(__name__)
 _END_OF_TIME = 2**63 - 1
 _QUEUE_TAIL_BYTES = 1_000  # units of a queue that a broker keeps in memory before it writes them: 50
 _DRAIN_QUEUES = 64  # queues drained at a time: dispatch waits meanwhile
-_GATHER_SECONDS = 0.02  # a busy log is dispatched in slices of this length unless somebody waits for a message
+_GATHER_SECONDS = 0.02  # a busy log is dispatched in slices of this length unless somebody asks for more
+_GATHER_SECONDS_MIN = 0.001  # as often as RocketMQ looks; more often, one who polls would slow the writers down
 
 
 class MessageStore:
@@ -423,6 +423,7 @@ class MessageStore:
             self._statistics.get_transferred_count += len(result.messages)
         else:
             self._statistics.get_miss_count += 1
+            self._ask_for_dispatch()
         return result
 
     def get_bytes(
@@ -448,7 +449,10 @@ class MessageStore:
         self._check_open()
         if max_count < 1:
             raise InvalidArgumentError(f"max_count must be at least 1, not {max_count}")
-        return self._reader.query(topic, key, max_count, begin_ms, end_ms)
+        found = self._reader.query(topic, key, max_count, begin_ms, end_ms)
+        if not found:
+            self._ask_for_dispatch()
+        return found
 
     def query_many(self, topic: str, keys: Sequence[str], max_count: int = 32) -> list[list[MessageExt]]:
         """``query`` for many keys at once, by the compiled kernels."""
@@ -511,6 +515,7 @@ class MessageStore:
     def max_offset(self, topic: str, queue_id: int) -> int:
         """The next offset of a queue, as readers see it."""
         self._check_open()
+        self._ask_for_dispatch()
         queue = self._find_queue(topic, queue_id)
         return 0 if queue is None else queue.end
 
@@ -671,9 +676,15 @@ class MessageStore:
         self._dispatch_now()
         if self.health_state.flags & RunningFlag.LOGIC_QUEUE_ERROR:
             return 1.0
-        if not self._waiters:
-            time.sleep(_GATHER_SECONDS)
+        if not self._waiters and self._dispatch_service is not None:
+            self._dispatch_service.gather(_GATHER_SECONDS_MIN, _GATHER_SECONDS)
         return 0.0
+
+    def _ask_for_dispatch(self) -> None:
+        """Somebody came to the end of what is dispatched: do not let the rest of the log wait for company."""
+        service = self._dispatch_service
+        if service is not None and self._dispatcher.position < self._commit_log.readable_offset:
+            service.wake()
 
     def _flush_step(self) -> float:
         """One round of the flush thread; the seconds to the next."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
@@ -38,6 +39,13 @@ class ServiceThread:
 
     def wake(self) -> None:
         self._wake.set()
+
+    def gather(self, least: float, most: float) -> None:
+        """Within a step: let work pile up for a while, shorter if woken, however much of it comes in."""
+        time.sleep(least)
+        if not self._stopped:
+            self._wake.wait(most - least)
+            self._wake.clear()
 
     def _run(self) -> None:
         while not self._stopped:
