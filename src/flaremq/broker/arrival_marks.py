@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
+from flaremq.broker.clock_steps import STEP_MS
+
 _MARKS_PER_DELAY: Final = 64
 _MARKS_MAX: Final = 512
-_STEP_MS: Final = 500  # a difference between both clocks that somebody must have made
 
 
 class Mark(NamedTuple):
@@ -51,7 +52,7 @@ class ArrivalMarks:
         marks = self._marks
         if marks:
             last = marks[-1]
-            stepped = abs(mark.distance_ms - last.distance_ms) > _STEP_MS
+            stepped = abs(mark.distance_ms - last.distance_ms) > STEP_MS
             grown = end_offset > last.end_offset and steady_ms >= last.steady_ms + self._resolution_ms
             if not stepped and not grown:
                 return
@@ -78,7 +79,7 @@ class ArrivalMarks:
             before = after
         remaining = due.due_ms - now_ms
         distance_ms = now_ms - steady_ms
-        is_even = before is None or abs(distance_ms - before.distance_ms) <= _STEP_MS
+        is_even = before is None or abs(distance_ms - before.distance_ms) <= STEP_MS
         if is_even and remaining <= due.delay_ms:
             return remaining
         seen_ms = steady_ms if after is None else after.steady_ms

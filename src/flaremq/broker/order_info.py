@@ -187,6 +187,13 @@ class ConsumerOrderInfo:
         if self._table.pop(key, None) is not None:
             self._changed()
 
+    def set_back(self, back_ms: int) -> None:
+        """The clock was set back: no queue stays closed for longer because of that."""
+        for key, info in list(self._table.items()):
+            usual = info.pop_time + info.invisible_time
+            info.next_visible = {offset: info.next_visible.get(offset, usual) - back_ms for offset in info.offsets}
+            self._put(key, info)
+
     def take_free(self, now_ms: int) -> list[QueueKey]:
         """Queues that have opened because time has passed."""
         found = []

@@ -14,6 +14,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from flaremq.broker.clock_steps import ClockSteps
 from flaremq.broker.order_info import ConsumerOrderInfo
 from flaremq.broker.pop_check_point import PopCheckPoint, QueueKey
 from flaremq.broker.pop_log import ReviveLog
@@ -61,6 +62,7 @@ class PopService:
     ) -> None:
         self._gate = gate
         self._clock = clock
+        self._steps = ClockSteps(clock)
         self._topics = topics
         self._groups = groups
         self._is_running = False
@@ -112,6 +114,11 @@ class PopService:
         self._is_running = True
         try:
             now = self._clock.now_ms()
+            back_ms = self._steps.back_ms()
+            if back_ms:
+                self.table.set_back(back_ms)
+                self.order_info.set_back(back_ms)
+                self._next_forget -= back_ms
             for key in self.order_info.take_free(now):
                 self._wake(key)
             await self.log.follow()

@@ -329,7 +329,7 @@ class ReviveLog:
                 point.acked |= point.bit_of(offset)
             point.logged = point.acked
         if not point.is_closed:
-            self._table.add_stored(point)
+            self._table.add_stored(point, self._clock.now_ms())
             heapq.heappush(queue.open, (point.revive_offset, point))
 
     def _take_ack(self, ack: Ack, message: MessageExt) -> None:

@@ -131,7 +131,7 @@ class PopSettling:
         point.moving |= bit
         try:
             await self._revive_log.store(moved)
-            self._table.add_stored(moved)
+            self._table.add_stored(moved, self._clock.now_ms())
             self._table.depend(point, moved.reach)
         except FlareMQError:
             point.acked &= ~bit

@@ -115,11 +115,12 @@ class PopTable:
         self._fresh.append((monotonic, point))
         self.schedule(point, point.revive_time)
 
-    def add_stored(self, point: PopCheckPoint) -> None:
+    def add_stored(self, point: PopCheckPoint, now_ms: int) -> None:
         """A check point that has its record; no offset waits for it."""
         if not point.is_done:
             self._by_key[point.key] = point
-            self.schedule(point, point.revive_time)
+            # It may be of before the clock was set back.
+            self.schedule(point, min(point.revive_time, now_ms + point.invisible_time))
 
     def skip(self, key: QueueKey, next_offset: int) -> None:
         """Nothing up to this offset is for the group."""
@@ -221,6 +222,10 @@ class PopTable:
         if len(self._due) > 4 * len(self._by_key) + 1024:  # mostly long settled
             self._due = [entry for entry in self._due if not entry[2].is_done]
             heapq.heapify(self._due)
+
+    def set_back(self, back_ms: int) -> None:
+        """The clock was set back: what is hidden must not stay so for longer."""
+        self._due = [(at_ms - back_ms, number, point) for at_ms, number, point in self._due]
 
     def take_due(self, now_ms: int, count_max: int) -> list[PopCheckPoint]:
         """Check points whose invisible time is over."""

@@ -177,6 +177,7 @@ class BrokerState:
             self.transactions.persist,
             self.schedule.persist,
             self.timer.persist,
+            self.timer.hand_over,
             self.timer.close,
             self.topics.save_now,
             self.groups.save_now,

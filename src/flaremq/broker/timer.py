@@ -2,7 +2,8 @@
 
 The topic holds them in the order they were sent. The service reads it once and notes for each record when it is due
 (``timer_index``); when the time has come it reads the record again and puts the message into its real topic. The wall
-clock decides, since senders name points in time; a message is never put before it.
+clock decides, since senders name points in time; a message is never put before it. Only if the clock is set back, what
+waits then does not wait for the same hour twice: it is put when the time that was left has passed.
 
 * Taking back: a record with TIMER_DEL_UNIQKEY sorts before all messages of its time slot and cancels the one it names.
 * Rolling: a message that waits longer than half the time the log is kept (at most two days) is appended to the topic
@@ -11,37 +12,37 @@ clock decides, since senders name points in time; a message is never put before 
 * Not twice: saved with it is the place in the log behind which deliveries are not counted yet; after a crash they are
   found there (``delivered_copies``).
 
-A store that RocketMQ used before is taken over with the help of its ``config/timercheck``: what it has delivered is not
-delivered again.
+A store that RocketMQ used last is taken over from its timer wheel, and handed over to it at a clean stop (see
+``timer_wheel``): neither repeats what the other has delivered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from struct import Struct
 from typing import Any, Final
 
 from flaremq.broker import message_rules as rules_of
+from flaremq.broker.clock_steps import STEP_MS, ClockSteps
 from flaremq.broker.delivered_copies import SEARCHED_BYTES_MAX, DeliveredCopies
 from flaremq.broker.delivery import Delivery
 from flaremq.broker.message_rules import TimerRules
 from flaremq.broker.rate import Rate
 from flaremq.broker.store_access import StoreAccess, is_durable, run_to_end
 from flaremq.broker.timer_index import Entry, TimerIndex
+from flaremq.broker.timer_wheel import CHECK, TimerCheck, TimerWheelFiles, WaitingTimer
 from flaremq.clock import Clock
 from flaremq.errors import FlareMQError, InvalidArgumentError, StoreIOError
 from flaremq.message import properties as names
+from flaremq.message.java_hash import java_hash
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import SIZE_MAX as PROPERTIES_SIZE_MAX
 from flaremq.message.stored_form import StoredForm, real_place
 from flaremq.message.topics import NO_CLIENT_SEND, TIMER_TOPIC
 from flaremq.storage.filesystem import FileSystem
 from flaremq.storage.get_result import GetResult
-from flaremq.storage.store_files import read_small_file
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ _MEMORY_ENTRIES_MAX: Final = 65_536
 _RETRY_MS: Final = 100
 _END_OF_TIME_MS: Final = 1 << 62
 _ROOM_FOR_PROPERTIES: Final = 96  # what a delivery adds
-_JAVA_CHECK = Struct(">3q")  # timercheck: read up to this time, flushed up to there, read up to this queue offset
+_HANDED_OVER_MAX: Final = 1_000_000  # timers; more would keep a stop waiting for long
 
 
 class TimerService:
@@ -82,7 +83,10 @@ class TimerService:
         self._read_end = 0  # end of the last record read
         self._log_end = 0  # of the log: deliveries behind it are not counted in what was saved
         self._cancelled: dict[int, set[str]] = {}  # slot start -> delete keys
-        self._java_read_ms = self._java_cursor = 0  # what RocketMQ has delivered
+        self._wheel = TimerWheelFiles(filesystem, gate.store.path, rules.precision_ms)
+        self._checks: list[str] = []  # states of RocketMQ's timercheck that tell us nothing new, in hexadecimal digits
+        self._delivered: TimerCheck | None = None  # by RocketMQ, which left no more than this
+        self._steps = ClockSteps(clock)
         self._retry_at = 0.0  # steady clock
         self._running = asyncio.Lock()  # one step at a time
         self._saving = asyncio.Lock()
@@ -98,18 +102,20 @@ class TimerService:
         store = self._gate.store
         low, high = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
         notes = self._index.load()
-        saved_ms = 0
         if notes is not None and notes["cursor"] > high:
             _log.warning("the timer topic ends at %d, %d were read: it is read again", high, notes["cursor"])
             self._index.clear()
             notes = None
         if notes is not None:
-            self._cursor, saved_ms = notes["cursor"], notes["savedMs"]
+            self._cursor = notes["cursor"]
             self._cancelled = {int(slot): set(keys) for slot, keys in notes["cancelled"].items()}
-        self._cursor = max(self._cursor, low)
-        self._read_java_check(saved_ms)
+            self._follow_clock(notes["savedMs"] - self._clock.now_ms())
         try:
-            if notes is not None and "logEnd" in notes and not self._java_read_ms:
+            check = self._news_of_rocketmq(notes)
+            if check is not None:
+                self._take_over(check)
+            self._cursor = min(max(self._cursor, low), high)
+            if notes is not None and "logEnd" in notes and check is None:
                 self._log_end = notes["logEnd"]
                 self._drop_delivered()
             # Before anything is delivered: what this life delivers lies behind this place, also if it never saves.
@@ -117,6 +123,35 @@ class TimerService:
             self._index.save(self._notes())
         except StoreIOError as error:
             _log.warning("the progress of timers is not saved: %s", error)  # what was saved before still holds
+
+    def _news_of_rocketmq(self, notes: dict[str, Any] | None) -> TimerCheck | None:
+        """Where RocketMQ stands, if it was here after us."""
+        check = self._wheel.check_bytes()
+        if check is None:
+            return None
+        self._checks = [check.hex()]
+        found = TimerCheck(*CHECK.unpack(check)[:3])
+        if notes is None:
+            return found
+        if "timerChecks" in notes:
+            return None if check.hex() in notes["timerChecks"] else found
+        return found if found.read_ms > notes["savedMs"] else None
+
+    def _take_over(self, check: TimerCheck) -> None:
+        """Start from what RocketMQ has read and not delivered."""
+        self._index.clear()
+        self._cancelled.clear()
+        waiting = self._wheel.waiting(check)
+        if waiting is None:
+            self._cursor, self._delivered = 0, check
+            return
+        for physical_offset in waiting:
+            record = self._gate.store.read(physical_offset)
+            if record is not None and record.topic == TIMER_TOPIC and record.queue_offset < check.queue_offset:
+                self._note(record)
+            if self._index.memory_count >= _MEMORY_ENTRIES_MAX:
+                self._index.save(self._notes() | {"timerChecks": []})  # from the beginning again, after a crash
+        self._cursor = check.queue_offset
 
     def _drop_delivered(self) -> None:
         """Forget what was delivered behind the place that was saved last, before a crash."""
@@ -140,13 +175,6 @@ class TimerService:
         for entry in kept:
             self._index.add(*entry)
 
-    def _read_java_check(self, saved_ms: int) -> None:
-        content = read_small_file(self._filesystem, os.path.join(self._gate.store.path, "config", "timercheck"))
-        if content is not None and len(content) >= _JAVA_CHECK.size:
-            read_ms, _, cursor = _JAVA_CHECK.unpack_from(content)
-            if read_ms > saved_ms:  # it was here after us
-                self._java_read_ms, self._java_cursor = read_ms, cursor
-
     # Delivering
 
     async def run_due(self) -> int:
@@ -155,6 +183,7 @@ class TimerService:
             return 0
         async with self._running:
             count = 0
+            self._follow_clock(self._steps.back_ms())
             try:
                 for _ in range(_BATCHES_PER_RUN):
                     await self._read_topic()
@@ -170,6 +199,13 @@ class TimerService:
                 self._retry_at = self._clock.monotonic() + 1.0
             self._forget_cancelled()
             return count
+
+    def _follow_clock(self, back_ms: int) -> None:
+        """The clock was set back: what waits must not wait longer for that."""
+        if back_ms > STEP_MS:
+            _log.warning("the clock was set back by %d ms: waiting timers follow it", back_ms)
+            self._index.shift(-back_ms)
+            self._is_changed = True
 
     def next_due_ms(self) -> int | None:
         """The wall-clock time of the next step worth taking; None if nothing waits."""
@@ -213,9 +249,18 @@ class TimerService:
             self.malformed_count += 1
             _log.warning("%s in %s has no time and is left alone", record.message_id, TIMER_TOPIC)
             return
-        if record.queue_offset < self._java_cursor and (rules_of.out_ms(record) or 0) < self._java_read_ms:
+        delivered = self._delivered
+        if (
+            delivered is not None
+            and record.queue_offset < delivered.queue_offset
+            and (rules_of.out_ms(record) or 0) < delivered.read_ms
+        ):
             return
-        self._index.add(min(due_ms, record.store_timestamp + self._roll_after_ms), record.queue_offset)
+        handled_ms = min(due_ms, record.store_timestamp + self._roll_after_ms)
+        ahead_ms = record.store_timestamp - self._clock.now_ms()
+        if ahead_ms > STEP_MS:  # stored before the clock was set back
+            handled_ms -= ahead_ms
+        self._index.add(handled_ms, record.queue_offset)
 
     def _due_ms(self, record: MessageExt) -> int | None:
         """When a record is to be handled: a delete record before all messages of its slot."""
@@ -260,7 +305,7 @@ class TimerService:
         """Whether a record is to be put somewhere; a due delete record is carried out here."""
         key = record.properties.get(rules_of.TIMER_DELETE_KEY)
         out = rules_of.out_ms(record)
-        if key is None or out is None or out > now_ms:
+        if key is None or out is None or self._is_to_roll(record, now_ms):
             return True
         self._cancelled.setdefault(out, set()).add(key)
         return False
@@ -275,12 +320,16 @@ class TimerService:
 
     def _builder(self, now_ms: int) -> Callable[[MessageExt], StoredForm]:
         def build(record: MessageExt) -> StoredForm:
-            due_ms = self._due_ms(record)
-            if due_ms is not None and due_ms > now_ms:
+            if self._is_to_roll(record, now_ms):
                 return rolled(record)
             return due(record, now_ms, self._rules.precision_ms)
 
         return build
+
+    def _is_to_roll(self, record: MessageExt, now_ms: int) -> bool:
+        """Whether the record was noted for the time it is rolled at rather than for the time it is due."""
+        due_ms = self._due_ms(record)
+        return due_ms is not None and due_ms > max(now_ms, record.store_timestamp + self._roll_after_ms)
 
     def _forget_cancelled(self) -> None:
         """Drop delete keys of slots that are over."""
@@ -327,8 +376,52 @@ class TimerService:
             "cursor": self._cursor,
             "savedMs": self._clock.now_ms(),
             "logEnd": self._log_end,
+            "timerChecks": self._checks,
             "cancelled": {str(slot): sorted(keys) for slot, keys in self._cancelled.items()},
         }
+
+    async def hand_over(self) -> None:
+        """At a clean stop, after ``persist``: leave what waits in RocketMQ's form too, if RocketMQ comes next."""
+        async with self._running:
+            if self._cursor and not self._is_changed:
+                await run_to_end(self._gate, self._hand_over)
+
+    def _hand_over(self) -> None:
+        offsets = self._index.queue_offsets()
+        if len(offsets) > _HANDED_OVER_MAX:
+            _log.warning("%d timers wait, too many to write them for RocketMQ as well", len(offsets))
+            return
+        now_ms = self._clock.now_ms()
+        timers = [self._waiting_timer(record, now_ms) for record in self._records_at(offsets)]
+        slots = [timer.slot_ms for timer in timers]
+        last = self._read(self._cursor - 1, 1).messages if offsets[-1:] != [self._cursor - 1] else []
+        check = self._wheel.next_check(self._cursor, slots, len(timers) + len(last), now_ms)
+        over_ms = CHECK.unpack(check)[0] - self._rules.precision_ms
+        timers += [self._waiting_timer(record, now_ms)._replace(slot_ms=over_ms) for record in last]
+        self._checks = [check.hex(), *self._checks[:1]]  # the old one, if we die before the new one is written
+        self._index.save(self._notes())
+        self._wheel.write(timers, check, now_ms)
+
+    def _waiting_timer(self, record: MessageExt, now_ms: int) -> WaitingTimer:
+        return WaitingTimer(
+            slot_ms=self._wheel.clamp(rules_of.out_ms(record) or 0, now_ms),
+            physical_offset=record.physical_offset,
+            size=record.size,
+            topic_hash=java_hash(record.properties.get(names.REAL_TOPIC, "")),
+            is_delete=rules_of.TIMER_DELETE_KEY in record.properties,
+        )
+
+    def _records_at(self, offsets: list[int]) -> Iterator[MessageExt]:
+        """The records of these ascending queue offsets that are still wanted."""
+        at = 0
+        while at < len(offsets):
+            first = offsets[at]
+            wanted = {offset for offset in offsets[at : at + _BATCH] if offset < first + _BATCH}
+            found = self._read(first, max(wanted) - first + 1)
+            yield from (
+                record for record in found.messages if record.queue_offset in wanted and not self._is_cancelled(record)
+            )
+            at += max(sum(offset < found.next_offset for offset in wanted), 1)
 
     def close(self) -> None:
         """Give back files; ``persist`` first."""

@@ -50,14 +50,15 @@ Entry = tuple[int, int]
 class SortedRun:
     """A file of entries in order, read once from front to back. ``close`` it."""
 
-    __slots__ = ("_chunk", "_chunk_at", "_file", "count", "crc", "name", "position")
+    __slots__ = ("_chunk", "_chunk_at", "_file", "count", "crc", "name", "position", "shift_ms")
 
-    def __init__(self, file: File, name: str, count: int, crc: int, position: int) -> None:
+    def __init__(self, file: File, name: str, count: int, crc: int, position: int, shift_ms: int = 0) -> None:
         self._file = file
         self.name = name
         self.count = count
         self.crc = crc
         self.position = position  # of the first entry that was not taken
+        self.shift_ms = shift_ms  # to be added to all due times of the file
         self._chunk: list[Entry] = []
         self._chunk_at = 0
 
@@ -74,13 +75,15 @@ class SortedRun:
         if not 0 <= at < len(self._chunk):
             self._chunk = list(UNIT.iter_unpack(self._read(self.position)))
             self._chunk_at, at = self.position, 0
-        return self._chunk[at]
+        due_ms, queue_offset = self._chunk[at]
+        return due_ms + self.shift_ms, queue_offset
 
-    def entries(self, position: int) -> Iterator[Entry]:
+    def entries(self, position: int, shift_ms: int) -> Iterator[Entry]:
         """All entries from a position on, past the chunk ``head`` uses."""
         while position < self.count:
             data = self._read(position)
-            yield from UNIT.iter_unpack(data)
+            for due_ms, queue_offset in UNIT.iter_unpack(data):
+                yield due_ms + shift_ms, queue_offset
             position += len(data) // UNIT.size
 
     def is_intact(self) -> bool:
@@ -106,10 +109,11 @@ class SortedRun:
 
 
 class Merge(NamedTuple):
-    """Runs that are being merged: from which positions on, into which file."""
+    """Runs that are being merged: from which positions on, with which shifts, into which file."""
 
     runs: list[SortedRun]
     positions: list[int]
+    shifts_ms: list[int]
     name: str
 
 
@@ -133,8 +137,8 @@ class TimerIndex:
         try:
             state = read_checked_json(self._filesystem, self._path(_STATE), _VERSION)
             if state is not None:
-                for name, count, crc, position in state["runs"]:
-                    run = SortedRun(self._filesystem.open(self._path(name), read_only=True), name, count, crc, position)
+                for name, *fields in state["runs"]:
+                    run = SortedRun(self._filesystem.open(self._path(name), read_only=True), name, *fields)
                     self._runs.append(run)
                     if not run.is_intact():
                         raise ValueError(f"{name} is damaged")
@@ -185,6 +189,13 @@ class TimerIndex:
                 break
         return taken
 
+    def shift(self, shift_ms: int) -> None:
+        """Move all entries in time; their order stays."""
+        self._memory = [(due_ms + shift_ms, queue_offset) for due_ms, queue_offset in self._memory]
+        for run in self._runs:
+            run.shift_ms += shift_ms
+        self._heads = [(due_ms + shift_ms, queue_offset, place) for due_ms, queue_offset, place in self._heads]
+
     def next_due_ms(self) -> int | None:
         """When the next entry is due."""
         candidates = [heap[0][0] for heap in (self._memory, self._heads) if heap]
@@ -193,6 +204,13 @@ class TimerIndex:
     @property
     def count(self) -> int:
         return len(self._memory) + sum(run.remaining for run in self._runs)
+
+    def queue_offsets(self) -> list[int]:
+        """Of all entries, ascending. Disk."""
+        found = [queue_offset for _, queue_offset in self._memory]
+        for run in self._runs:
+            found += [queue_offset for _, queue_offset in run.entries(run.position, 0)]
+        return sorted(found)
 
     @property
     def memory_count(self) -> int:
@@ -217,7 +235,7 @@ class TimerIndex:
         self._rebuild_heads()
         state = {
             "sequence": self._sequence,
-            "runs": [[run.name, run.count, run.crc, run.position] for run in self._runs],
+            "runs": [[run.name, run.count, run.crc, run.position, run.shift_ms] for run in self._runs],
             "notes": notes,
         }
         write_checked_json(self._filesystem, self._path(_STATE), _VERSION, state)
@@ -232,13 +250,15 @@ class TimerIndex:
             alike = by_size.setdefault(run.remaining.bit_length() // _SIZE_STEP_BITS, [])
             alike.append(run)
             if len(alike) >= _RUNS_OF_A_SIZE_MAX:
-                self._merge = Merge(alike, [run.position for run in alike], self._new_name())
+                positions, shifts_ms = [run.position for run in alike], [run.shift_ms for run in alike]
+                self._merge = Merge(alike, positions, shifts_ms, self._new_name())
                 return self._merge
         return None
 
     def merge(self, merge: Merge) -> SortedRun:
         """The merged run. Disk; on another thread the index may be used and saved meanwhile."""
-        parts = [run.entries(position) for run, position in zip(merge.runs, merge.positions, strict=True)]
+        places = zip(merge.runs, merge.positions, merge.shifts_ms, strict=True)
+        parts = [run.entries(position, shift_ms) for run, position, shift_ms in places]
         return self._write_run(merge.name, heapq.merge(*parts))
 
     def end_merge(self, merge: Merge, merged: SortedRun | None) -> None:
@@ -251,6 +271,7 @@ class TimerIndex:
             return
         pairs = zip(merge.runs, merge.positions, strict=True)
         merged.position = sum(run.position - position for run, position in pairs)
+        merged.shift_ms = merge.runs[0].shift_ms - merge.shifts_ms[0]  # all were moved alike meanwhile
         self._runs = [run for run in self._runs if run not in merge.runs] + [merged]
         for run in merge.runs:
             run.close()

@@ -2,8 +2,8 @@
 
 Runs after all other tests over the wire, on the store they have filled. Everything a client can see is compared:
 queues with their bounds, messages with positions, times, identities, properties and bodies, a key of each topic, and
-the offsets of the groups. What was still delayed may have become due in between (and a real broker delivers our timer
-messages a second time, because it has a wheel of its own), so queues may be longer afterwards, never different.
+the offsets of the groups. What was still delayed may have become due in between, so queues may be longer afterwards,
+never different.
 """
 
 from __future__ import annotations
