@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from flaremq.client.routes import TopicRoute
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from flaremq.client.routes import RouteTable, TopicRoute
+from flaremq.errors import RemoteProtocolError
 from flaremq.protocol.bodies import BrokerData, MessageQueue, QueueData, TopicRouteData
+from flaremq.protocol.command import RemotingCommand
 
 
 def route(*queues: QueueData, masters: str = "ab", order: str | None = None) -> TopicRouteData:
@@ -42,3 +49,50 @@ def test_borrowed_route_has_as_many_queues_as_the_topic_will_get() -> None:
 def test_order_configuration_says_how_many_queues_are_written_to() -> None:
     found = TopicRoute("T", route(data("a", write=8), data("b", write=8), order="broker-a:1;broker-b:2;broken"))
     assert short(found.write_queues) == "a0 b0 b1"
+
+
+ABSURD = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    "absurd",
+    [
+        route(data("a", read=ABSURD)),
+        route(data("a", write=ABSURD)),
+        route(data("a"), order=f"broker-a:{10**8}"),
+        route(*(data("a", read=60_000) for _ in range(3))),
+    ],
+    ids=["read", "write", "order", "many"],
+)
+def test_route_with_an_absurd_number_of_queues_is_refused_before_it_is_listed(absurd: TopicRouteData) -> None:
+    with pytest.raises(RemoteProtocolError, match=r"topic 'T' has \d+ queues, at most 131072"):
+        TopicRoute("T", absurd)
+
+
+@pytest.mark.parametrize("count", ["9" * 10, "9" * 5_000, "-1", "+1", "1.5", "\u0661"])
+def test_order_configuration_that_is_no_number_is_left_out(count: str) -> None:
+    assert short(TopicRoute("T", route(data("a"), order=f"broker-a:{count};broker-b:1")).write_queues) == "b0"
+
+
+def test_absurd_route_of_one_topic_leaves_the_others_up_to_date() -> None:
+    answers = {"good": route(data("a")), "bad": route(data("a"))}
+
+    class Transport:
+        name_servers = ("ns:9876",)
+
+        async def ask_name_server(self, code: int, ext: dict[str, str], **_: object) -> RemotingCommand:
+            return RemotingCommand.response(body=answers[ext["topic"]].to_json())
+
+    async def scenario() -> None:
+        routes = RouteTable(cast(Any, Transport()))
+        for topic in ("bad", "good"):
+            await routes.find(topic)
+        answers.update(bad=route(data("a", read=ABSURD)), good=route(data("a", read=5)))
+        await routes.refresh_all()
+        bad, good = routes.known("bad"), routes.known("good")
+        assert bad is not None and short(bad.read_queues) == "a0 a1"
+        assert good is not None and short(good.read_queues) == "a0 a1 a2 a3 a4"
+        with pytest.raises(RemoteProtocolError):
+            await routes.refresh("bad")
+
+    asyncio.run(scenario())

@@ -475,3 +475,22 @@ def assert_consistent(routes: RouteInfo) -> None:
     assert set(entries) <= set(table.groups)
     assert len(entries) == routes.queues.count
     assert all(routes.queues.table.values())
+
+
+@pytest.mark.parametrize(
+    ("said", "told"), [((2**31 - 1, 8), (65_536, 8)), ((8, 10**6), (8, 65_536)), ((-1, -(2**31)), (0, 0))]
+)
+def test_absurd_number_of_queues_is_not_passed_on(
+    said: tuple[int, int], told: tuple[int, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers = Brokers()
+    brokers.register(topics={"T": 6})
+    reads, writes = said
+    brokers.routes.register_topic(
+        "T", [QueueData(broker_name="broker-a", read_queue_nums=reads, write_queue_nums=writes)]
+    )
+    route = brokers.routes.find_route("T")
+    assert route is not None
+    (entry,) = route.queue_datas
+    assert (entry.read_queue_nums, entry.write_queue_nums) == told
+    assert "broker-a" in caplog.text and str(reads) in caplog.text and "T" in caplog.text

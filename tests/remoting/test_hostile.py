@@ -90,7 +90,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
         "frameSeconds": 2,
         "enablePropertyFilter": "true",
         "writeStallSeconds": 5,
-        "inFlightBytesMax": 32 * MIB,
+        "halfReceivedBytesMax": 32 * MIB,
     }
     with up(tmp_path_factory.mktemp("hostile"), **options) as running:
         yield running
@@ -398,7 +398,7 @@ def test_half_received_frames_are_bounded_over_all_connections(target: Target) -
         most.append(await asyncio.to_thread(attack_with_large_frames, target, 6, 15 * MIB))
 
     while_served(target, attack)
-    # 32 MiB are allowed (inFlightBytesMax), and one frame may always go on.
+    # 32 MiB are allowed (halfReceivedBytesMax), and one frame may always go on.
     assert most[0] - before < 64 * MIB, f"{(most[0] - before) // MIB} MiB for 90 MiB of half-received frames"
 
 

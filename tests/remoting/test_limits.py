@@ -199,7 +199,7 @@ def test_large_frames_that_come_all_at_once_take_turns_and_none_is_lost() -> Non
             writer.close()
         await client.close()
 
-    run(scenario, RemotingOptions(in_flight_bytes_max=16 * MIB))
+    run(scenario, RemotingOptions(half_received_bytes_max=16 * MIB))
 
 
 def test_frame_that_stands_still_while_others_wait_for_room_is_given_up() -> None:
@@ -219,7 +219,7 @@ def test_frame_that_stands_still_while_others_wait_for_room_is_given_up() -> Non
         await until(lambda: not bench.server.connections)
         assert bench.server._budget.half == 0
 
-    run(scenario, RemotingOptions(in_flight_bytes_max=16 * MIB))
+    run(scenario, RemotingOptions(half_received_bytes_max=16 * MIB))
 
 
 def test_requests_that_wait_for_a_lane_count_as_in_flight() -> None:

@@ -17,6 +17,7 @@ from flaremq.broker.topics import TopicTable
 from flaremq.clock import Clock
 from flaremq.errors import FlareMQError
 from flaremq.protocol.bodies import PERM_READ, MessageQueue, TopicRouteData
+from flaremq.protocol.bodies_route import check_queue_count
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
@@ -95,9 +96,8 @@ class ClusterQueues:
 
     def _readable(self, topic: str, route: TopicRouteData) -> list[MessageQueue]:
         most = self._options.queues_per_topic_max
-        return sorted(
-            MessageQueue(topic, data.broker_name, number)
-            for data in route.queue_datas
-            if data.perm & PERM_READ
-            for number in range(min(data.read_queue_nums, most))
-        )
+        sizes = [
+            (data.broker_name, min(data.read_queue_nums, most)) for data in route.queue_datas if data.perm & PERM_READ
+        ]
+        check_queue_count(topic, (size for _, size in sizes))
+        return sorted(MessageQueue(topic, name, number) for name, size in sizes for number in range(size))

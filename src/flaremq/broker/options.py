@@ -310,7 +310,7 @@ class BrokerOptions:
         100_000, flaremq="topicsMax", affects="behaviour", live=True, minimum=32,
         doc="Topics at most; beyond it none is created.")
     queues_per_topic_max: int = option(
-        65_536, flaremq="queuesPerTopicMax", affects="behaviour", live=True, minimum=1_024,
+        65_536, flaremq="queuesPerTopicMax", affects="behaviour", live=True, minimum=1_024, maximum=65_536,
         doc="Queues of one topic at most.")
     groups_max: int = option(
         100_000, flaremq="groupsMax", affects="behaviour", live=True, minimum=16,

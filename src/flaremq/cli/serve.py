@@ -11,6 +11,8 @@ from typing import Any, Protocol, TypeVar
 
 import click
 
+from flaremq.log_lines import LineFormatter
+
 F = TypeVar("F", bound=Callable[..., Any])
 _began = time.monotonic()
 _LOG_LEVEL = "flaremq.log_level"  # key in click's context
@@ -29,9 +31,9 @@ def log_option(command: F) -> F:
 
     def configure(context: click.Context, _: click.Parameter, level: str) -> None:
         context.meta[_LOG_LEVEL] = level
-        logging.basicConfig(
-            level=level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-        )
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(LineFormatter())
+        logging.basicConfig(level=level.upper(), handlers=[handler])
 
     return click.option(
         "--log-level",

@@ -7,17 +7,22 @@ send can create it; the borrowed route is replaced as soon as the name server kn
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from collections.abc import Callable
 from typing import Final
 
 from flaremq.client.transport import Transport
-from flaremq.errors import NotFoundError, UnavailableError
+from flaremq.errors import NotFoundError, RemoteProtocolError, UnavailableError
 from flaremq.protocol.bodies import MessageQueue, QueueData, TopicRouteData
+from flaremq.protocol.bodies_route import check_queue_count
 from flaremq.protocol.codes import RequestCode, ResponseCode
 
 MASTER_ID: Final = 0
 _PERM_READ: Final = 4
 _PERM_WRITE: Final = 2
+_ORDER_COUNT: Final = re.compile("[0-9]{1,9}")
+_log = logging.getLogger(__name__)
 
 
 class TopicRoute:
@@ -30,12 +35,9 @@ class TopicRoute:
         self.data = data
         self.is_borrowed = queues_max is not None
         self.write_queues = _write_queues(topic, data, queues_max)
-        self.read_queues = [
-            MessageQueue(topic=topic, broker_name=entry.broker_name, queue_id=queue_id)
-            for entry in _sorted(data)
-            if entry.perm & _PERM_READ
-            for queue_id in range(entry.read_queue_nums)
-        ]
+        self.read_queues = _queues(
+            topic, [(entry.broker_name, entry.read_queue_nums) for entry in _sorted(data) if entry.perm & _PERM_READ]
+        )
 
     @property
     def addresses(self) -> dict[str, dict[int, str]]:
@@ -53,7 +55,7 @@ def _write_queues(topic: str, data: TopicRouteData, queues_max: int | None) -> l
     if data.order_topic_conf:
         # A globally ordered topic says itself how many queues each broker has: "broker-a:4;broker-b:4".
         counts = dict(part.rpartition(":")[::2] for part in data.order_topic_conf.split(";") if ":" in part)
-        sizes = [(name, int(count)) for name, count in counts.items() if count.isascii() and count.isdigit()]
+        sizes = [(name, int(count)) for name, count in counts.items() if _ORDER_COUNT.fullmatch(count)]
     else:
         sizes = [
             (
@@ -63,10 +65,14 @@ def _write_queues(topic: str, data: TopicRouteData, queues_max: int | None) -> l
             for entry in _sorted(data)
             if entry.perm & _PERM_WRITE
         ]
+    return _queues(topic, [(name, size) for name, size in sizes if name in masters])
+
+
+def _queues(topic: str, sizes: list[tuple[str, int]]) -> list[MessageQueue]:
+    check_queue_count(topic, (size for _, size in sizes))
     return [
         MessageQueue(topic=topic, broker_name=name, queue_id=queue_id)
         for name, size in sizes
-        if name in masters
         for queue_id in range(size)
     ]
 
@@ -134,6 +140,8 @@ class RouteTable:
                 await self.refresh(topic)
             except UnavailableError:
                 return
+            except RemoteProtocolError as error:
+                _log.warning("the route of %r stays as it is: %s", topic, error)
         named = {name: ids for route in self._routes.values() for name, ids in route.addresses.items()}
         self._brokers = named  # those that no route names any more are forgotten
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from flaremq.protocol.bodies import PERM_READ, PERM_WRITE, QueueData, TopicConfig
+from flaremq.protocol.bodies_route import BROKER_QUEUES_MAX
+
+_log = logging.getLogger(__name__)
 
 
 class TopicQueues:
@@ -20,6 +24,7 @@ class TopicQueues:
         self.deletions = 0  # so far: who remembers the number knows whether entries may be missing since
 
     def put(self, topic: str, data: QueueData) -> None:
+        data = _bounded(topic, data)
         entries = self.table.setdefault(topic, {})
         self.count += data.broker_name not in entries
         entries[data.broker_name] = data
@@ -73,6 +78,23 @@ class TopicQueues:
             entry = self.table[topic][broker_name]
             self.put(topic, replace(entry, perm=change(entry.perm)))
         return len(topics)
+
+
+def _bounded(topic: str, data: QueueData) -> QueueData:
+    """With numbers of queues that a topic can have: every client makes a list of them."""
+    reads, writes = (min(max(0, n), BROKER_QUEUES_MAX) for n in (data.read_queue_nums, data.write_queue_nums))
+    if (reads, writes) == (data.read_queue_nums, data.write_queue_nums):
+        return data
+    _log.warning(
+        "broker %s has %d and %d queues of topic %s by its own account: clients are told %d and %d",
+        data.broker_name,
+        data.read_queue_nums,
+        data.write_queue_nums,
+        topic,
+        reads,
+        writes,
+    )
+    return replace(data, read_queue_nums=reads, write_queue_nums=writes)
 
 
 def queue_data(broker_name: str, config: TopicConfig) -> QueueData:

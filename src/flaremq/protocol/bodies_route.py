@@ -6,9 +6,11 @@ server uses for old clients and in cluster information, is no JSON. Both are rea
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
+from flaremq.errors import RemoteProtocolError
 from flaremq.protocol.bean import CLIENT_BODY_SIZE_MAX, Bean
 from flaremq.protocol.bean_rows import (
     anything,
@@ -23,6 +25,19 @@ from flaremq.protocol.bean_rows import (
     texts_table,
 )
 from flaremq.protocol.bodies_topic import PERM_READ, PERM_WRITE
+
+BROKER_QUEUES_MAX: Final = 65_536  # of one topic on one broker; as many as ours make
+ROUTE_QUEUES_MAX: Final = 131_072  # of one topic that a client takes: a second of work, 60 MB
+
+
+def check_queue_count(topic: str, sizes: Iterable[int]) -> None:
+    """RemoteProtocolError for a route whose queues would cost whoever lists them more than any real topic does."""
+    total = sum(max(0, size) for size in sizes)
+    if total > ROUTE_QUEUES_MAX:
+        raise RemoteProtocolError(
+            f"the route of topic {topic!r} has {total} queues, at most {ROUTE_QUEUES_MAX} are taken: "
+            "the name server, or a broker registered there, is not to be trusted"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

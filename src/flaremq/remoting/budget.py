@@ -2,28 +2,34 @@
 
 Two kinds of bytes count. Requests *in flight* (complete, waiting for their replies): while there are too many,
 connections are not read from; their replies are on the way and make room. *Half-received* frames: while there are too
-many, only the connection that holds most goes on, for it is nearest to being done; the others wait for it. Whoever
-makes no progress then, and so keeps the others from theirs, is cut off.
+many, only one of the large ones goes on, that which has received most, for it is nearest to being done; when it is, the
+next one's turn comes. Reading from one of them instead of from all is also what leaves the loop time for others. Small
+frames, which nearly all are, go on meanwhile, up to twice the budget. Whoever makes no progress when it is his turn,
+and so keeps the others from theirs, is cut off (RemotingServer).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from flaremq.remoting.connection import Connection
+
+SMALL_BYTES: Final = 256 << 10  # about what one read brings
 
 
 class ByteBudget:
     """Shared by the connections of one server. Event loop only."""
 
-    __slots__ = ("_was_overdrawn", "_was_spent", "bytes_max", "choked", "half", "in_flight")
+    __slots__ = ("_was_overdrawn", "_was_spent", "bytes_max", "choked", "going", "half", "half_max", "in_flight")
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, half_max: int) -> None:
         self.bytes_max = bytes_max
+        self.half_max = half_max
         self.half = 0  # bytes of half-received frames
         self.in_flight = 0  # bytes of requests that wait for their replies
         self.choked: set[Connection] = set()  # not read from, for whatever reason
+        self.going: Connection | None = None  # whose large frame is received while the others wait
         self._was_spent = False  # connections wait for requests to be answered
         self._was_overdrawn = False  # connections wait for others to receive their frames
 
@@ -50,18 +56,33 @@ class ByteBudget:
     @property
     def is_overdrawn(self) -> bool:
         """Whether half-received frames take more than there is."""
-        return self.half > self.bytes_max
+        return self.half > self.half_max
 
-    def half_received(self, difference: int) -> bool:
-        """A connection holds so many more bytes of a frame that is not complete; whether that is too much."""
+    def half_received(self, connection: Connection, difference: int) -> bool:
+        """A connection holds so many more bytes of a frame that is not complete; whether it is to wait now."""
         self.half += difference
-        if self.half > self.bytes_max:
-            self._was_overdrawn = True
-            return difference > 0
-        if self._was_overdrawn:
-            self._was_overdrawn = False
-            self._wake()
-        return False
+        if difference < 0 and connection is self.going:
+            self.going = None
+        if self.half <= self.half_max:
+            if self._was_overdrawn:
+                self._was_overdrawn = False
+                self.going = None
+                self._wake()
+            return False
+        self._was_overdrawn = True
+        if difference < 0:
+            self.choose()
+            return False
+        is_small = connection.buffered < SMALL_BYTES and self.half <= 2 * self.half_max
+        return difference > 0 and connection is not self.going and not is_small
+
+    def choose(self) -> None:
+        """While half-received frames take too much: let one of those that wait go on, if none does."""
+        if self.going is None and self.is_overdrawn:
+            waiting = [connection for connection in self.choked if connection.waits_for_room]
+            if waiting:
+                self.going = max(waiting, key=lambda connection: connection.buffered)
+                self.going.look_again()
 
     def _wake(self) -> None:
         for connection in list(self.choked):
@@ -70,3 +91,6 @@ class ByteBudget:
     def forget(self, connection: Connection) -> None:
         """A connection is closed."""
         self.choked.discard(connection)
+        if self.going is connection:
+            self.going = None
+            self.choose()

@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
         self._options = options
         self._opened = opened
         self._closed = closed
-        self._budget = budget or ByteBudget(options.in_flight_bytes_max)
+        self._budget = budget or ByteBudget(options.in_flight_bytes_max, options.half_received_bytes_max)
         self._loop = asyncio.get_running_loop()
         # A client reads replies, a server requests.
         self._decoder = FrameDecoder(header_limit=REPLY_HEADER_SIZE_MAX if opened is None else HEADER_SIZE_MAX)
@@ -68,8 +68,7 @@ class Connection(asyncio.Protocol):
         self._backlog: list[RemotingCommand] = []  # read, not handled yet
         self._continuing = False  # the loop will come back to the backlog
         self._half_received = 0  # as the budget knows it
-        self._waits_for_room = False  # others receive their frames first
-        self._goes_on = False  # ours is the one they wait for
+        self.waits_for_room = False  # others receive their frames first
         self._choked = False  # reading is paused: too much in flight
         self._listens = True  # until the server stops
         self._stalled_since: float | None = None  # the peer does not read
@@ -184,11 +183,10 @@ class Connection(asyncio.Protocol):
 
     def _note_half_received(self, size: int) -> None:
         difference, self._half_received = size - self._half_received, size
-        if self._budget.half_received(difference) and not self._goes_on:
-            self._waits_for_room = True
+        if self._budget.half_received(self, difference):
+            self.waits_for_room = True
             self._update_reading()
-        elif not size:
-            self._goes_on = False
+            self._budget.choose()
 
     def _refuse(self, failure: RemoteProtocolError) -> None:
         if self.is_open:
@@ -249,7 +247,7 @@ class Connection(asyncio.Protocol):
             (self._stalled_since is not None and self._opened is not None)
             or self._in_flight >= self._options.in_flight_max
             or self._in_flight_bytes >= IN_FLIGHT_BYTES_MAX
-            or self._waits_for_room
+            or self.waits_for_room
             or self._budget.is_spent
             or not self._listens
         )
@@ -281,13 +279,8 @@ class Connection(asyncio.Protocol):
 
     def look_again(self) -> None:
         """Something that kept the connection from being read may be over."""
-        self._waits_for_room = False
+        self.waits_for_room = False
         self._update_reading()
-
-    def go_on(self) -> None:
-        """Receive the frame that is coming in, however little room there is: it is the one nearest to its end."""
-        self._goes_on = True
-        self.look_again()
 
     def stands_still(self, now: float) -> bool:
         """Whether a frame is not complete and nothing more of it comes, though it could."""

@@ -27,7 +27,7 @@ class RemotingOptions:
         doc="A peer that reads nothing for so long while replies wait is cut off.")
     connections_max: int = option(
         16384, flaremq="connectionsMax", affects="behaviour", live=True, minimum=1,
-        doc="Connections a server accepts at a time.")
+        doc="Connections a server accepts at a time; fewer where the process may not have descriptors for them.")
     connections_per_address_max: int = option(
         8192, flaremq="connectionsPerAddressMax", affects="behaviour", live=True, minimum=1,
         doc="Connections a server accepts from one address at a time.")
@@ -36,7 +36,11 @@ class RemotingOptions:
         doc="Requests of one connection that may wait for their replies before the server stops reading from it.")
     in_flight_bytes_max: int = option(
         268_435_456, flaremq="inFlightBytesMax", affects="behaviour", fixed=AT_START, minimum=16_777_216,
-        doc="Bytes of half-received frames over all connections; above it the largest are cut off.")
+        doc="Bytes of requests over all connections that may wait for their replies before the server stops reading.")
+    half_received_bytes_max: int = option(
+        67_108_864, flaremq="halfReceivedBytesMax", affects="behaviour", fixed=AT_START, minimum=16_777_216,
+        doc="Bytes of frames over all connections that are not complete; above it large frames are received one at a "
+            "time, and one that stands still is given up.")
     write_buffer_high_bytes: int = option(
         4_194_304, flaremq="writeBufferHighBytes", affects="behaviour", fixed=AT_START, minimum=65_536,
         doc="Unsent reply bytes of a connection at which the server stops reading from it.")

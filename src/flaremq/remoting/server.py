@@ -9,16 +9,16 @@ import ssl
 from collections import Counter
 
 from flaremq.errors import InvalidArgumentError, UnavailableError
+from flaremq.remoting import descriptors
 from flaremq.remoting.budget import ByteBudget
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
+from flaremq.remoting.tls_acceptor import TlsAcceptor
 
 _log = logging.getLogger(__name__)
 _SWEEP_SECONDS = 1.0
-_BACKLOG = 1024
-_TLS_HELLO = 0x16
-_PEEK_SECONDS = 10.0
+_LOG_SECONDS = 10.0  # between two lines about refused connections
 
 
 class RemotingServer:
@@ -30,12 +30,11 @@ class RemotingServer:
         self.connections: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
         self._server: asyncio.Server | None = None
-        self._listener: socket.socket | None = None
-        self._acceptor: asyncio.Task[None] | None = None
+        self._acceptor: TlsAcceptor | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._tls = _tls_context(self._options)
-        self._greeting: set[asyncio.Task[None]] = set()
-        self._budget = ByteBudget(self._options.in_flight_bytes_max)
+        self._budget = ByteBudget(self._options.in_flight_bytes_max, self._options.half_received_bytes_max)
+        self._next_line = 0.0
         self.port = 0
         self.refused = 0
 
@@ -45,28 +44,32 @@ class RemotingServer:
         try:
             if self._tls is None:
                 self._server = await loop.create_server(
-                    self._connection, host, port, backlog=_BACKLOG, reuse_address=True
+                    self._connection, host, port, backlog=descriptors.backlog(), reuse_address=True
                 )
                 self.port = self._server.sockets[0].getsockname()[1]
             else:
                 family = socket.AF_INET6 if ":" in host else socket.AF_INET
-                self._listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-                self._listener.setblocking(False)
-                self.port = self._listener.getsockname()[1]
-                self._acceptor = asyncio.create_task(self._accept())
+                tls_listener = socket.create_server((host, port), family=family, backlog=descriptors.backlog())
+                tls_listener.setblocking(False)
+                self.port = tls_listener.getsockname()[1]
+                self._acceptor = TlsAcceptor(
+                    tls_listener,
+                    self._tls,
+                    self._connection,
+                    enforcing=self._options.tls_mode == "enforcing",
+                    has_room=self._has_room,
+                )
         except OSError as error:
             raise UnavailableError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
         self._sweeper = loop.call_later(_SWEEP_SECONDS, self._sweep)
+        descriptors.tell_limit(self._options.connections_max)
 
     async def stop_listening(self) -> None:
         """Take no new connections; those there are go on."""
         if self._server is not None:
             self._server.close()
         if self._acceptor is not None:
-            self._acceptor.cancel()
-            await asyncio.gather(self._acceptor, return_exceptions=True)
-        if self._listener is not None:
-            self._listener.close()
+            await self._acceptor.stop()
 
     async def stop_reading(self) -> None:
         """Take neither connections nor requests any more; what was taken can still be answered."""
@@ -79,8 +82,6 @@ class RemotingServer:
         await self.stop_listening()
         if self._sweeper is not None:
             self._sweeper.cancel()
-        for task in self._greeting:
-            task.cancel()
         for connection in list(self.connections):
             connection.close()
         for _ in range(20):
@@ -97,20 +98,34 @@ class RemotingServer:
 
     def _opened(self, connection: Connection) -> bool:
         host = connection.peer.rpartition(":")[0]
-        options = self._options
-        full = len(self.connections) >= options.connections_max
-        if full or self._by_address[host] >= options.connections_per_address_max:
+        # Where TLS may begin the room was looked for when the connection was accepted, and it has its descriptor.
+        has_room = self._has_room() if self._acceptor is None else len(self.connections) < self._options.connections_max
+        if not has_room or self._by_address[host] >= self._options.connections_per_address_max:
             self.refused += 1
-            _log.warning("refusing a connection from %s: too many", connection.peer)
+            now = asyncio.get_running_loop().time()
+            if now >= self._next_line:
+                self._next_line = now + _LOG_SECONDS
+                _log.warning(
+                    "refusing a connection from %s: %d are open, %d of them from there; %d were refused so far",
+                    connection.peer,
+                    len(self.connections),
+                    self._by_address[host],
+                    self.refused,
+                )
             return False
         self.connections.add(connection)
         self._by_address[host] += 1
+        descriptors.take()
         return True
+
+    def _has_room(self) -> bool:
+        return len(self.connections) < self._options.connections_max and descriptors.has_room()
 
     def _closed(self, connection: Connection) -> None:
         if connection not in self.connections:
             return
         self.connections.discard(connection)
+        descriptors.give_back()
         host = connection.peer.rpartition(":")[0]
         self._by_address[host] -= 1
         if self._by_address[host] <= 0:
@@ -133,70 +148,7 @@ class RemotingServer:
             if connection.stands_still(now):
                 _log.warning("closing the connection from %s: too many bytes in flight", connection.peer)
                 connection.drop_half_received()
-        if self._budget.is_overdrawn:
-            largest = max(self.connections, key=_buffered)
-            largest.go_on()
-
-    # TLS on the same port: the first byte tells
-
-    async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
-        assert self._listener is not None
-        while True:
-            try:
-                client, _ = await loop.sock_accept(self._listener)
-            except OSError as error:
-                _log.warning("cannot accept a connection: %s", error)
-                await asyncio.sleep(0.1)
-                continue
-            task = asyncio.create_task(self._greet(client))
-            self._greeting.add(task)
-            task.add_done_callback(self._greeting.discard)
-
-    async def _greet(self, client: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            client.setblocking(False)
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            async with asyncio.timeout(_PEEK_SECONDS):
-                first = await _peek(loop, client)
-            encrypted = first == _TLS_HELLO
-            if first is None or (not encrypted and self._options.tls_mode == "enforcing"):
-                client.close()
-                return
-            await loop.connect_accepted_socket(
-                self._connection,
-                client,
-                ssl=self._tls if encrypted else None,
-                ssl_handshake_timeout=_PEEK_SECONDS if encrypted else None,
-            )
-        except (OSError, TimeoutError, ssl.SSLError) as error:
-            _log.info("a connection ended before its first frame: %s", error)
-            client.close()
-        except BaseException:
-            client.close()
-            raise
-
-
-async def _peek(loop: asyncio.AbstractEventLoop, client: socket.socket) -> int | None:
-    """The first byte without taking it; None at the end of the stream."""
-    while True:
-        try:
-            data = client.recv(1, socket.MSG_PEEK)
-            return data[0] if data else None
-        except (BlockingIOError, InterruptedError):
-            pass
-        ready = loop.create_future()
-        loop.add_reader(client, _set, ready)
-        try:
-            await ready
-        finally:
-            loop.remove_reader(client)
-
-
-def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+        self._budget.choose()
 
 
 def _buffered(connection: Connection) -> int:
