@@ -17,7 +17,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "flaremq"
 
-BASE = {"errors", "options", "clock", "java_json", "times", "visible"}
+BASE = {"errors", "options", "clock", "java_json", "times", "visible", "log_lines"}
 STORE_SIDE = {"storage", "message"} | BASE
 WIRE_SIDE = {"remoting", "protocol"} | BASE
 SERVERS = {"broker", "namesrv", "client", "pipeline"}
@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "java_json": set(),
     "times": set(),
     "visible": set(),
+    "log_lines": {"visible"},
     "message": BASE,
     "storage": STORE_SIDE,
     "protocol": BASE,

@@ -484,7 +484,7 @@ def test_absurd_number_of_queues_is_not_passed_on(
     said: tuple[int, int], told: tuple[int, int], caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers = Brokers()
-    brokers.register(topics={"T": 6})
+    brokers.register()
     reads, writes = said
     brokers.routes.register_topic(
         "T", [QueueData(broker_name="broker-a", read_queue_nums=reads, write_queue_nums=writes)]
