@@ -99,9 +99,9 @@ OTHER_LAYERS: Final = frozenset(
 OTHER_LAYERS_OWN: Final = frozenset(
     """
     connectionsMax connectionsPerAddressMax consumerOffsetsMax filterExpressionBytesMax firstFrameSeconds
-    frameSeconds groupsMax heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable queueLocksMax queuesPerTopicMax
-    registrationsMax subscriptionsPerGroupMax tlsCertPath tlsKeyPath tlsMode tlsTrustPath topicsMax writeBufferHighBytes
-    writeStallSeconds
+    frameSeconds groupsMax halfReceivedBytesMax heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable
+    queueLocksMax queuesPerTopicMax registrationsMax subscriptionsPerGroupMax tlsCertPath tlsKeyPath tlsMode
+    tlsTrustPath topicsMax writeBufferHighBytes writeStallSeconds
     """.split()  # noqa: SIM905
 )
 
