@@ -23,7 +23,7 @@ from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
 from flaremq.storage.message_store import MessageStore
-from tests.support.broker_lab import UNIQUE, BrokerLab, bodies, until
+from tests.support.broker_lab import UNIQUE, BrokerLab, bodies, send_header, until
 
 SMALL_STORE: dict[str, Any] = {
     "mappedFileSizeCommitLog": "1048576",
@@ -459,5 +459,36 @@ def test_broker_without_anything_to_do_keeps_running(tmp_path: Path, seconds: in
         await broker.run_due()
         assert all(task.running is None for task in broker.scheduler._tasks)
         await broker.stop()
+
+    run(scenario)
+
+
+def test_periodic_work_does_not_wait_for_a_name_server_that_does_not_answer(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        reached = asyncio.Event()
+
+        async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            reached.set()
+            await reader.read()
+            writer.close()
+
+        hung = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+        address = f"127.0.0.1:{hung.sockets[0].getsockname()[1]}"
+        broker = service(tmp_path, namesrvAddr=address, registerBrokerTimeoutMills=600_000)
+        starting = asyncio.ensure_future(broker.start())
+        await reached.wait()
+        client = RemotingClient()
+        ext = send_header("TBW102", properties=f"DELAY\x011\x02{UNIQUE}").encode_letters()
+        request = RemotingCommand.request(RequestCode.SEND_MESSAGE_V2, ext, b"later")
+        reply = await client.request(broker.address, request, 20.0)
+        assert reply.code == 0, reply.remark
+        assert isinstance(broker.clock, ManualClock)
+        broker.clock.advance(1000)
+        await until(lambda: broker.store.max_offset("TBW102", 0) == 1, "the delayed message")
+        assert not starting.done()
+        await client.close()
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        hung.close()
 
     run(scenario)

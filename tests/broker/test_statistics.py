@@ -51,6 +51,55 @@ def test_item_does_not_exist_before_its_first_note(lab: Lab) -> None:
     assert lab.statistics.group_get_tps("G", "T") == 0.0
 
 
+def test_pull_that_finds_nothing_makes_no_item(lab: Lab) -> None:
+    lab.statistics.note_get("G", "T", 0, 0, 0)
+    lab.statistics.note_get_latency("G", "T", 7, 0)
+    assert lab.statistics.find("GROUP_GET_LATENCY", "T@G") is None
+    assert (lab.statistics.get_miss_count, lab.statistics.get_latency_max_ms) == (1, 7)
+
+
+def _note_all(statistics: BrokerStatistics, number: int) -> None:
+    group, topic = f"G{number}", f"T{number}"
+    statistics.note_put(topic, 1, 1)
+    statistics.note_get(group, topic, 0, 1, 1)
+    statistics.note_get_latency(group, topic, 1, 1)
+    statistics.note_send_back(group, topic)
+    statistics.fall_behind.note_size(group, topic, 0, 1)
+    statistics.fall_behind.note_time(group, topic, 0, 1)
+
+
+def _has(statistics: BrokerStatistics, number: int) -> set[bool]:
+    pair = f"T{number}@G{number}"
+    keys = {"TOPIC_PUT_NUMS": f"T{number}", "GROUP_GET_NUMS": pair, "GROUP_GET_LATENCY": pair, "SNDBCK_PUT_NUMS": pair}
+    return {statistics.find(name, key) is not None for name, key in keys.items()}
+
+
+def test_items_have_a_limit_and_idle_ones_make_room(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("statistics", "slow_consumers"):
+        monkeypatch.setattr(f"flaremq.broker.{module}.ITEMS_MAX", 10)
+    for number in range(15):
+        _note_all(lab.statistics, number)
+    assert (_has(lab.statistics, 9), _has(lab.statistics, 10)) == ({True}, {False})
+    assert len(lab.statistics.fall_behind.sizes) == len(lab.statistics.fall_behind.times) == 10
+    assert lab.statistics.put_total == lab.statistics.get_total == 15  # the broker's totals have it all
+    for _ in range(8):
+        lab.advance(10 * SECOND)
+        _note_all(lab.statistics, 0)
+    _note_all(lab.statistics, 20)
+    assert (_has(lab.statistics, 0), _has(lab.statistics, 1), _has(lab.statistics, 20)) == ({True}, {False}, {True})
+
+
+def test_item_goes_when_nothing_was_counted_for_a_day(lab: Lab) -> None:
+    _note_all(lab.statistics, 1)
+    lab.advance(24 * HOUR, step=MINUTE)
+    _note_all(lab.statistics, 2)
+    assert _has(lab.statistics, 1) == {True}
+    lab.advance(2 * HOUR, step=MINUTE)
+    assert (_has(lab.statistics, 1), _has(lab.statistics, 2)) == ({False}, {True})
+    lab.advance(24 * HOUR, step=MINUTE)
+    assert _has(lab.statistics, 2) == {False}
+
+
 def test_counts_show_after_the_next_sample(lab: Lab) -> None:
     lab.advance(25 * SECOND)
     lab.statistics.note_put("T", 1, 100)
@@ -96,8 +145,8 @@ def test_gets_are_kept_by_topic_and_group(lab: Lab) -> None:
     lab.statistics.note_get("G", "T", 1, 8, 800)
     lab.statistics.note_get("G", "T", 1, 0, 0)
     lab.statistics.note_get("H", "T", 0, 1, 1)
-    lab.statistics.note_get_latency("G", "T", 4)
-    lab.statistics.note_get_latency("G", "T", 2)
+    lab.statistics.note_get_latency("G", "T", 4, 1)
+    lab.statistics.note_get_latency("G", "T", 2, 1)
     lab.advance(10 * SECOND)
     assert lab.minute("GROUP_GET_NUMS", "T@G") == StatsSnapshot(sum=40, tps=4.0, avgpt=20.0)
     assert lab.minute("GROUP_GET_SIZE", "T@G").sum == 4000
@@ -155,7 +204,7 @@ def test_deleted_topics_and_groups_are_forgotten_but_totals_stay(lab: Lab) -> No
         lab.statistics.note_put(topic, 1, 1)
         for group in ("G", "H"):
             lab.statistics.note_get(group, topic, 0, 1, 1)
-            lab.statistics.note_get_latency(group, topic, 1)
+            lab.statistics.note_get_latency(group, topic, 1, 1)
             lab.statistics.note_send_back(group, topic)
             lab.statistics.fall_behind.note_size(group, topic, 0, 100)
     lab.statistics.forget_topic("T")

@@ -102,11 +102,12 @@ class BrokerService:
         self._exit.push_async_callback(self._answer_all)
         self.registration = Registration(options, self.state.topics, self.clock, self._remoting_options)
         slaves_address = format_address(options.broker_ip2 or options.broker_ip1, options.listen_port + 1)
-        await self.registration.start(self.address, slaves_address)
-        self._exit.push_async_callback(self.registration.stop)
+        # A name server that does not answer must not keep the broker from its work.
         self._schedule()
         self.scheduler.start()
         self._exit.push_async_callback(self.scheduler.stop)
+        self._exit.push_async_callback(self.registration.stop)
+        await self.registration.start(self.address, slaves_address)
         _log.info("broker %s serves at %s", options.broker_name, self.address)
 
     def _choose_port(self) -> None:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from flaremq.broker.groups import GroupTable
 from flaremq.broker.options import BrokerOptions
 
 _log = logging.getLogger(__name__)
+
+
+ITEMS_MAX: Final = 65_536
 
 
 class FallBehind:
@@ -26,11 +30,15 @@ class FallBehind:
 
     def note_size(self, group: str, topic: str, queue_id: int, behind_bytes: int) -> None:
         """Bytes of log after the message a group was last given (GROUP_GET_FALL_SIZE)."""
-        self.sizes[topic, queue_id, group] = behind_bytes
+        self._note(self.sizes, (topic, queue_id, group), behind_bytes)
 
     def note_time(self, group: str, topic: str, queue_id: int, behind_ms: int) -> None:
         """Milliseconds since that message was stored (GROUP_GET_FALL_TIME)."""
-        self.times[topic, queue_id, group] = behind_ms
+        self._note(self.times, (topic, queue_id, group), behind_ms)
+
+    def _note(self, table: dict[tuple[str, int, str], int], key: tuple[str, int, str], value: int) -> None:
+        if len(table) < ITEMS_MAX or key in table:
+            table[key] = value
 
     def note_caught_up(self, group: str, topic: str, queue_id: int) -> None:
         """The group reads what is in memory: whatever it was behind, it no longer is."""

@@ -3,7 +3,9 @@
 Counting must cost next to nothing, because it stands in the path of every send and pull: a note is one or two dict
 look-ups and a few additions, nothing else. Everything else happens in ``tick``: every ten seconds, ten minutes and
 hour the running totals of all items are copied into rings (:mod:`flaremq.broker.statistics_windows`). An item keeps
-about a kilobyte, however long the broker runs; it lasts as long as its topic and group.
+about a kilobyte, however long the broker runs; it lasts as long as its topic and group, and goes when nothing was
+counted for a day. However many topics and groups clients name, there are ``ITEMS_MAX`` items of a kind at most: the
+next takes the place of those for which nothing was counted in the last minute, or else is not counted on its own.
 
 Event loop thread only.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from itertools import chain
+from typing import Final, TypeVar
 
 from flaremq.broker.slow_consumers import FallBehind
 from flaremq.broker.statistics_windows import (
@@ -26,6 +29,11 @@ from flaremq.broker.statistics_windows import (
     StatsWindows,
 )
 from flaremq.message.topics import is_system_topic
+
+ITEMS_MAX: Final = 65_536
+_DAY: Final = len(SERIES) - 1
+
+_K = TypeVar("_K")
 
 
 class BrokerStatistics:
@@ -50,6 +58,8 @@ class BrokerStatistics:
         self._broker_get = self._brokers["BROKER_GET_NUMS"]
         self._user_put = self._brokers["BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC"]
         self._user_get = self._brokers["BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"]
+        self._nobody = self._new_item()  # counts what has no item of its own
+        self._swept: set[int] = set()  # tables that were searched for idle items since the last sample
         self._system_topics: set[str] = set()  # seen ones, so that a note need not ask again
         self.get_found_count = 0
         self.get_miss_count = 0
@@ -68,7 +78,8 @@ class BrokerStatistics:
         """``count`` messages of ``size`` bytes were stored for a topic by one call."""
         item = self._puts.get(topic)
         if item is None:
-            item = self._puts[topic] = self._new_topic(topic)
+            self._learn_topic(topic)
+            item = self._added(self._puts, topic)
         item.count += count
         item.size += size
         item.times += 1
@@ -85,7 +96,8 @@ class BrokerStatistics:
         self.get_transferred_count += count
         item = self._gets.get((topic, group))
         if item is None:
-            item = self._gets[topic, group] = self._new_topic(topic)
+            self._learn_topic(topic)
+            item = self._added(self._gets, (topic, group))
         item.count += count
         item.size += size
         item.times += 1
@@ -93,15 +105,17 @@ class BrokerStatistics:
         if topic not in self._system_topics:
             self._user_get.count += count
 
-    def note_get_latency(self, group: str, topic: str, elapsed_ms: int) -> None:
-        """How long the store took for a pull."""
-        item = self._latencies.get((topic, group))
-        if item is None:
-            item = self._latencies[topic, group] = self._new_item()
-        item.count += elapsed_ms
-        item.times += 1
+    def note_get_latency(self, group: str, topic: str, elapsed_ms: int, count: int) -> None:
+        """How long the store took for a pull of ``count`` messages; a miss makes no item, as in RocketMQ."""
         if elapsed_ms > self.get_latency_max_ms:
             self.get_latency_max_ms = elapsed_ms
+        if not count:
+            return
+        item = self._latencies.get((topic, group))
+        if item is None:
+            item = self._added(self._latencies, (topic, group))
+        item.count += elapsed_ms
+        item.times += 1
 
     def note_send_back(self, group: str, topic: str) -> None:
         """A consumer sent a message back to be retried."""
@@ -126,14 +140,30 @@ class BrokerStatistics:
         key = f"{topic}@{group}"
         item = items.get(key)
         if item is None:
-            item = items[key] = self._new_item()
+            item = self._added(items, key)
         item.count += count
         item.times += 1
 
-    def _new_topic(self, topic: str) -> StatsItem:
+    def _learn_topic(self, topic: str) -> None:
         if self._is_system(topic):
             self._system_topics.add(topic)
-        return self._new_item()
+
+    def _added(self, items: dict[_K, StatsItem], key: _K) -> StatsItem:
+        """A new item for a key, if there is room or can be made; else one that nobody asks for."""
+        if len(items) >= ITEMS_MAX:
+            if id(items) in self._swept:
+                return self._nobody
+            self._swept.add(id(items))  # until the next sample nothing more would be found
+            self._drop_idle(items, 0)
+            if len(items) >= ITEMS_MAX:
+                return self._nobody
+        item = items[key] = self._new_item()
+        return item
+
+    def _drop_idle(self, items: dict[_K, StatsItem], index: int) -> None:
+        """Drop items for which nothing was counted in a whole window."""
+        for key in [key for key, item in items.items() if self._series[index].is_idle(item.rings[index], item.times)]:
+            del items[key]
 
     def _new_item(self) -> StatsItem:
         return StatsItem(tuple(series.number for series in self._series))
@@ -151,6 +181,13 @@ class BrokerStatistics:
                 for item in self._items():
                     ring = item.rings[index]
                     ring[at], ring[at + 1], ring[at + 2] = item.count, item.size, item.times
+                self._swept.clear()
+                if index == _DAY:
+                    self._drop_idle(self._puts, _DAY)
+                    self._drop_idle(self._gets, _DAY)
+                    self._drop_idle(self._latencies, _DAY)
+                    for items in self._named.values():
+                        self._drop_idle(items, _DAY)
         today = _local_day(now_ms)
         if today != self._today:
             self._today = today

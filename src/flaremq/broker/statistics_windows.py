@@ -62,6 +62,10 @@ class Series:
         since = now_ms - self.moments[self.number % self.length]
         return since >= self.interval_ms or since < 0  # a clock that was set back starts over
 
+    def is_idle(self, ring: array[int], times: int) -> bool:
+        """Whether an item with these samples, called so often up to now, was not called for the whole window."""
+        return ring[(self.number + 1) % self.length * COLUMNS + TIMES] == times
+
     def snapshot(self, ring: array[int], born: int, column: int) -> StatsSnapshot:
         """What a window says of an item that was born after sample ``born``."""
         first, last = max(self.number - self.length + 1, born), self.number

@@ -126,7 +126,7 @@ class PullHandler:
         began = perf_counter()
         result = self._puller.pull(topic, queue_id, offset, max_count, max_bytes, wanted.codes)
         statistics = self._statistics
-        statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000))
+        statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000), result.count)
         if statistics.fall_behind.sizes:
             statistics.fall_behind.note_caught_up(group, topic, queue_id)
         return self._answer(connection, request, header, wanted, max_count, max_bytes, result)
@@ -146,7 +146,7 @@ class PullHandler:
             self._puller.pull, topic, queue_id, header.queue_offset, max_count, max_bytes, wanted.codes
         )
         self._answer(connection, request, header, wanted, max_count, max_bytes, result)
-        self._statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000))
+        self._statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000), result.count)
         await self._note_behind(group, topic, queue_id, result)
         return None
 
@@ -170,7 +170,7 @@ class PullHandler:
 
         result = await self._gate.run_filter(group, pull)
         self._answer(connection, request, header, wanted, max_count, max_bytes, result)
-        self._statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000))
+        self._statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000), result.count)
         if is_cold:
             await self._note_behind(group, topic, queue_id, result)
         elif self._statistics.fall_behind.sizes:
