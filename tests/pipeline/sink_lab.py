@@ -26,12 +26,19 @@ def options_for(broker: EphemeralBroker, **given: object) -> SinkOptions:
 
 
 def run_task(
-    options: SinkOptions, task: TaskIdentity, batches: Iterable[pa.RecordBatch], *, request_bytes: int | None = None
+    options: SinkOptions,
+    task: TaskIdentity,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    request_bytes: int | None = None,
+    begun_ms: int = 0,
 ) -> TaskReport:
     """One attempt at a task."""
     rules = RowRules(options.topic, options.max_message_size, options.drop_reserved)
-    with WireTarget(options, task) as target:
-        return SinkTask(target, task, rules, request_bytes=request_bytes or options.request_bytes).write(batches)
+    size = request_bytes or options.request_bytes
+    with WireTarget(options, task, begun_ms=begun_ms) as target:
+        sink = SinkTask(target, task, rules, request_bytes=size, sends_in_doubt=options.sends_in_doubt)
+        return sink.write(batches)
 
 
 class TaskDied(Exception):

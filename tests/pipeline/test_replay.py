@@ -33,6 +33,7 @@ from flaremq.sync import Admin, Producer
 from flaremq.testing import ephemeral_broker
 from flaremq.testing.ephemeral_broker import EphemeralBroker
 from tests.pipeline.conftest import FIRST_MS, FilledStore
+from tests.pipeline.sink_lab import stored
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,14 +93,7 @@ class _Dying:
 
 
 def stored_in(broker: EphemeralBroker, topic: str) -> list[MessageExt]:
-    store = broker.broker.store
-    found = []
-    for queue_id in range(8):
-        offset = 0
-        while messages := store.get(topic, queue_id, offset, 512).messages:
-            found += messages
-            offset = messages[-1].queue_offset + 1
-    return found
+    return stored(broker, topic)
 
 
 def origins(messages: list[MessageExt]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ from flaremq.message.properties import find_property, parse_properties
 from flaremq.message.write_stream import (
     CHAIN_START,
     NOTHING_STORED,
+    DoubtError,
+    Search,
     Stored,
     chain_of,
     count_stored,
     link,
+    search_stored,
     unique_key,
     unlink,
 )
@@ -237,16 +241,23 @@ def test_reserved_properties_can_be_left_out() -> None:
     assert checked.properties.offsets.tolist() == [0, 6, 6]
 
 
+@pytest.mark.parametrize("first", [0, 1, 1000])
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 9, 1000, 65_537])
-def test_the_search_finds_the_end_of_a_stream_in_a_few_questions(count: int) -> None:
-    asked: list[int] = []
+def test_the_search_finds_the_end_of_a_stream_in_a_few_questions(count: int, first: int) -> None:
+    asked: list[Sequence[int]] = []
 
-    def is_stored(number: int) -> bool:
-        asked.append(number)
-        return number < count
+    def stored_of(numbers: Sequence[int]) -> set[int]:
+        asked.append(numbers)
+        return {number for number in numbers if number < first + count}
 
-    assert count_stored(is_stored) == count
-    assert len(asked) <= 2 * count.bit_length() + 2
+    assert search_stored(stored_of, first) == Search(first + count)
+    assert len(asked) <= count.bit_length() + 1 and len(asked[0]) == 33 - bool(first)
+
+
+@pytest.mark.parametrize(("gone", "count"), [(1, 2), (1, 100), (50, 100), (500, 70_000), (5, 10)])
+def test_a_stream_whose_beginning_is_gone_is_not_taken_for_a_new_one(gone: int, count: int) -> None:
+    with pytest.raises(DoubtError, match="message 0 of an earlier attempt is not found in the store, but message"):
+        count_stored(lambda number: gone <= number < count, "the store")
 
 
 def test_links_of_a_chain_can_be_undone() -> None:

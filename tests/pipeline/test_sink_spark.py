@@ -125,6 +125,19 @@ def test_a_failed_job_leaves_nothing_in_a_closed_store(spark: SparkSession, tmp_
     assert not list(tmp_path.glob("store/**/*.rows")) and not (tmp_path / "store" / "commitlog").exists()
 
 
+def test_rows_that_were_read_can_be_written_back(spark: SparkSession, broker: EphemeralBroker) -> None:
+    place = {"nameServer": broker.name_server}
+    write(rows(spark).selectExpr("body", "'t' AS tags", "'k1 k2' AS keys"), topic="T", **place)
+    read = (
+        spark.read.format("flaremq").options(topic="T", **place).load().selectExpr("* EXCEPT (topic)", "'C' AS topic")
+    )
+    assert "reservedProperties=drop" in refused(lambda: write(read, **place))
+    write(read, reservedProperties="drop", **place)
+    copied = stored(broker, "C")
+    assert sorted(stored_bodies(broker, "C")) == sorted(stored_bodies(broker, "T"))
+    assert {(message.tags, tuple(message.keys)) for message in copied} == {("t", ("k1", "k2"))}
+
+
 def refused(action: Callable[[], Any]) -> str:
     with pytest.raises(Exception) as caught:
         action()
@@ -150,7 +163,13 @@ def test_what_is_wrong_is_told_before_a_job_starts(
         (body, {"path": tmp_path / "a" / "b", "topic": "T"}, "neither"),
         (body, {"path": broker.broker.path, "topic": "T"}, "nameServer instead of path"),
         (body.selectExpr("1 AS body"), good, "body is int, it must be binary or string"),
-        (body.selectExpr("body AS value"), good, "column 'value' is unknown"),
+        (body.selectExpr("body AS value"), good, "column 'value' is unknown to the sink: did you mean body? The sink"),
+        (
+            body.selectExpr("body", "1 AS price"),
+            good,
+            "column 'price' is unknown to the sink, which writes body, topic",
+        ),
+        (body, good | {"onDoubt": "maybe"}, "fail or send"),
         (body.selectExpr("body", "'x' AS tag"), good, "did you mean tags?"),
         (body.selectExpr("'x' AS tags"), good, "a column body"),
         (body.selectExpr("body", "map('a', 1) AS properties"), good, "it must be map<string,string>"),

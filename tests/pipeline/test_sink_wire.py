@@ -9,6 +9,7 @@ import pytest
 
 from flaremq.client.stream_ledger import FencedError
 from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from flaremq.message.write_stream import DoubtError
 from flaremq.pipeline.sink_options import parse_sink_options
 from flaremq.pipeline.sink_rows import RowRules
 from flaremq.pipeline.sink_task import LaneKey, SinkTask, TaskIdentity
@@ -110,11 +111,32 @@ def test_equal_rows_are_counted_not_merged(broker: EphemeralBroker) -> None:
     assert sorted(stored_bodies(broker)) == ["a", "a", "a", "b"]
 
 
-def test_rows_that_do_not_come_again_are_reported(broker: EphemeralBroker) -> None:
+def test_rows_that_do_not_come_again_stop_the_task_before_it_sends_others(broker: EphemeralBroker) -> None:
     options = options_for(broker)
+    run_task(options, TASK, [bodies(["a", "b", "c"])])
+    with pytest.raises(DoubtError, match="2 rows that an earlier attempt stored did not come again"):
+        run_task(options, TASK, [bodies(["a"])])
+    with pytest.raises(DoubtError, match="None of them was sent"):
+        run_task(options, TASK, [bodies(["d", "c"]), bodies(["e"])])
+    assert stored_bodies(broker) == ["a", "b", "c"]
+
+
+def test_rows_that_do_not_come_again_are_counted_where_duplicates_are_allowed(broker: EphemeralBroker) -> None:
+    options = options_for(broker, onDoubt="send")
     run_task(options, TASK, [bodies(["a", "b", "c"])])
     assert run_task(options, TASK, [bodies(["a"])]).missing == 2
     assert run_task(options, TASK, [bodies(["d", "c", "e"])]).missing == 2
+    assert stored_bodies(broker) == ["a", "b", "c", "d", "e"]
+
+
+def test_new_rows_wait_until_all_stored_ones_have_come_again_and_then_go_in_order(broker: EphemeralBroker) -> None:
+    options = options_for(broker)
+    run_task(options, TASK, [bodies(numbered(0, 100))])
+    again = [*numbered(100, 150), *reversed(numbered(50, 100)), *numbered(150, 200)]
+    batches = [bodies(again), bodies(numbered(200, 220)), bodies(numbered(0, 50)), bodies(numbered(220, 230))]
+    report = run_task(options, TASK, batches, request_bytes=512)
+    assert (report.rows, report.stored_before, report.missing) == (230, 100, 0)
+    assert stored_bodies(broker) == numbered(0, 230)
 
 
 def test_an_attempt_that_was_replaced_cannot_write(broker: EphemeralBroker) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,9 +22,10 @@ from flaremq.broker.gate import StoreGate
 from flaremq.errors import CorruptionError
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.topics import SCHEDULE_TOPIC
-from flaremq.message.write_stream import NOTHING_STORED, Stored, chain_of, count_stored, unique_key
+from flaremq.message.write_stream import CHAIN_START, LOG_IS_EMPTY, StreamState, chain_of, search_stored, unique_key
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
+from flaremq.storage.inspection import StoreInspector
 from flaremq.storage.status import PutMessageStatus
 
 STREAMS_MAX: Final = 65_536
@@ -112,10 +114,10 @@ class SinkLedger:
 
     async def open(
         self, topic: str, stream: str, token: str, stem: str, *, is_delayed: bool, at_least: int = 0
-    ) -> Stored:
-        """Make ``token`` the only writer of a stream; what is stored of it.
+    ) -> StreamState:
+        """Make ``token`` the only writer of a stream; what is stored of it here.
 
-        ``at_least`` messages are known to be stored, some of them on another broker.
+        ``at_least`` messages are known to be stored, some of them on another broker: it is asked from there on.
         """
         gate = self._gate
         if not gate.store.options.message_index_enable:
@@ -126,11 +128,11 @@ class SinkLedger:
         entry.token = token  # who held it before is refused from here on
         async with entry.lock:
             await self.settle(gate.driver.appended)
-            stored = await gate.run_cold(self._count, topic, stem, is_delayed)
+            state = await gate.run_cold(self._look, topic, stem, is_delayed, at_least)
             if entry.token != token:
                 raise Refused("fenced", f"another writer has opened stream {stream}")
-            entry.next = max(stored.count, at_least)
-        return stored
+            entry.next = state.count
+        return state
 
     def _entry(self, topic: str, stream: str) -> StreamEntry:
         entry = self._entries.get((topic, stream))
@@ -154,23 +156,24 @@ class SinkLedger:
                     raise RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, "the index cannot be written at the moment")
                 await asyncio.sleep(0.001)
 
-    def _count(self, topic: str, stem: str, is_delayed: bool) -> Stored:
+    def _look(self, topic: str, stem: str, is_delayed: bool, at_least: int) -> StreamState:
         """On a worker thread: search the index."""
         found: dict[int, MessageExt] = {}
 
-        def is_stored(number: int) -> bool:
-            message = self._find(topic, unique_key(stem, number), is_delayed)
-            if message is not None:
-                found[number] = message
-            return message is not None
+        def stored_of(numbers: Sequence[int]) -> Collection[int]:
+            for number in numbers:
+                message = self._find(topic, unique_key(stem, number), is_delayed)
+                if message is not None:
+                    found[number] = message
+            return found
 
-        count = count_stored(is_stored)
-        if not count:
-            return NOTHING_STORED
+        search = search_stored(stored_of, at_least)
+        last = found.get(search.count - 1)
         try:
-            return Stored(count, chain_of(bytes(found[count - 1].raw_properties)))
+            chain = CHAIN_START if last is None else chain_of(bytes(last.raw_properties))
         except CorruptionError as error:
             raise RequestError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        return StreamState(search.count, chain, search.beyond, self._log_start_ms())
 
     def _find(self, topic: str, key: str, is_delayed: bool) -> MessageExt | None:
         store = self._gate.store
@@ -180,3 +183,10 @@ class SinkLedger:
                 if message.uniq_key == key:
                     return message
         return None
+
+    def _log_start_ms(self) -> int:
+        store = self._gate.store
+        if not store.min_physical_offset:
+            return 0
+        earliest = StoreInspector(store).earliest_store_time()
+        return LOG_IS_EMPTY if earliest is None else earliest

@@ -75,7 +75,14 @@ class StreamWire:
     """The connection of one writer. Event loop thread only."""
 
     def __init__(
-        self, name_servers: str, *, group: str, options: ProducerOptions, window: int, patience_seconds: float
+        self,
+        name_servers: str,
+        *,
+        group: str,
+        options: ProducerOptions,
+        window: int,
+        patience_seconds: float,
+        sends_in_doubt: bool = False,
     ) -> None:
         self.instance = ClientInstance(name_servers, options)
         self.instance.heartbeats.producer_groups.add(group)
@@ -83,7 +90,7 @@ class StreamWire:
         self.options = options
         self.window = window
         self.patience_seconds = patience_seconds
-        self.ledger = StreamLedger(self.instance, options.send_timeout)
+        self.ledger = StreamLedger(self.instance, options.send_timeout, sends_in_doubt=sends_in_doubt)
 
     async def start(self) -> None:
         await self.instance.start()
@@ -158,15 +165,8 @@ class OpenStream:
         return named or {self.queue.broker_name: self._routes.master(self.queue.broker_name)}
 
     async def _ask(self) -> Stored:
-        ledger = self._wire.ledger
-        masters = self._masters()
-        answers = await asyncio.gather(*(ledger.open(self.name, address) for address in masters.values()))
-        best = max(answers, key=lambda stored: stored.count)
-        target = masters.get(self.queue.broker_name) or self._routes.master(self.queue.broker_name)
-        here = dict(zip(masters.values(), answers, strict=True)).get(target)
-        if ledger.fences(target) and (here is None or here.count < best.count):
-            await ledger.open(self.name, target, at_least=best.count)
-        return best
+        target = self._routes.master(self.queue.broker_name)
+        return await self._wire.ledger.open_all(self.name, {*self._masters().values(), target})
 
     # Sending
 
@@ -199,6 +199,8 @@ class OpenStream:
             self._flying.popleft()
             self._landed(parcel.end)
             self._proven = self._wire.ledger.fences(address)
+            if not self._proven:
+                await self._wire.ledger.check_index(self.name, address, parcel.first)
             return
         state = (reply.ext or {}).get(STATE)
         failure = reply_error(reply, f"writing to topic {self.name.topic!r} on {self.queue.broker_name}", address)

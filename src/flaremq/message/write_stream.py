@@ -3,7 +3,11 @@
 A *stream* is what one writer puts into one topic in order: message 0, 1, 2 … Its name decides the unique keys of its
 messages, and unique keys are indexed by every RocketMQ broker: so the index of the store is the ledger of what was
 written, and anybody who knows the name can ask how far a stream has come. The messages of a stream are stored in
-order, so the stored ones are its beginning, and finding the end takes a logarithm of questions.
+order, so the stored ones are its beginning, and finding the end takes a logarithm of questions. Where a cluster has
+several brokers they may be spread over these in stretches; it is all brokers together that hold the beginning.
+
+Retention deletes what is oldest. A stream whose first messages are gone looks at its start like one that was never
+written, so the search also looks far ahead: a message behind a missing one says that something was lost.
 
 The key has the form of every RocketMQ message id, 32 hexadecimal digits, and tools take it for one:
 
@@ -22,7 +26,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +54,22 @@ class Stored:
 
 
 NOTHING_STORED: Final = Stored(0, CHAIN_START)
+LOG_IS_EMPTY: Final = 2**63 - 1  # as ``log_start_ms``: everything was deleted
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """What one broker says of a stream, asked from some message on, all before it being stored somewhere.
+
+    Messages up to ``count`` follow on here; ``chain`` is the digest of the last if the broker has it. ``beyond`` is a
+    message behind ``count`` that it has too, -1 if it met none. ``log_start_ms`` is the store time of the oldest
+    message of any kind that it still has, 0 if it never deleted one.
+    """
+
+    count: int
+    chain: int
+    beyond: int
+    log_start_ms: int
 
 
 def stem_of(*name: str | int) -> str:
@@ -94,29 +114,68 @@ def chain_of(properties: bytes) -> int:
     raise CorruptionError(f"a message of a write stream lacks its property {CHAIN}", found=text)
 
 
-def searching() -> Generator[int, bool, int]:
-    """Finds the number of stored messages: yields a number, wants to hear whether it is stored, returns the count."""
-    known, asked = 0, 0
-    while (yield asked):
-        known = asked + 1
-        asked = 2 * asked + 1
-    unstored = asked
+class DoubtError(InvalidArgumentError):
+    """It cannot be told which messages of a stream are stored. Sending on could store some twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Messages before ``count`` are stored, that one is not; ``beyond`` is a later one that is, -1 if none was met."""
+
+    count: int
+    beyond: int = -1
+
+
+def searching(first: int = 0) -> Generator[Sequence[int], Collection[int], Search]:
+    """Finds how far a stream is stored from message ``first`` on, all before being so.
+
+    Yields numbers and wants to hear which of them are stored. The first question is about numbers ever farther apart,
+    to the end of what a stream can be; the others halve the distance between the last that follows on and its next.
+    """
+    ahead = [first]
+    while (following := first + 2 * (ahead[-1] - first) + 1) <= NUMBER_MAX:
+        ahead.append(following)
+    found = yield ahead
+    known, missed = first, len(ahead)
+    for at, number in enumerate(ahead):
+        if number not in found:
+            missed = at
+            break
+        known = number + 1
+    unstored = ahead[missed] if missed < len(ahead) else NUMBER_MAX + 1
+    beyond = max((number for number in ahead[missed:] if number in found), default=-1)
     while known < unstored:
         middle = (known + unstored) // 2
-        if (yield middle):
+        if middle in (yield (middle,)):
             known = middle + 1
         else:
             unstored = middle
-    return known
+    return Search(known, beyond)
 
 
-def count_stored(is_stored: Callable[[int], bool]) -> int:
+def search_stored(stored_of: Callable[[Sequence[int]], Collection[int]], first: int = 0) -> Search:
     """The same for those who need not wait for the answers."""
-    search = searching()
+    search = searching(first)
     try:
-        number = next(search)
+        numbers = next(search)
         while True:
-            number = search.send(is_stored(number))
+            numbers = search.send(stored_of(numbers))
     except StopIteration as end:
-        count: int = end.value
-        return count
+        result: Search = end.value
+        return result
+
+
+def count_stored(is_stored: Callable[[int], bool], what: str) -> int:
+    """How many messages of a stream one place holds that nothing else shares with it; ``what`` names it in errors."""
+    search = search_stored(lambda numbers: {number for number in numbers if is_stored(number)})
+    check_whole(search.count, search.beyond, what)
+    return search.count
+
+
+def check_whole(count: int, beyond: int, what: str) -> None:
+    """DoubtError if a message is stored behind one that is not."""
+    if beyond >= count:
+        raise DoubtError(
+            f"message {count} of an earlier attempt is not found in {what}, but message {beyond} is: what was stored "
+            "first is gone by now, deleted by retention or lost with an index, so it is not known which rows are stored"
+        )

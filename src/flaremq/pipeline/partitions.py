@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _UNIT_BYTES = 20  # of a queue: all that is read when no column needs the record
+_USUAL_BYTES = 1024  # a message where its size must not matter
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,15 @@ def plan_pieces(
     options: ScanOptions,
     request: ReadRequest,
     keys: tuple[str, ...] = (),
+    *,
+    repeatable: bool = False,
 ) -> list[ScanPiece]:
-    """The spans cut into pieces of work."""
+    """The spans cut into pieces of work.
+
+    ``repeatable``: the same spans are cut alike every time, as long as they are held. Sinks tell rows by their piece.
+    A log and an archive each know the sizes of what they hold, and not the same, and messages move from the one to the
+    other: so where there are both, sizes play no part.
+    """
     spans = [span for span in spans if span.count > 0]
     if keys:
         by_broker: dict[str, list[Span]] = {}
@@ -113,6 +121,8 @@ def plan_pieces(
     )
     if is_narrow(spec, request):
         profiles = [even_profile(span, _UNIT_BYTES) for span in spans]
+    elif repeatable and spec.archive is not None:
+        profiles = [even_profile(span, _USUAL_BYTES) for span in spans]
     else:
         profiles = source.profiles(spans)
     return [ScanPiece(piece) for piece in plan(profiles, limits)]

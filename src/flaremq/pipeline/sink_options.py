@@ -24,6 +24,7 @@ OWN: Final = (
     "producerGroup",
     "queues",
     "reservedProperties",
+    "onDoubt",
     "requestBytes",
     "requestsInFlight",
     "retryTimeoutMs",
@@ -49,6 +50,8 @@ class SinkOptions:
     producer_group: str = "flaremq-spark"
     queues: int = 4
     drop_reserved: bool = False
+    sends_in_doubt: bool = False
+    checkpoint: str | None = None  # of the query, where Spark tells it
     max_message_size: int = 4 << 20
     request_bytes: int = 512 << 10
     requests_in_flight: int = 4
@@ -70,8 +73,10 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """The options of a write; InvalidArgumentError says which is wrong and why."""
     known = {name.lower(): name for name in (*_STORE, *_CLIENT, "maxMessageSize", *OWN)}
     given: dict[str, str] = {}
+    checkpoint = None
     for name, text in options.items():
         if name.lower() in _OF_SPARK:
+            checkpoint = str(text) if name.lower() == "checkpointlocation" else checkpoint
             continue
         spelled = known.get(name.lower())
         if spelled is None:
@@ -102,6 +107,9 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     reserved = given.get("reservedProperties", "fail")
     if reserved not in ("fail", "drop"):
         raise InvalidArgumentError(f"reservedProperties is fail or drop, not {reserved!r}")
+    on_doubt = given.get("onDoubt", "fail")
+    if on_doubt not in ("fail", "send"):
+        raise InvalidArgumentError(f"onDoubt is fail or send, not {on_doubt!r}")
     size_max = _number(given, "maxMessageSize", 4 << 20, 1, 1 << 30)
     parsed = SinkOptions(
         name_server=name_server,
@@ -111,6 +119,8 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         producer_group=given.get("producerGroup", "flaremq-spark"),
         queues=_number(given, "queues", 4, 1, 65_536),
         drop_reserved=reserved == "drop",
+        sends_in_doubt=on_doubt == "send",
+        checkpoint=checkpoint,
         max_message_size=size_max,
         request_bytes=min(_number(given, "requestBytes", 512 << 10, 1 << 10, 1 << 26), size_max),
         requests_in_flight=_number(given, "requestsInFlight", 4, 1, 256),

@@ -199,7 +199,7 @@ class _StoreCommit:
                 key = unique_key(chunk.stem, number)
                 return any(message.uniq_key == key for topic in topics for message in self._store.query(topic, key, 4))
 
-            count = self._counts[chunk.stem] = count_stored(is_stored)
+            count = self._counts[chunk.stem] = count_stored(is_stored, f"the store {self._root}")
         return count
 
     def _queues_of(self, topic: str) -> int:

@@ -7,6 +7,10 @@ the query or after a restart, writes the same streams, and rows that are stored 
 As long as rows come in the order they were stored in, the digest at the end of each Arrow batch says so and they are
 just counted. If the digests differ, something upstream gave another order: then the hashes of the stored rows are read
 back, and rows are taken off that collection by content, whatever their order.
+
+Rows that are not in the collection wait on disk until it is used up. If it never is, rows that an earlier attempt
+stored do not come again: this partition does not hold what it held then, so what came instead may be stored already,
+by another one. Then the task fails and none of it is sent, unless duplicates are allowed.
 """
 
 from __future__ import annotations
@@ -21,8 +25,9 @@ import pyarrow as pa
 
 from flaremq.client.stream_sending import Parcel
 from flaremq.errors import InvalidArgumentError, UnavailableError
-from flaremq.message.write_stream import CHAIN_START, NUMBER_MAX, Stored, stem_of, unlink
+from flaremq.message.write_stream import CHAIN_START, NUMBER_MAX, DoubtError, Stored, stem_of, unlink
 from flaremq.pipeline.sink_rows import Integers, RowRules, SinkRows, check_batch
+from flaremq.pipeline.sink_spool import Spool
 from flaremq.storage import kernels_sink as kernels
 
 _ITEMS_MAX = 16_384  # of one request; brokers take up to 65,536
@@ -90,7 +95,7 @@ class TaskReport:
 class _Lane:
     """One lane of a running task."""
 
-    __slots__ = ("chain", "key", "leftover", "number", "stored", "suffix")
+    __slots__ = ("chain", "key", "leftover", "number", "stored", "suffix", "waits")
 
     def __init__(self, key: LaneKey, task: TaskIdentity, stored: Stored) -> None:
         self.key = key
@@ -98,17 +103,28 @@ class _Lane:
         self.number = 0  # of the next row
         self.chain = CHAIN_START
         self.leftover: Counter[int] | None = None  # hashes of stored rows that are still to come, in any order
+        self.waits = False  # until there are none left
         text = f"UNIQ_KEY\x01{key.stem(task)}{'0' * 16}\x02FMQ_CHAIN\x01{'0' * 16}\x02".encode()
         self.suffix = np.frombuffer(text, np.uint8)
 
 
 class SinkTask:
-    """Writes the rows of one partition."""
+    """Writes the rows of one partition. With ``sends_in_doubt`` rows never wait for stored ones to come again."""
 
-    def __init__(self, target: SinkTarget, task: TaskIdentity, rules: RowRules, *, request_bytes: int) -> None:
+    def __init__(
+        self,
+        target: SinkTarget,
+        task: TaskIdentity,
+        rules: RowRules,
+        *,
+        request_bytes: int,
+        sends_in_doubt: bool = False,
+    ) -> None:
         self._target = target
         self._task = task
         self._rules = rules
+        self._sends_in_doubt = sends_in_doubt
+        self._waiting = Spool[_Lane]()
         self._scratch = self._usual_scratch = np.empty(request_bytes, np.uint8)
         self._lanes: dict[LaneKey, _Lane] = {}
         self._seen = 0
@@ -116,24 +132,59 @@ class SinkTask:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         """Write everything and wait until it is stored."""
-        for batch in batches:
-            if batch.num_rows:
-                self._write_batch(batch)
+        with self._waiting:
+            for batch in batches:
+                if batch.num_rows:
+                    self._write_batch(batch)
+            missing = sum(_missing(lane) for lane in self._lanes.values())
+            if missing and not self._sends_in_doubt:
+                raise self._changed(missing)
         self._target.finish()
-        missing = sum(_missing(lane) for lane in self._lanes.values())
         return TaskReport(self._seen, self._passed, missing)
 
     def _write_batch(self, batch: pa.RecordBatch) -> None:
+        rows = self._checked(batch)
+        # All lanes are opened before the first row goes: a queue that does not exist stops the batch as a whole.
+        work = [(self._lane(key), places) for key, places in _lanes_of(rows)]
+        waiting: list[tuple[_Lane, Integers]] = []
+        for lane, places in work:
+            before = len(places)
+            places, hashes = self._without_stored(lane, places, _hashes(rows, places))
+            self._passed += before - len(places)
+            if lane.leftover and not self._sends_in_doubt:
+                lane.waits = True
+            if lane.waits:
+                waiting.append((lane, places))
+            else:
+                self._send_rows(lane, rows, places, hashes)
+        self._waiting.add(batch, waiting)
+        if not any(lane.leftover for lane in self._lanes.values()):
+            self._send_waiting()
+        self._seen += batch.num_rows
+
+    def _checked(self, batch: pa.RecordBatch) -> SinkRows:
         try:
-            rows = check_batch(batch, self._rules)
+            return check_batch(batch, self._rules)
         except InvalidArgumentError as error:
             place = f"partition {self._task.partition}, batch of rows from {self._seen} on"
             raise InvalidArgumentError(f"{error} ({place}; none of them was written)") from None
-        # All lanes are opened before the first row goes: a queue that does not exist stops the batch as a whole.
-        work = [(self._lane(key), places) for key, places in _lanes_of(rows)]
-        for lane, places in work:
-            self._write_rows(lane, rows, places)
-        self._seen += batch.num_rows
+
+    def _send_waiting(self) -> None:
+        """Everything that was stored has come again: the rest is new."""
+        for lane in self._lanes.values():
+            lane.waits = False
+        for batch, work in self._waiting.drain():
+            rows = self._checked(batch)
+            for lane, places in work:
+                self._send_rows(lane, rows, places, _hashes(rows, places))
+
+    def _changed(self, missing: int) -> DoubtError:
+        return DoubtError(
+            f"{missing} rows that an earlier attempt stored did not come again in partition {self._task.partition}: "
+            "the query does not compute the same rows in the same partitions each time, so rows that came instead "
+            "may be stored already. None of them was sent. Bring back the partitions of the first attempt, or set "
+            "onDoubt=send to send them, perhaps a second time"
+        )
 
     def _lane(self, key: LaneKey) -> _Lane:
         lane = self._lanes.get(key)
@@ -141,15 +192,9 @@ class SinkTask:
             lane = self._lanes[key] = _Lane(key, self._task, self._target.open(key))
         return lane
 
-    def _write_rows(self, lane: _Lane, rows: SinkRows, places: Integers) -> None:
+    def _send_rows(self, lane: _Lane, rows: SinkRows, places: Integers, hashes: Integers) -> None:
         bodies, properties = rows.bodies, rows.properties
         columns = (bodies.data, bodies.offsets, properties.data, properties.offsets)
-        hashes = np.empty(len(places), np.int64)
-        hashed = kernels.hash_rows(*columns, places, hashes)
-        assert hashed == len(places), "Arrow's offsets lie within its buffers"
-        before = len(places)
-        places, hashes = self._without_stored(lane, places, hashes)
-        self._passed += before - len(places)
         if lane.number + len(places) > NUMBER_MAX:
             raise InvalidArgumentError(f"more than {NUMBER_MAX} rows of one partition go to topic {lane.key.topic!r}")
         start = 0
@@ -204,6 +249,15 @@ class SinkTask:
                 hashes[unlink(following, chain)] += 1
                 chain = following
         return hashes
+
+
+def _hashes(rows: SinkRows, places: Integers) -> Integers:
+    """What the content of some rows is known by."""
+    bodies, properties = rows.bodies, rows.properties
+    hashes = np.empty(len(places), np.int64)
+    hashed = kernels.hash_rows(bodies.data, bodies.offsets, properties.data, properties.offsets, places, hashes)
+    assert hashed == len(places), "Arrow's offsets lie within its buffers"
+    return hashes
 
 
 def _complete(lane: _Lane, chains: dict[int, int], numbers: Iterable[int]) -> list[int]:

@@ -26,9 +26,11 @@ _CHUNK_BYTES: Final = 4 << 20  # parcels that are handed over together
 class WireTarget:
     """Writes lanes to brokers. Use inside ``with``; one thread."""
 
-    def __init__(self, options: SinkOptions, task: TaskIdentity | None) -> None:
+    def __init__(self, options: SinkOptions, task: TaskIdentity | None, *, begun_ms: int = 0) -> None:
+        """``begun_ms`` is a time before the first attempt at the task, 0 if nobody knows one."""
         self._options = options
         self._task = task
+        self._begun_ms = begun_ms
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="flaremq-sink", daemon=True)
         self._wire: StreamWire | None = None
@@ -118,6 +120,7 @@ class WireTarget:
             options=options.producer_options(),
             window=options.requests_in_flight,
             patience_seconds=options.retry_timeout_ms / 1000,
+            sends_in_doubt=options.sends_in_doubt,
         )
         await self._wire.start()
 
@@ -138,7 +141,7 @@ class WireTarget:
                     f"topic {lane.topic!r} has no queue {lane.queue_id} that can be written to; it has 0 to {highest}"
                 )
             queues = chosen
-        name = StreamName(lane.topic, lane.stream(task), lane.stem(task), self._token, lane.is_delayed)
+        name = StreamName(lane.topic, lane.stream(task), lane.stem(task), self._token, lane.is_delayed, self._begun_ms)
         return await self._wire.open(name, queues[lane.queue_index(task, len(queues))])
 
     async def _finish(self) -> None:

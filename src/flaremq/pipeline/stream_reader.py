@@ -182,7 +182,7 @@ class StreamReader(DataSourceStreamReader):
             spans, warnings = checked_spans(begin, finish, extents, fail_on_data_loss=self.options.fail_on_data_loss)
             for warning in warnings:
                 _log.warning("%s", warning)
-            return plan_pieces(source, self.spec, spans, self.options, self.request)
+            return plan_pieces(source, self.spec, spans, self.options, self.request, repeatable=True)
 
         return [InputPartition(piece) for piece in self._asking(cut)]
 

@@ -31,6 +31,7 @@ from flaremq.storage.bodies import BodyReader
 from flaremq.storage.scan_records import decode_records
 
 _SAMPLE: Final = 8  # messages looked at in one place to learn their size
+_SAMPLE_BYTES: Final = 64 << 10  # a broker gives at least these at once (maxTransferBytesOnMessageInDisk)
 _SAMPLES: Final = 4  # places in a long span
 _MANY_SPANS: Final = 64  # from here on one place each
 
@@ -189,10 +190,11 @@ def _decoded(chunk: Chunk, request: ReadRequest, bodies: BodyReader) -> Iterator
 
 
 def _mean_size(pulled: Pulled) -> float:
+    """By messages that every pull brings, be they in memory or on disk: a batch that is planned again is cut alike."""
     count = size = at = 0
     while at + 4 <= len(pulled.records):
         size = int.from_bytes(pulled.records[at : at + 4], "big")
-        if size <= 0:
+        if size <= 0 or (count and at + size > _SAMPLE_BYTES):
             break
         count += 1
         at += size

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.message.write_stream import stem_of
+from flaremq.pipeline.sink_begun import batch_begun_ms
 from flaremq.pipeline.sink_options import SinkOptions, parse_sink_options
 from flaremq.pipeline.sink_rows import RowRules, check_topic
 from flaremq.pipeline.sink_staging import (
@@ -71,8 +72,15 @@ class SinkWriter:
         task = self._identity(context)
         rules = RowRules(options.topic, options.max_message_size, options.drop_reserved, options.delay_level_max)
         if options.name_server is not None:
-            with WireTarget(options, task) as target:
-                report = SinkTask(target, task, rules, request_bytes=options.request_bytes).write(batches)
+            begun_ms = batch_begun_ms(options.checkpoint, task.batch_id) if self._is_stream else 0
+            with WireTarget(options, task, begun_ms=begun_ms) as target:
+                report = SinkTask(
+                    target,
+                    task,
+                    rules,
+                    request_bytes=options.request_bytes,
+                    sends_in_doubt=options.sends_in_doubt,
+                ).write(batches)
             return SinkCommitMessage(task, report)
         assert options.path is not None
         folder = batch_folder(options.path, stem_of("write", task.write_id), task.batch_id)

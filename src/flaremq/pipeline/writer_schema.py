@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 )
 
 from flaremq.errors import InvalidArgumentError
+from flaremq.pipeline.columns import NAMES
 
 _NUMBER: Final = "a whole number"
 # column: what it may be, in words
@@ -31,12 +32,29 @@ COLUMNS: Final = {
     "queueId": _NUMBER,
     "delayLevel": _NUMBER,
 }
+# What the source tells of where a message was and how it came there; a new one gets its own.
+OF_SOURCE: Final = frozenset(NAMES) - COLUMNS.keys()
+# What others call them.
+_ALIASES: Final = {
+    "value": "body",
+    "payload": "body",
+    "message": "body",
+    "data": "body",
+    "key": "keys",
+    "tag": "tags",
+    "headers": "properties",
+    "partition": "queueId",
+    "queue": "queueId",
+    "delay": "delayLevel",
+}
 
 
 def check_schema(schema: StructType, *, has_topic: bool) -> None:
     """InvalidArgumentError if rows of this schema cannot be messages."""
     names = [field.name for field in schema.fields]
     for field in schema.fields:
+        if field.name in OF_SOURCE:
+            continue
         if field.name not in COLUMNS:
             raise InvalidArgumentError(f"column {field.name!r} is unknown to the sink{_hint(field.name)}")
         if not _fits(field.name, field.dataType):
@@ -55,9 +73,9 @@ def check_schema(schema: StructType, *, has_topic: bool) -> None:
 
 def _hint(name: str) -> str:
     close = difflib.get_close_matches(name.lower(), {known.lower(): known for known in COLUMNS}, n=1)
-    spelled = next((known for known in COLUMNS if close and known.lower() == close[0]), None)
-    meant = f": did you mean {spelled}?" if spelled else ""
-    return f"{meant or ';'} It writes {', '.join(COLUMNS)}; select these"
+    spelled = next((known for known in COLUMNS if close and known.lower() == close[0]), _ALIASES.get(name.lower()))
+    written = f"writes {', '.join(COLUMNS)}; select these"
+    return f": did you mean {spelled}? The sink {written}" if spelled else f", which {written}"
 
 
 def _fits(name: str, kind: DataType) -> bool:

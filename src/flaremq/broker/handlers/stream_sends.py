@@ -53,12 +53,13 @@ class StreamSends:
                 ResponseCode.INVALID_PARAMETER, f"stream {stream[:64]!r}, stem {stem[:64]!r} or token is malformed"
             )
         try:
-            stored = await self.ledger.open(
+            state = await self.ledger.open(
                 header.topic, stream, header.token, stem, is_delayed=header.delayed, at_least=header.at_least or 0
             )
         except Refused as error:
             return error.reply()
-        return RemotingCommand.response(ext={"count": stored.count, "chain": chain_text(stored.chain)})
+        ext: dict[str, ExtValue] = {"count": state.count, "chain": chain_text(state.chain)}
+        return RemotingCommand.response(ext=ext | {"beyond": state.beyond, "logStart": state.log_start_ms})
 
     async def send_batch(
         self, connection: Connection, request: RemotingCommand, header: SendMessageRequestHeader

@@ -99,7 +99,9 @@ def _write(target: SinkTarget, task: ReplayTask, batches: Iterable[pa.RecordBatc
     rules = RowRules(task.sink.topic, task.sink.max_message_size, drop_reserved=True)
     if task.rate is not None:
         target = PacedTarget(target, task.rate)
-    return SinkTask(target, task.identity, rules, request_bytes=task.sink.request_bytes).write(batches)
+    # A replay may be repeated for less than before: what does not come again is counted and told.
+    request_bytes = task.sink.request_bytes
+    return SinkTask(target, task.identity, rules, request_bytes=request_bytes, sends_in_doubt=True).write(batches)
 
 
 def _rows(source: Source, task: ReplayTask, skipped: list[int]) -> Iterator[pa.RecordBatch]:
@@ -166,7 +168,8 @@ class _StoreTarget(StagingTarget):
             return NOTHING_STORED
         with StoreReader.open(self._root, lock=False, index_geometry=self._geometry) as reader:
             stem = lane.stem(self._identity)
-            count = count_stored(lambda number: _find(reader, lane.topic, unique_key(stem, number)) is not None)
+            place = f"the store {self._root}"
+            count = count_stored(lambda number: _find(reader, lane.topic, unique_key(stem, number)) is not None, place)
             if not count:
                 return NOTHING_STORED
             return Stored(count, self._chain(reader, lane, count - 1))
