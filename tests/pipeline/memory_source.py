@@ -15,7 +15,7 @@ from flaremq.pipeline.archive_entries import ArchiveFile
 from flaremq.pipeline.archive_manifest import Manifest
 from flaremq.pipeline.archive_root import ArchiveRoot
 from flaremq.pipeline.archive_run import begin, find_missing, finish, plan_tasks, recover
-from flaremq.pipeline.archive_task import ArchiveTask, archive_batches
+from flaremq.pipeline.archive_task import ArchiveTask, Receipt, archive_batches
 from flaremq.pipeline.columns import SCHEMA
 from flaremq.pipeline.options import ScanOptions
 from flaremq.pipeline.source import ReadRequest, SourceSpec, TopicSelector
@@ -52,6 +52,7 @@ class MemorySource:
         self.bounds: dict[QueueRef, tuple[int, int]] = {}
         self.reads: list[Span] = []
         self.batch_rows = batch_rows
+        self.damaged: set[tuple[QueueRef, int]] = set()  # no row comes of these, and there should be one
         self.row_bytes = 120  # as profiles tell it; large ones make many tasks
 
     def put(self, queue: QueueRef, count: int = 1, *, time_ms: int | None = None) -> None:
@@ -96,12 +97,15 @@ class MemorySource:
             self.rows[span.queue][at]
             for span in spans
             for at in range(span.start, span.end)
-            if at in self.rows.get(span.queue, {})
+            if at in self.rows.get(span.queue, {}) and (span.queue, at) not in self.damaged
         ]
         found.sort(key=lambda value: (value["queueOffset"], value["queueId"]))
         for first in range(0, len(found), self.batch_rows):
             batch = pa.RecordBatch.from_pylist(found[first : first + self.batch_rows], SCHEMA)
             yield batch.select(request.schema.names)
+
+    def is_lost(self, hole: Span) -> bool:
+        return any((hole.queue, at) in self.damaged for at in range(hole.start, hole.end))
 
     def read_keys(self, keys: Sequence[str], spans: Sequence[Span], request: ReadRequest) -> Iterator[pa.RecordBatch]:
         wanted = set(keys)
@@ -156,14 +160,19 @@ def run_increment(
         if not tasks and not gaps and manifest.sequence:
             return Increment(recovered, [], [])
         begin(root, manifest, sorted({span.queue.topic for span in spans}))
-        files: list[ArchiveFile] = []
+        receipts: list[Receipt] = []
+        is_lost = None if options.fail_on_data_loss else source.is_lost
         for number, task in enumerate(tasks):
             if number == crash_after_tasks:
                 raise CrashError
-            files += archive_batches(task, source.read(task.spans, EVERYTHING))
+            receipts.append(archive_batches(task, source.read(task.spans, EVERYTHING), is_lost))
         if crash_after_tasks is not None:
             raise CrashError
-        finish(root, manifest, [] if crash_before_cleaning else tasks, files, gaps)
+        files = [file for receipt in receipts for file in receipt.files]
+        if crash_before_cleaning:
+            manifest.commit(files, gaps)
+        else:
+            finish(root, manifest, receipts, gaps)
     return Increment(recovered, spans, files)
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import zlib
 from pathlib import Path
 
+import orjson
 import pytest
 
 from flaremq.errors import InvalidArgumentError, UnavailableError
@@ -12,8 +15,10 @@ from flaremq.pipeline.archive_manifest import Manifest
 from flaremq.pipeline.archive_root import ArchiveRoot
 from flaremq.pipeline.archive_run import check_archive_options
 from flaremq.pipeline.archive_source import ArchiveSource
+from flaremq.pipeline.columns import SCHEMA
 from flaremq.pipeline.options import ScanOptions
 from flaremq.pipeline.row_digest import RowDigest, digest_batch
+from flaremq.pipeline.source import ReadRequest
 from flaremq.pipeline.spans import QueueRef, Span
 from tests.pipeline.memory_source import (
     DAY_MS,
@@ -26,6 +31,7 @@ from tests.pipeline.memory_source import (
 )
 
 A0, A1 = QueueRef("orders", "broker-a", 0), QueueRef("orders", "broker-a", 1)
+LENIENT = ScanOptions(path="a-store", fail_on_data_loss=False)
 RETRY = QueueRef("%RETRY%billing", "broker-a", 0)
 
 
@@ -100,11 +106,10 @@ def test_run_killed_before_its_commit_loses_no_finished_task(tmp_path: Path, fin
     source.row_bytes = 1 << 20  # four tasks
     with pytest.raises(CrashError):
         run_increment(source, tmp_path, crash_after_tasks=finished, parallelism=2)
-    source.reads.clear()
     source.put(A0, 3)
     again = run_increment(source, tmp_path)
     covered = sum(run.end - run.start for file in again.recovered for run in file.runs)
-    assert sum(span.end - span.start for span in source.reads) == 83 - covered
+    assert sum(span.end - span.start for span in again.spans) == 83 - covered
     assert (covered > 0) == (finished > 0)
     with ArchiveSource(str(tmp_path)) as archive:
         assert rows_of(archive) == rows_of(source)
@@ -175,6 +180,70 @@ def test_gap_is_recorded_once_when_data_loss_is_allowed(tmp_path: Path) -> None:
     source.put(A0, 1)
     assert run_increment(source, tmp_path).spans == [Span(A0, 40, 41)], "a gap that is on record is no error again"
     assert [gap.span for gap in Manifest.load(str(tmp_path)).gaps] == [Span(A0, 20, 30)]
+
+
+def test_messages_that_cannot_be_read_are_a_recorded_gap(tmp_path: Path) -> None:
+    source = filled(A0, count=20)
+    source.skip(A0, 3)
+    source.put(A0, 7)
+    source.damaged = {(A0, 0), (A0, 1), (A0, 9), (A0, 29)}
+    increment = run_increment(source, tmp_path, LENIENT)
+    manifest = Manifest.load(str(tmp_path))
+    gaps = [(gap.span[1:], gap.reason) for gap in manifest.gaps]
+    assert sorted(gaps) == [((0, 2), "unreadable"), ((9, 10), "unreadable"), ((29, 30), "unreadable")]
+    runs = [(run.start, run.end, run.messages) for file in increment.files for run in file.runs]
+    assert sorted(runs) == [(2, 9, 7), (10, 29, 16)]  # offsets that never had a message are covered
+    with ArchiveSource(str(tmp_path)) as archive:
+        with pytest.raises(UnavailableError, match=r"offsets 9 to 10 of queue .* failOnDataLoss"):
+            rows_of(archive)
+        spans = [Span(A0, 0, 30)]
+        assert rows_of(archive, spans, ReadRequest(SCHEMA, fail_on_data_loss=False)) == rows_of(source, spans)
+    again = run_increment(source, tmp_path, LENIENT)
+    assert (again.spans, len(Manifest.load(str(tmp_path)).gaps)) == ([], 3)
+    source.put(A0, 1)
+    assert run_increment(source, tmp_path).spans == [Span(A0, 30, 31)]  # what is recorded stops nobody any more
+
+
+def test_gap_of_a_run_that_was_killed_is_recorded_by_the_next(tmp_path: Path) -> None:
+    source = filled(A0, count=10)
+    source.damaged = {(A0, 4)}
+    with pytest.raises(CrashError):
+        run_increment(source, tmp_path, LENIENT, crash_after_tasks=1)
+    run_increment(source, tmp_path, LENIENT)
+    assert [gap.span for gap in Manifest.load(str(tmp_path)).gaps] == [Span(A0, 4, 5)]
+
+
+@pytest.mark.parametrize("length", [11, 15])
+def test_topic_that_was_made_anew_and_grew_past_its_archive_is_another_one(tmp_path: Path, length: int) -> None:
+    source = filled(A0, count=10)
+    run_increment(source, tmp_path)
+    anew = MemorySource()
+    anew.put(A0, length)
+    for value in anew.rows[A0].values():
+        value["physicalOffset"] += 50_000
+    anew.put(A1, 3)
+    with pytest.raises(UnavailableError, match=r"message 9 of queue .* deleted and made anew, or this is not"):
+        run_increment(anew, tmp_path)
+    assert run_increment(anew, tmp_path, LENIENT).spans == [Span(A1, 0, 3)]
+    source.put(A0, 5)
+    assert run_increment(source, tmp_path).spans == [Span(A0, 10, 15)]
+
+
+def test_archive_from_before_places_were_kept_is_held_against_times(tmp_path: Path) -> None:
+    source = filled(A0, count=10)
+    run_increment(source, tmp_path)
+    for path in (tmp_path / "_flaremq").glob("manifest-*"):
+        *lines, _ = path.read_bytes().splitlines()
+        kept = [re.sub(rb',"last(Queue|Physical)Offset":\d+', b"", line) for line in lines]
+        content = b"\n".join(kept) + b"\n"
+        end = {"end": len(kept) - 1, "crc32": zlib.crc32(content)}
+        path.write_bytes(content + orjson.dumps(end) + b"\n")
+    source.put(A0, 1)
+    assert run_increment(source, tmp_path).spans == [Span(A0, 10, 11)]
+    anew = MemorySource()
+    anew.put(A0, 20, time_ms=NOON + 1_000_000)
+    with pytest.raises(UnavailableError, match="message 10 of queue"):
+        run_increment(anew, tmp_path)
 
 
 def test_queue_that_shrank_is_refused(tmp_path: Path) -> None:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyarrow import fs
 
 from flaremq.clock import SystemClock
-from flaremq.errors import InvalidArgumentError
+from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.message.message import Message
 from flaremq.pipeline import archive_root
 from flaremq.pipeline.archive_manifest import Manifest
 from flaremq.pipeline.archive_root import ArchiveRoot
+from flaremq.pipeline.archive_run import finish, recover
 from flaremq.pipeline.archive_source import ArchiveSource
-from flaremq.pipeline.archive_task import ArchiveTask, run_archive_task
+from flaremq.pipeline.archive_task import ArchiveTask, archive_batches, run_archive_task
 from flaremq.pipeline.row_digest import RowDigest, digest_batch
 from flaremq.pipeline.source import SourceSpec, TopicSelector, open_source
 from flaremq.pipeline.spans import QueueRef, Span
 from flaremq.sync import Producer
 from flaremq.testing import ephemeral_broker
 from tests.pipeline.conftest import FilledStore
-from tests.pipeline.memory_source import EVERYTHING, MemorySource, rows_of, run_increment
+from tests.pipeline.memory_source import EVERYTHING, CrashError, MemorySource, rows_of, run_increment
 from tests.support.golden import GoldenStore
 
 
@@ -31,8 +34,8 @@ def archive_of(spec: SourceSpec, out: Path) -> ArchiveSource:
         extents = source.extents(TopicSelector(pattern=".*"))
     spans = tuple(Span(extent.queue, extent.min_offset, extent.max_offset) for extent in extents)
     spans = tuple(span for span in spans if span.start < span.end)
-    files = run_archive_task(ArchiveTask(str(out), spec, spans))
-    Manifest.load_or_new(ArchiveRoot(str(out))).commit(files)
+    receipt = run_archive_task(ArchiveTask(str(out), spec, spans))
+    Manifest.load_or_new(ArchiveRoot(str(out))).commit(receipt.files)
     return ArchiveSource(str(out))
 
 
@@ -119,6 +122,42 @@ def test_archive_in_an_object_store_is_written_resumed_and_read(bucket: str) -> 
     source.put(queue, 5)
     assert run_increment(source, bucket).spans == [Span(queue, 20, 25)]
     assert rows_of(ArchiveSource(bucket)) == rows_of(source)
+
+
+def test_an_attempt_that_fails_in_an_object_store_takes_nothing_of_another_with_it(bucket: str) -> None:
+    source = MemorySource()
+    queue = QueueRef("orders", "broker-a", 0)
+    source.put(queue, 20)
+    task = ArchiveTask(bucket, SourceSpec(), (Span(queue, 0, 20),), buffer_bytes=1000)
+    root = ArchiveRoot(bucket)
+    good = archive_batches(task, source.read(task.spans, EVERYTHING))
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield from source.read([Span(queue, 0, 15)], EVERYTHING)
+        raise CrashError
+
+    with pytest.raises(CrashError):
+        archive_batches(task, failing())
+    late = archive_batches(task, source.read(task.spans, EVERYTHING))
+    assert not {file.path for file in good.files} & {file.path for file in late.files} and good.path != late.path
+    manifest = Manifest.load_or_new(root)
+    finish(root, manifest, [good], [])
+    assert root.list("topic=orders", recursive=True) == sorted(str(file.path) for file in good.files)
+    assert rows_of(ArchiveSource(bucket)) == rows_of(source)
+    archive_batches(task, source.read(task.spans, EVERYTHING))  # it was given up, and ends only now
+    assert recover(root, manifest) == []
+    assert root.list("topic=orders", recursive=True) == sorted(str(file.path) for file in good.files)
+    assert root.list("_flaremq/pending") == []
+
+
+def test_a_commit_that_another_job_replaced_at_the_same_moment_is_found_out(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = ArchiveRoot(bucket)
+    read = ArchiveRoot.read_bytes
+    monkeypatch.setattr(ArchiveRoot, "read_bytes", lambda self, path: read(self, path) + b"of the other")
+    with pytest.raises(UnavailableError, match="written by another job at the same time"):
+        Manifest.load_or_new(root).commit([])
 
 
 def test_object_whose_writing_failed_is_removed(bucket: str) -> None:

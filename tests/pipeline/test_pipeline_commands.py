@@ -50,13 +50,15 @@ def places(orders_store: FilledStore, tmp_path_factory: pytest.TempPathFactory) 
     (folder / "text").write_text("root:x:0:0\n")
     (folder / "other.json").write_text("{}")
     named = {name: str(folder / name) for name in ("empty", "text", "other.json", "nope", "new")}
-    return named | {"STORE": str(orders_store.root), "no/dir": str(folder / "nope" / "cert.json")}
+    return named | {"STORE": str(orders_store.root), "FULL": str(folder), "no/dir": str(folder / "nope" / "cert.json")}
 
 
 WRONG = [
     ("archive --path nope --to new", 2, "does not exist"),
     ("archive --path empty --to new", 2, "not a store"),
     ("archive --path text --to new", 2, "is a file"),
+    ("archive --path STORE --to STORE", 2, "would lie in the store"),
+    ("archive --path STORE --to FULL", 2, "is not empty and no archive"),
     ("archive --to new", 2, "neither path nor nameServer"),
     ("archive --path STORE --to new --from soon", 2, "is no time"),
     ("archive --path STORE --to new --topic none", 1, "topic 'none'"),

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from flaremq.pipeline.archive_entries import UNREADABLE, ArchiveGap
+from flaremq.pipeline.archive_manifest import Manifest
 from flaremq.pipeline.jobs.verify import VerifyResult, verify
+from flaremq.pipeline.options import ScanOptions
 from flaremq.pipeline.source import SourceSpec
+from flaremq.pipeline.spans import QueueRef, Span
 from flaremq.pipeline.store_source import StoreSource
-from tests.pipeline.memory_source import run_increment
+from tests.pipeline.memory_source import OPTIONS, run_increment
 from tests.support.proof_lab import SIZES, corpus
 from tests.support.store_lab import StoreLab
 
@@ -19,9 +23,9 @@ def lab(tmp_path: Path) -> StoreLab:
     return corpus(tmp_path / "store", 6, foreign=False)
 
 
-def archive(lab: StoreLab, out: Path) -> None:
+def archive(lab: StoreLab, out: Path, options: ScanOptions = OPTIONS) -> None:
     with StoreSource(SourceSpec(paths=(("broker-a", str(lab.root)),), geometry=SIZES)) as source:
-        run_increment(source, out)  # type: ignore[arg-type]  # any source will do
+        run_increment(source, out, options)  # type: ignore[arg-type]  # any source will do
 
 
 def held_against(lab: StoreLab, out: Path) -> VerifyResult:
@@ -34,6 +38,30 @@ def test_a_store_agrees_with_its_archive(lab: StoreLab, tmp_path: Path) -> None:
     assert (result.verdict, result.differences) == ("sound", ())
     assert result.archived_equal
     assert result.archived_equal > 80
+
+
+def test_system_topics_that_were_archived_are_held_against_it_too(lab: StoreLab, tmp_path: Path) -> None:
+    lab.open()
+    lab.put_many(5, topic="SCHEDULE_TOPIC_XXXX", queue_id=2)
+    lab.close()
+    archive(lab, tmp_path / "archive", ScanOptions(path="a-store", subscribe_pattern=".*"))
+    result = held_against(lab, tmp_path / "archive")
+    assert (result.verdict, result.differences) == ("sound", ())
+    queues = [str(queue) for queue in Manifest.load(str(tmp_path / "archive")).queues]
+    assert "SCHEDULE_TOPIC_XXXX/broker-a/2" in queues
+
+
+def test_a_gap_that_the_archive_records_is_told(lab: StoreLab, tmp_path: Path) -> None:
+    archive(lab, tmp_path / "archive")
+    queue = QueueRef("bills", "broker-a", 7)
+    gaps = [ArchiveGap(Span(queue, 0, 4), 0), ArchiveGap(Span(queue, 4, 5), 0, UNREADABLE)]
+    Manifest.load(str(tmp_path / "archive")).commit([], gaps)
+    result = held_against(lab, tmp_path / "archive")
+    assert result.verdict == "sound"
+    deleted, unreadable = result.differences
+    assert (str(deleted.state), deleted.where, deleted.offset) == ("lost", "bills/broker-a/7", 0)
+    assert "[0, 4) are missing in the archive: deleted before" in deleted.detail
+    assert "[4, 5) are missing in the archive: unreadable when" in unreadable.detail
 
 
 def test_what_is_not_archived_yet_is_behind(lab: StoreLab, tmp_path: Path) -> None:

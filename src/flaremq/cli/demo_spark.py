@@ -129,6 +129,8 @@ class DemoSpark:
         self._story.numbers["verify"] = {"verdict": result.verdict, "records": result.records}
         self._story.tell(f"Verified {result.records:,} records, queues, index and archive: {result.verdict}.")
         self._story.check("findings of verify", len(result.findings), 0)
+        self._story.check("differences between log and archive", len(result.differences), 0)
+        self._story.check("messages equal in log and archive", result.archived_equal, _visible(told))
 
     def sql(self, told: Told) -> None:
         from flaremq.pipeline.jobs.sql import SqlViews

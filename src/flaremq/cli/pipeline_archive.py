@@ -16,7 +16,7 @@ from flaremq.cli.pipeline_job import options_of, source_options, spark_for, spar
 @click.option("--to", metavar="DIR", required=True, help="The archive: a folder, or a URL such as s3://bucket/folder.")
 @click.option("--follow", is_flag=True, help="Go on as the log grows, until Ctrl-C.")
 @click.option(
-    "--interval", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds between two looks."
+    "--interval", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds between two looks."
 )
 @spark_options
 @output_option("json", "table")
@@ -40,7 +40,7 @@ def archive(
     options = options_of(**source)
     with spark_for("archive", master, settings) as spark, task_progress() as progress:
         result = job(spark, options, to, follow=follow, interval=interval, on_progress=progress)
-    show_result(result.to_json(), output)
+    show_result(result.summary(), output)
 
 
 def show_result(result: dict[str, Any], output: str | None) -> None:

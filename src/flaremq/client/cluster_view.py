@@ -124,18 +124,16 @@ class ClusterView:
         return NotFoundError(f"topic {topic!r} is unknown to the name servers {servers}{hint}")
 
     async def _extents_on(self, topic: str, broker: str, queue_ids: set[int]) -> list[Extent]:
-        return await self._patiently(topic, broker, lambda tries: self._ask_extents(topic, broker, queue_ids, tries))
+        return await self._patiently(topic, broker, lambda: self._ask_extents(topic, broker, queue_ids))
 
-    async def _patiently(self, topic: str, broker: str, ask: Callable[[int], Awaitable[_R]]) -> _R:
-        """Ask a broker, each time another of its name, until it answers or has had its time."""
+    async def _patiently(self, topic: str, broker: str, ask: Callable[[], Awaitable[_R]]) -> _R:
+        """Ask a broker until it answers or has had its time."""
         patience = Patience(self._pulls.retry_seconds)
-        tries = 0
         while True:
             try:
-                return await ask(tries)
+                return await ask()
             except UnavailableError as error:
                 failure = error
-            tries += 1
             if not await patience.wait():
                 raise UnavailableError(
                     f"broker {broker} did not tell the ends of topic {topic}'s queues for "
@@ -143,9 +141,9 @@ class ClusterView:
                 ) from failure
             await self._pulls.look_around(topic)
 
-    async def _ask_extents(self, topic: str, broker: str, queue_ids: set[int], tries: int) -> list[Extent]:
+    async def _ask_extents(self, topic: str, broker: str, queue_ids: set[int]) -> list[Extent]:
         any_queue = Extent(topic, broker, min(queue_ids), 0, 0)
-        _, address = await self._pulls.address(any_queue, tries)
+        address = await self._pulls.master_address(any_queue)
         # Asked for one end, a broker of ours first catches up with what it has acknowledged, for all queues.
         await self._end(address, RequestCode.GET_MAX_OFFSET, any_queue)
         reply = await self._instance.transport.call(
@@ -174,12 +172,10 @@ class ClusterView:
     async def offset_by_time(self, queue: QueuePlace, timestamp_ms: int) -> int:
         """The first offset whose message was stored at or after a time; the end of the queue if there is none."""
         await self._instance.routes.find(queue.topic)
-        return await self._patiently(
-            queue.topic, queue.broker, lambda tries: self._find_time(queue, timestamp_ms, tries)
-        )
+        return await self._patiently(queue.topic, queue.broker, lambda: self._find_time(queue, timestamp_ms))
 
-    async def _find_time(self, queue: QueuePlace, timestamp_ms: int, tries: int) -> int:
-        _, address = await self._pulls.address(queue, tries)
+    async def _find_time(self, queue: QueuePlace, timestamp_ms: int) -> int:
+        address = await self._pulls.master_address(queue)
         low, high, hint = await asyncio.gather(
             self._end(address, RequestCode.GET_MIN_OFFSET, queue),
             self._end(address, RequestCode.GET_MAX_OFFSET, queue),

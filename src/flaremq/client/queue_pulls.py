@@ -166,6 +166,15 @@ class QueuePulls:
         broker_id, address = addresses[tries % len(addresses)]
         return broker_id, address
 
+    async def master_address(self, queue: QueuePlace) -> str:
+        """Whom to ask where a queue ends: a slave may be behind, and its end would look like lost messages."""
+        broker_id, address = await self.address(queue)
+        if broker_id != MASTER_ID:
+            raise UnavailableError(
+                f"broker {queue.broker} has no master at the moment, and its slaves may not have everything"
+            )
+        return address
+
     async def look_around(self, topic: str) -> None:
         """Ask where the brokers are now: one that comes back may come back elsewhere."""
         try:

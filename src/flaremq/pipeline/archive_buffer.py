@@ -2,12 +2,13 @@
 
 It also keeps the books: for each queue the runs of offsets that were seen, one after the other without a hole, with
 count, times and digest. A run ends where the day changes (a clock may go back, so a day may have several), where a
-file ends, or where its span does.
+file ends, or where its span does. Offsets without a message belong to a run, unless there was one that is lost: then
+the run ends before them, and they are told as lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -43,6 +44,8 @@ class OpenRun:
     last_ms: int = -1
     min_ms: int = -1
     max_ms: int = -1
+    last_offset: int = -1
+    last_physical: int = -1
 
     def add(self, rows: pa.RecordBatch, times_us: Integers, end: int) -> None:
         self.digest += digest_batch(rows)
@@ -53,6 +56,8 @@ class OpenRun:
         self.last_ms = int(times_us[-1]) // 1000
         self.min_ms, self.max_ms = min(self.min_ms, low), max(self.max_ms, high)
         self.batches.append(rows)
+        self.last_offset = end - 1
+        self.last_physical = int(rows.column("physicalOffset")[-1].as_py())
         self.end = end
 
     def closed(self) -> QueueRun:
@@ -67,13 +72,20 @@ class OpenRun:
             self.min_ms,
             self.max_ms,
             self.digest.text,
+            self.last_offset,
+            self.last_physical,
         )
 
 
 class ArchiveBuffer:
-    """Holds the rows of one file-to-be for each topic and day. Spans of one queue must be given in order."""
+    """Holds the rows of one file-to-be for each topic and day. Spans of one queue must be given in order.
 
-    def __init__(self, spans: Sequence[Span]) -> None:
+    ``is_lost`` says whether offsets for which no row came should have had one; without it none should.
+    """
+
+    def __init__(self, spans: Sequence[Span], is_lost: Callable[[Span], bool] | None = None) -> None:
+        self.lost: list[Span] = []
+        self._is_lost = is_lost
         self._spans = spans
         self._positions = [span.start for span in spans]  # up to where each span is in some run
         self._by_queue: dict[QueueRef, list[int]] = {}
@@ -95,12 +107,16 @@ class ArchiveBuffer:
             owner = np.searchsorted(starts, offsets, side="right") - 1
             times: Integers = rows.column("storeTimestamp").view(pa.int64()).to_numpy()
             days = times // _DAY_US
-            cuts = np.flatnonzero((np.diff(owner) != 0) | (np.diff(days) != 0)) + 1
+            ends_piece = (np.diff(owner) != 0) | (np.diff(days) != 0)
+            if self._is_lost is not None:
+                ends_piece |= np.diff(offsets) != 1
+            cuts = np.flatnonzero(ends_piece) + 1
             bounds = [0, *cuts.tolist(), len(offsets)]
             for first, last in pairwise(bounds):
                 piece = rows.slice(first, last - first)
                 number = numbers[int(owner[first])] if owner[first] >= 0 else -1
                 self._check(queue, number, offsets[first:last])
+                self._pass_hole(number, int(offsets[first]))
                 self._extend(number, int(days[first]), piece, times[first:last], int(offsets[last - 1]) + 1)
 
     def drain(self) -> dict[tuple[str, int], list[OpenRun]]:
@@ -115,6 +131,7 @@ class ArchiveBuffer:
         """The spans were read to their ends: let the last runs reach there; what is left has no message at all."""
         empty = []
         for number, span in enumerate(self._spans):
+            self._pass_hole(number, span.end)
             if self._positions[number] < span.end:
                 run = self._last.get(number)
                 if run is not None:
@@ -125,6 +142,17 @@ class ArchiveBuffer:
                     )
                 self._positions[number] = span.end
         return empty
+
+    def _pass_hole(self, number: int, end: int) -> None:
+        """No row came before ``end``: leave what is lost to nobody."""
+        start = self._positions[number]
+        if self._is_lost is None or start >= end:
+            return
+        hole = Span(self._spans[number].queue, start, end)
+        if self._is_lost(hole):
+            self.lost.append(hole)
+            self._positions[number] = end
+            self._last.pop(number, None)
 
     def _extend(self, number: int, day: int, rows: pa.RecordBatch, times: Integers, end: int) -> None:
         run = self._last.get(number)

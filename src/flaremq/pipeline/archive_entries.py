@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from flaremq.errors import CorruptionError
 from flaremq.pipeline.spans import QueueRef, Span
+
+DELETED: Final = "deleted"  # by retention, before they could be archived
+UNREADABLE: Final = "unreadable"  # damaged, or lost with a file of the log
 
 
 class QueueRun(NamedTuple):
     """Offsets [start, end) of one queue: every message of them, ``messages`` in all, lies in one file.
 
     Their number may be less than the distance: offsets without a message are covered, not lost. ``size_bytes`` is
-    what the messages took in the log. Times are store times in milliseconds, -1 without a message.
+    what the messages took in the log. Times are store times in milliseconds, -1 without a message. ``last_offset`` and
+    ``last_physical`` are the places of the last message in queue and log: they tell whether a log that goes on behind
+    the run is the one it came from. Archives from before they were kept have -1.
     """
 
     queue: QueueRef
@@ -27,6 +32,8 @@ class QueueRun(NamedTuple):
     min_ms: int
     max_ms: int
     digest: str  # RowDigest.text of the messages
+    last_offset: int = -1
+    last_physical: int = -1
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -41,6 +48,8 @@ class QueueRun(NamedTuple):
             "minStoreTimestamp": self.min_ms,
             "maxStoreTimestamp": self.max_ms,
             "digest": self.digest,
+            "lastQueueOffset": self.last_offset,
+            "lastPhysicalOffset": self.last_physical,
         }
 
 
@@ -74,10 +83,11 @@ class ArchiveFile:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveGap:
-    """Offsets that were gone from the log before they could be archived."""
+    """Offsets that the archive does not hold and never will; ``reason`` says what had become of them in the log."""
 
     span: Span
     noticed_ms: int
+    reason: str = DELETED
 
     def to_json(self) -> dict[str, Any]:
         queue = self.span.queue
@@ -88,6 +98,7 @@ class ArchiveGap:
             "from": self.span.start,
             "to": self.span.end,
             "noticedMs": self.noticed_ms,
+            "reason": self.reason,
         }
 
 
@@ -105,7 +116,7 @@ def file_from_json(value: Mapping[str, Any]) -> ArchiveFile:
 def gap_from_json(value: Mapping[str, Any]) -> ArchiveGap:
     try:
         queue = QueueRef(value["topic"], value["brokerName"], value["queueId"])
-        return ArchiveGap(Span(queue, value["from"], value["to"]), value["noticedMs"])
+        return ArchiveGap(Span(queue, value["from"], value["to"]), value["noticedMs"], value.get("reason", DELETED))
     except (KeyError, TypeError) as error:
         raise CorruptionError(f"a manifest entry lacks {error}", found=value) from error
 
@@ -122,4 +133,6 @@ def _run_from_json(topic: str, value: Mapping[str, Any]) -> QueueRun:
         value["minStoreTimestamp"],
         value["maxStoreTimestamp"],
         value["digest"],
+        value.get("lastQueueOffset", -1),
+        value.get("lastPhysicalOffset", -1),
     )

@@ -111,14 +111,19 @@ class Manifest:
         last = len(found) if end is None else bisect_left(found, end, key=lambda segment: segment.run.start)
         return found[first:last]
 
-    def missing(self, span: Span) -> list[Span]:
-        """What of the span no run covers."""
+    def missing(self, span: Span, *, known_gaps: bool = False) -> list[Span]:
+        """What of the span no run covers; with ``known_gaps`` without what is recorded as a gap."""
+        covered = [(run.start, run.end) for run, _ in self.segments(span.queue, span.start, span.end)]
+        if known_gaps:
+            covered += [gap.span[1:] for gap in self.gaps if gap.span.queue == span.queue]
         holes = []
         position = span.start
-        for run, _ in self.segments(span.queue, span.start, span.end):
-            if run.start > position:
-                holes.append(Span(span.queue, position, run.start))
-            position = max(position, run.end)
+        for start, end in sorted(covered):
+            if start >= span.end:
+                break
+            if start > position:
+                holes.append(Span(span.queue, position, start))
+            position = max(position, end)
         if position < span.end:
             holes.append(Span(span.queue, position, span.end))
         return holes
@@ -175,7 +180,7 @@ class Manifest:
         lines += [orjson.dumps({"topic": gap.span.queue.topic, "gap": gap.to_json()}) for gap in gaps]
         content = b"\n".join(lines) + b"\n"
         end = orjson.dumps({"end": len(lines) - 1, "crc32": zlib.crc32(content)})
-        self.root.write_bytes(_path(number, kind), content + end + b"\n")
+        self.root.create_bytes(_path(number, kind), content + end + b"\n")
 
     def _forget_before(self, sequence: int) -> None:
         """Remove what the snapshot before this one had replaced: a reader that began there has long finished."""

@@ -53,7 +53,10 @@ class ArchiveRoot:
 
     @contextlib.contextmanager
     def replacing(self, path: str) -> Iterator[IO[bytes]]:
-        """A file to write that takes the place of ``path`` when the block ends well, and is gone if it does not."""
+        """A file to write that takes the place of ``path`` when the block ends well, and is gone if it does not.
+
+        In an object store whatever had that name is gone with it, so there no two writers may use the same.
+        """
         if not self.is_local:
             with self._translated("writing", path):
                 stream = self._files.open_output_stream(self.full_path(path))
@@ -85,6 +88,20 @@ class ArchiveRoot:
         with self.replacing(path) as file:
             file.write(data)
 
+    def create_bytes(self, path: str, data: bytes) -> None:
+        """A file that nobody else may make at the same time; UnavailableError if somebody did.
+
+        PyArrow has no conditional writes, so in an object store two writers within the same moment are found out
+        by reading back: at most one of them goes on. On a local disk there is a lock.
+        """
+        if self.is_local:
+            self.write_bytes(path, data)
+            return
+        with self._translated("writing", path), self._files.open_output_stream(self.full_path(path)) as stream:
+            stream.write(data)
+        if self.read_bytes(path) != data:
+            raise UnavailableError(f"{self.full_path(path)} was written by another job at the same time; start again")
+
     def list(self, folder: str, *, recursive: bool = False) -> list[str]:
         """Paths of the files below a folder, sorted; none if there is no such folder."""
         selector = fs.FileSelector(self.full_path(folder), allow_not_found=True, recursive=recursive)
@@ -92,6 +109,20 @@ class ArchiveRoot:
             found = self._files.get_file_info(selector)
         start = len(self.base) + 1
         return sorted(info.path[start:] for info in found if info.type == fs.FileType.File)
+
+    def has(self, folder: str) -> bool:
+        """Whether there is such a folder with something in it."""
+        return self._first(folder) is not None
+
+    def first_name(self) -> str | None:
+        """What lies in the directory, one thing; ``None`` if nothing does."""
+        return self._first("")
+
+    def _first(self, folder: str) -> str | None:
+        selector = fs.FileSelector(self.full_path(folder), allow_not_found=True)
+        with self._translated("listing", folder):
+            found = self._files.get_file_info(selector)
+        return min((info.base_name for info in found), default=None)
 
     def size(self, path: str) -> int | None:
         """Bytes of a file, ``None`` if there is none."""

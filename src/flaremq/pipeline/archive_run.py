@@ -8,22 +8,24 @@ goes on from there.
 from __future__ import annotations
 
 import logging
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import orjson
 
-from flaremq.errors import InvalidArgumentError, UnavailableError
-from flaremq.pipeline.archive_entries import ArchiveFile, ArchiveGap
+from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from flaremq.pipeline.archive_entries import UNREADABLE, ArchiveFile, ArchiveGap, QueueRun
 from flaremq.pipeline.archive_manifest import Manifest
-from flaremq.pipeline.archive_root import ArchiveRoot, topic_folder
-from flaremq.pipeline.archive_task import PENDING, ArchiveTask, read_receipts, receipt_path
+from flaremq.pipeline.archive_root import METADATA, ArchiveRoot, topic_folder
+from flaremq.pipeline.archive_task import BEGUN, PENDING, RECEIPT, ArchiveTask, Receipt, read_receipts
+from flaremq.pipeline.columns import schema_of
 from flaremq.pipeline.options import ScanOptions
 from flaremq.pipeline.partitions import scan_spans
 from flaremq.pipeline.planning import PlanLimits, plan
-from flaremq.pipeline.source import Source, SourceSpec
-from flaremq.pipeline.spans import QueueExtent, SizeProfile, Span
+from flaremq.pipeline.source import ReadRequest, Source, SourceSpec
+from flaremq.pipeline.spans import QueueExtent, QueueRef, SizeProfile, Span
 
 _log = logging.getLogger(__name__)
 TASK_BYTES: Final = 256 << 20
@@ -47,6 +49,26 @@ def check_archive_options(options: ScanOptions, out: str) -> None:
         raise InvalidArgumentError(f"the archive {out} cannot be archived into itself")
 
 
+def check_place(root: ArchiveRoot, stores: Sequence[str]) -> None:
+    """Refuse a folder that is in use for something else; a new, an empty one and an archive are fine."""
+    if root.is_local:
+        place = os.path.realpath(root.base)
+        for store in map(os.path.realpath, stores):
+            if os.path.commonpath((place, store)) == store:
+                raise InvalidArgumentError(
+                    f"the archive {root.base} would lie in the store {store}, whose folder belongs to its broker: give "
+                    "one beside it"
+                )
+    if not root.has(METADATA) and (foreign := root.first_name()) is not None:
+        raise InvalidArgumentError(
+            f"{root.location} is not empty and no archive ({foreign}, …): give a new folder, an empty one or an archive"
+        )
+
+
+class ArchiveLossError(UnavailableError):
+    """Log and archive do not fit together, and will not by waiting."""
+
+
 def find_missing(
     manifest: Manifest, source: Source, options: ScanOptions, *, now_ms: int | None = None
 ) -> tuple[list[Span], list[ArchiveGap]]:
@@ -55,26 +77,33 @@ def find_missing(
     The latter is data loss: an error, unless ``failOnDataLoss=false``.
     """
     extents = {extent.queue: extent for extent in source.extents(options.selector)}
-    gaps = [gap for extent in extents.values() for gap in _gaps(manifest, extent, now_ms)]
+    spans = [span for span in scan_spans(source, options) if manifest.missing(span)]
+    other = _other_logs(manifest, source, extents, [span.queue for span in spans])
+    for text in other.values():
+        if options.fail_on_data_loss:
+            raise ArchiveLossError(
+                f"{text}: the topic was deleted and made anew, or this is not the store the archive was made of. "
+                "Archive it to another directory, or set failOnDataLoss=false to leave it out"
+            )
+        _log.warning("%s; it is left out", text)
+    gaps = [gap for queue, extent in extents.items() if queue not in other for gap in _gaps(manifest, extent, now_ms)]
     if gaps and options.fail_on_data_loss:
         span = gaps[0].span
-        raise UnavailableError(
+        raise ArchiveLossError(
             f"queue {span.queue} begins at {extents[span.queue].min_offset}, but the archive lacks {span.start} to "
             f"{span.end}: retention deleted messages before they were archived. Set failOnDataLoss=false to go on and "
             "record the gap"
         )
     missing: list[Span] = []
-    for span in scan_spans(source, options):
-        segments = manifest.segments(span.queue)
-        start = span.start
-        if segments:
-            end = segments[-1].run.end
-            extent = extents.get(span.queue)
-            if extent is not None and extent.max_offset < end:
-                _refuse_shrunk(extent, end, options)
-                continue
-            start = min(start, max(end, extent.min_offset if extent is not None else end))
-        missing += manifest.missing(Span(span.queue, start, span.end))
+    for span in spans:
+        if span.queue not in other:
+            segments = manifest.segments(span.queue)
+            start = span.start
+            if segments:
+                extent = extents.get(span.queue)
+                end = segments[-1].run.end
+                start = min(start, max(end, extent.min_offset if extent is not None else end))
+            missing += manifest.missing(Span(span.queue, start, span.end), known_gaps=True)
     return missing, gaps
 
 
@@ -111,18 +140,21 @@ def begin(root: ArchiveRoot, manifest: Manifest, topics: Sequence[str]) -> None:
 
 
 def finish(
-    root: ArchiveRoot,
-    manifest: Manifest,
-    tasks: Sequence[ArchiveTask],
-    files: Sequence[ArchiveFile],
-    gaps: Sequence[ArchiveGap],
-) -> None:
-    """Commit what the tasks wrote, then remove the traces of the work."""
-    if files or gaps or not manifest.sequence:  # the first run makes it an archive, if there is nothing to put in too
-        manifest.commit(files, gaps)
-    for task in tasks:
-        root.delete(receipt_path(task.name))
+    root: ArchiveRoot, manifest: Manifest, receipts: Sequence[Receipt], gaps: Sequence[ArchiveGap]
+) -> list[ArchiveGap]:
+    """Commit what the tasks wrote, then remove the traces of the work; all gaps, with those the tasks came upon."""
+    files = [file for receipt in receipts for file in receipt.files]
+    noted = [*gaps, *(gap for receipt in receipts for gap in _lost(receipt))]
+    if files or noted or not manifest.sequence:  # the first run makes it an archive, if there is nothing to put in too
+        manifest.commit(files, noted)
+    for receipt in receipts:
+        root.delete(receipt.path)
+        if not root.is_local:
+            root.delete(receipt.path.removesuffix(RECEIPT) + BEGUN)
+    # Attempts that were given up, in an object store. Their notes stay: one may still write, the next run looks again.
+    _remove_unknown(root, manifest, _noted_topics(root, [path for path in root.list(PENDING) if path != _MARKER]))
     root.delete(_MARKER)
+    return noted
 
 
 def recover(root: ArchiveRoot, manifest: Manifest) -> list[ArchiveFile]:
@@ -130,30 +162,73 @@ def recover(root: ArchiveRoot, manifest: Manifest) -> list[ArchiveFile]:
     pending = root.list(PENDING)
     if not pending:
         return []
-    known = {file.path for file in manifest.files}
     adopted: list[ArchiveFile] = []
-    receipts = []
-    topics: set[str] = set()
-    for path, files in read_receipts(root):
-        receipts.append(path)
-        topics |= {file.topic for file in files}
-        if all(_is_adoptable(root, manifest, file, adopted) for file in files):
-            adopted += files
-    if _MARKER in pending:
-        topics |= set(_marked_topics(root))
-    if adopted:
-        manifest.commit(adopted)
-        known |= {file.path for file in adopted}
+    gaps: list[ArchiveGap] = []
+    topics = _noted_topics(root, pending)
+    for receipt in read_receipts(root):
+        topics |= {file.topic for file in receipt.files}
+        if all(_is_adoptable(root, manifest, file, adopted) for file in receipt.files):
+            adopted += receipt.files
+            gaps += _lost(receipt)
+    if adopted or gaps:
+        manifest.commit(adopted, gaps)
         _log.info("took over %d files of a run that was cut short", len(adopted))
-    for path in receipts:
+    _remove_unknown(root, manifest, topics)
+    for path in pending:
         root.delete(path)
+    return adopted
+
+
+def _remove_unknown(root: ArchiveRoot, manifest: Manifest, topics: Collection[str]) -> None:
+    if not topics:
+        return
+    known = {file.path for file in manifest.files}
     for topic in sorted(topics):
         for path in root.list(topic_folder(topic), recursive=True):
             if path not in known:
                 _log.info("removed %s, which no commit names", root.full_path(path))
                 root.delete(path)
-    root.delete(_MARKER)
-    return adopted
+
+
+def _lost(receipt: Receipt) -> list[ArchiveGap]:
+    return [ArchiveGap(span, int(time.time() * 1000), UNREADABLE) for span in receipt.lost]
+
+
+def _other_logs(
+    manifest: Manifest, source: Source, extents: Mapping[QueueRef, QueueExtent], queues: Sequence[QueueRef]
+) -> dict[QueueRef, str]:
+    """Queues that are not those the archive holds under their names, and what is different.
+
+    A topic that is deleted and made anew counts from 0 again. As long as it is shorter than its archive that shows;
+    later only the message tells that stands where the last archived one stood.
+    """
+    other: dict[QueueRef, str] = {}
+    last: dict[QueueRef, QueueRun] = {}
+    for queue, extent in extents.items():
+        runs = [segment.run for segment in manifest.segments(queue)]
+        if runs and extent.max_offset < runs[-1].end:
+            other[queue] = f"queue {queue} ends at {extent.max_offset}, but the archive holds it up to {runs[-1].end}"
+        elif queue in queues:
+            run = next((run for run in reversed(runs) if run.messages), None)
+            if run is not None and extent.min_offset <= _last_offset(run) < extent.max_offset:
+                last[queue] = run
+    columns = schema_of(["topic", "brokerName", "queueId", "queueOffset", "physicalOffset", "storeTimestamp"])
+    places = [Span(queue, _last_offset(run), _last_offset(run) + 1) for queue, run in sorted(last.items())]
+    for batch in source.read(places, ReadRequest(columns, fail_on_data_loss=False)) if places else ():
+        for row in batch.to_pylist():
+            queue = QueueRef(row["topic"], row["brokerName"], row["queueId"])
+            run, stored_ms = last[queue], int(row["storeTimestamp"].timestamp() * 1000 + 0.5)
+            if (run.last_physical, run.last_ms) not in ((row["physicalOffset"], stored_ms), (-1, stored_ms)):
+                other[queue] = (
+                    f"message {row['queueOffset']} of queue {queue} is another one than the archive holds (at "
+                    f"{row['physicalOffset']} of the log, stored at {stored_ms}; archived: {run.last_physical}, "
+                    f"{run.last_ms})"
+                )
+    return other
+
+
+def _last_offset(run: QueueRun) -> int:
+    return run.last_offset if run.last_offset >= 0 else run.end - 1
 
 
 def _gaps(manifest: Manifest, extent: QueueExtent, now_ms: int | None) -> list[ArchiveGap]:
@@ -171,16 +246,6 @@ def _gaps(manifest: Manifest, extent: QueueExtent, now_ms: int | None) -> list[A
     ]
 
 
-def _refuse_shrunk(extent: QueueExtent, end: int, options: ScanOptions) -> None:
-    text = (
-        f"queue {extent.queue} ends at {extent.max_offset}, but the archive holds it up to {end}: the topic was "
-        "deleted and made anew, or this is not the store the archive was made of"
-    )
-    if options.fail_on_data_loss:
-        raise UnavailableError(f"{text}. Archive it to another directory, or set failOnDataLoss=false to leave it out")
-    _log.warning("%s; it is left out", text)
-
-
 def _is_adoptable(root: ArchiveRoot, manifest: Manifest, file: ArchiveFile, adopted: Sequence[ArchiveFile]) -> bool:
     if file.path is not None and root.size(file.path) != file.size_bytes:
         return False
@@ -193,11 +258,16 @@ def _is_adoptable(root: ArchiveRoot, manifest: Manifest, file: ArchiveFile, adop
     return True
 
 
-def _marked_topics(root: ArchiveRoot) -> list[str]:
-    try:
-        return list(orjson.loads(root.read_bytes(_MARKER))["topics"])
-    except (ValueError, KeyError, TypeError):
-        return []
+def _noted_topics(root: ArchiveRoot, pending: Sequence[str]) -> set[str]:
+    """The topics of which notes say that files were about to be written."""
+    topics: set[str] = set()
+    for path in pending:
+        if path == _MARKER or path.endswith(BEGUN):
+            try:
+                topics |= set(orjson.loads(root.read_bytes(path))["topics"])
+            except (NotFoundError, ValueError, KeyError, TypeError):
+                continue  # cut short itself: then nothing was written after it
+    return topics
 
 
 def _merged(pieces: Sequence[tuple[Span, ...]], count: int) -> list[tuple[Span, ...]]:

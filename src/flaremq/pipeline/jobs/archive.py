@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
-from flaremq.errors import InvalidArgumentError
+from flaremq.errors import InvalidArgumentError, StoreIOError, UnavailableError
 from flaremq.pipeline.archive_entries import ArchiveFile, ArchiveGap
 from flaremq.pipeline.archive_manifest import Manifest
 from flaremq.pipeline.archive_root import ArchiveRoot
-from flaremq.pipeline.archive_run import begin, check_archive_options, find_missing, finish, plan_tasks, recover
+from flaremq.pipeline.archive_run import (
+    ArchiveLossError,
+    begin,
+    check_archive_options,
+    check_place,
+    find_missing,
+    finish,
+    plan_tasks,
+    recover,
+)
 from flaremq.pipeline.archive_task import run_archive_task
 from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.tasks import Progress, run_tasks
 from flaremq.pipeline.options import ScanOptions, parse_options
 from flaremq.pipeline.places import source_spec
 from flaremq.pipeline.source import open_source
+
+_log = logging.getLogger(__name__)
+FOLLOW_SECONDS: Final = 60.0
+_PAUSE_MAX_SECONDS: Final = 600.0  # after failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +47,17 @@ class ArchiveResult:
     recovered_files: int = 0  # taken over from a run that was cut short
     gaps: tuple[ArchiveGap, ...] = ()
     ranges: tuple[tuple[str, str, int, int, int, int], ...] = ()  # topic, broker, queue, from, to, messages: all of it
+
+    def summary(self) -> dict[str, Any]:
+        """The same in few lines: topics instead of the ranges of each queue."""
+        topics: dict[str, dict[str, int]] = {}
+        for topic, *_, count in self.ranges:
+            held = topics.setdefault(topic, {"queues": 0, "messages": 0})
+            held["queues"] += 1
+            held["messages"] += count
+        document = self.to_json()
+        del document["ranges"]
+        return document | {"topics": topics}
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -57,14 +82,16 @@ def archive(
     out: str,
     *,
     follow: bool = False,
-    interval: float = 60.0,
+    interval: float = FOLLOW_SECONDS,
     stop: threading.Event | None = None,
     on_progress: Progress | None = None,
 ) -> ArchiveResult:
     """Bring the archive at ``out`` up to the log; with ``follow`` again every ``interval`` seconds until ``stop``.
 
     ``options`` are those of a reader: ``path`` or ``nameServer``, ``topic``, ``failOnDataLoss`` and so on. A run that
-    was killed is taken up by the next one.
+    was killed is taken up by the next one. With ``follow`` what may pass (a broker or a disk that does not answer, a
+    Spark job that failed) is logged and tried again, each time after twice the pause; damage, lost messages and wrong
+    options end it.
     """
     parsed = options if isinstance(options, ScanOptions) else parse_options(options)
     check_archive_options(parsed, out)
@@ -74,21 +101,47 @@ def archive(
     with open_source(source_spec(parsed)) as source:
         source.extents(parsed.selector)  # a wrong place or topic leaves nothing behind at the other end
     root = ArchiveRoot(out)
+    check_place(root, [path for _, path in source_spec(parsed).paths])
     # Executors may have another working directory.
     location = root.base if root.is_local else out
     result = ArchiveResult(location)
     with root.locked():
         manifest = Manifest.load_or_new(root)
         result = _added(result, recover(root, manifest), (), recovered=True)
+        failures = 0
         try:
             while not stop.is_set():
-                result = _increment(spark, parsed, location, root, manifest, result, on_progress)
-                if not follow or stop.wait(interval):
+                try:
+                    if failures:  # what it did before it failed is as on disk, not as in memory
+                        manifest = Manifest.load_or_new(root)
+                        result = _added(result, recover(root, manifest), (), recovered=True)
+                    result = _increment(spark, parsed, location, root, manifest, result, on_progress)
+                    failures = 0
+                except Exception as error:
+                    if not follow or not _may_pass(error):
+                        raise
+                    failures += 1
+                    _log.warning("archiving failed and is tried again in %g s: %s", _pause(interval, failures), error)
+                if not follow or stop.wait(_pause(interval, failures)):
                     break
         except KeyboardInterrupt:
             if not follow:
                 raise
         return replace(result, ranges=archived_ranges(manifest))
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether trying again may help. Spark's own failures (a lost executor) may; without Spark nothing does."""
+    if isinstance(error, ArchiveLossError):
+        return False
+    if isinstance(error, UnavailableError | StoreIOError | OSError):
+        return True
+    is_of_spark = type(error).__module__.split(".")[0] in ("py4j", "pyspark")
+    return is_of_spark and "SparkContext" not in str(error) and not isinstance(error, ConnectionError)
+
+
+def _pause(interval: float, failures: int) -> float:
+    return min(interval * 2**failures, max(interval, _PAUSE_MAX_SECONDS)) if failures else interval
 
 
 def archived_ranges(manifest: Manifest) -> tuple[tuple[str, str, int, int, int, int], ...]:
@@ -119,10 +172,9 @@ def _increment(
         parallelism = session.sparkContext.defaultParallelism
         tasks = plan_tasks(source, spec, spans, location, options=options, parallelism=parallelism)
         begin(root, manifest, sorted({span.queue.topic for span in spans}))
-        written = run_tasks(session, tasks, run_archive_task, what="archive", on_progress=on_progress)
-        files = [file for part in written for file in part]
-        finish(root, manifest, tasks, files, gaps)
-    return _added(result, files, gaps)
+        receipts = run_tasks(session, tasks, run_archive_task, what="archive", on_progress=on_progress)
+        noted = finish(root, manifest, receipts, gaps)
+    return _added(result, [file for receipt in receipts for file in receipt.files], noted)
 
 
 def _added(

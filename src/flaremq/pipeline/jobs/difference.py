@@ -17,6 +17,7 @@ class State(enum.StrEnum):
     REBUILT = "rebuilt"  # other bytes, but in agreement with the log
     UPDATED = "updated"  # configuration, which changes
     BEHIND = "behind"  # one side does not reach as far as the other
+    LOST = "lost"  # gone for good, and on record as such
     UNKNOWN = "unknown"  # one side has something the other never had
 
 

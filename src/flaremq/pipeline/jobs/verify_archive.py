@@ -6,12 +6,14 @@ alone; of one whose beginning has expired the rest is read from both sides.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from flaremq.errors import CorruptionError, InvalidArgumentError
+from flaremq.pipeline.archive_entries import DELETED, ArchiveGap
 from flaremq.pipeline.archive_manifest import Manifest
 from flaremq.pipeline.columns import SCHEMA
 from flaremq.pipeline.jobs.difference import Difference, State
@@ -52,6 +54,9 @@ def compare_archive(
     store = SourceSpec(paths=((broker, path),), geometry=dict(geometry or {}), fail_on_data_loss=False)
     with open_source(store) as source:
         extents = {extent.queue: extent for extent in source.extents(TopicSelector())}
+        # System topics too, if they were archived.
+        archived_topics = "|".join(sorted({re.escape(queue.topic) for queue in manifest.queues}))
+        extents |= {extent.queue: extent for extent in source.extents(TopicSelector(pattern=archived_topics))}
     runs: list[_Run] = []
     differences: list[Difference] = []
     for queue in manifest.queues:
@@ -73,8 +78,9 @@ def compare_archive(
                 is_whole = (span.start, span.end) == (run.start, run.end)
                 whole = RowDigest.from_text(run.messages, run.digest) if is_whole else None
                 runs.append(_Run(span, whole, run.size_bytes))
-        missing = manifest.missing(Span(queue, extent.min_offset, extent.max_offset))
+        missing = manifest.missing(Span(queue, extent.min_offset, extent.max_offset), known_gaps=True)
         differences += [_not_archived(span, extent.max_offset) for span in missing]
+    differences += [_recorded(gap) for gap in manifest.gaps if gap.span.queue.broker == broker]
     for queue in sorted(extents.keys() - set(manifest.queues)):
         extent = extents[queue]
         if extent.max_offset > extent.min_offset:
@@ -92,6 +98,12 @@ def compare_archive(
 def _not_archived(span: Span, end: int) -> Difference:
     detail = f"offsets [{span.start}, {span.end}) are not in the archive" + (" yet" if span.end == end else "")
     return Difference(State.BEHIND, "archive", str(span.queue), detail, span.start)
+
+
+def _recorded(gap: ArchiveGap) -> Difference:
+    why = "deleted before they were archived" if gap.reason == DELETED else "unreadable when they were to be archived"
+    detail = f"offsets [{gap.span.start}, {gap.span.end}) are missing in the archive: {why}, as it records"
+    return Difference(State.LOST, "archive", str(gap.span.queue), detail, gap.span.start)
 
 
 def _compare(task: _Task) -> tuple[int, list[Difference]]:
