@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from flaremq.errors import InvalidArgumentError
-from flaremq.pipeline.columns import NAMES
+from flaremq.pipeline.columns import ALL_NAMES
 
 _NUMBER: Final = "a whole number"
 # column: what it may be, in words
@@ -33,7 +33,7 @@ COLUMNS: Final = {
     "delayLevel": _NUMBER,
 }
 # What the source tells of where a message was and how it came there; a new one gets its own.
-OF_SOURCE: Final = frozenset(NAMES) - COLUMNS.keys()
+OF_SOURCE: Final = frozenset(ALL_NAMES) - COLUMNS.keys()
 # What others call them.
 _ALIASES: Final = {
     "value": "body",
