@@ -77,7 +77,7 @@ def find_missing(
     The latter is data loss: an error, unless ``failOnDataLoss=false``.
     """
     extents = {extent.queue: extent for extent in source.extents(options.selector)}
-    spans = [span for span in scan_spans(source, options) if manifest.missing(span)]
+    spans = [span for span in scan_spans(source, options) if manifest.missing(span, known_gaps=True)]
     other = _other_logs(manifest, source, extents, [span.queue for span in spans])
     for text in other.values():
         if options.fail_on_data_loss:
