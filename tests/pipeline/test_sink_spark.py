@@ -138,6 +138,13 @@ def test_rows_that_were_read_can_be_written_back(spark: SparkSession, broker: Ep
     assert {(message.tags, tuple(message.keys)) for message in copied} == {("t", ("k1", "k2"))}
 
 
+def test_a_named_write_in_other_partitions_fails(spark: SparkSession, broker: EphemeralBroker) -> None:
+    frame, place = rows(spark), {"nameServer": broker.name_server, "topic": "T", "writeId": "nightly"}
+    write(frame.repartition(3, "body"), **place)
+    assert "did not come again in partition" in refused(lambda: write(frame.repartition(4, "body"), **place))
+    assert "an earlier attempt at it stored rows of number" in refused(lambda: write(frame.coalesce(1), **place))
+
+
 def refused(action: Callable[[], Any]) -> str:
     with pytest.raises(Exception) as caught:
         action()

@@ -11,6 +11,7 @@ from flaremq.client.stream_ledger import FencedError
 from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.message.write_stream import DoubtError
 from flaremq.pipeline.sink_options import parse_sink_options
+from flaremq.pipeline.sink_partitions import check_partitions
 from flaremq.pipeline.sink_rows import RowRules
 from flaremq.pipeline.sink_task import LaneKey, SinkTask, TaskIdentity
 from flaremq.pipeline.sink_wire import WireTarget
@@ -137,6 +138,18 @@ def test_new_rows_wait_until_all_stored_ones_have_come_again_and_then_go_in_orde
     report = run_task(options, TASK, batches, request_bytes=512)
     assert (report.rows, report.stored_before, report.missing) == (230, 100, 0)
     assert stored_bodies(broker) == numbered(0, 230)
+
+
+def test_a_write_in_fewer_partitions_than_before_is_found_out(broker: EphemeralBroker) -> None:
+    options = options_for(broker)
+    first, second = TaskIdentity("w", 0, 0), TaskIdentity("w", 0, 1)
+    one = run_task(options, first, [bodies(["a"])])
+    check_partitions(options, [(first, one)])
+    two = run_task(options, second, [bodies(["b"])])
+    check_partitions(options, [(first, one), (second, two)])
+    joined = run_task(options, first, [bodies(["a", "b"])])
+    with pytest.raises(DoubtError, match="has 1 partitions, and an earlier attempt at it stored rows of number 1 in"):
+        check_partitions(options, [(first, joined)])
 
 
 def test_an_attempt_that_was_replaced_cannot_write(broker: EphemeralBroker) -> None:

@@ -30,6 +30,7 @@ _STAMP: Final = "sinkStamp"
 _BATCH_PROPERTIES: Final = "WAIT\x01true\x02"
 _PAUSES: Final = (0.02, 0.1, 0.3, 1.0)
 _ITEM_OVERHEAD: Final = 22
+_LOOKED_UP_AT_ONCE: Final = 32
 _ALONE_WINDOW: Final = 64  # requests under way where each holds one message
 _WORTH_RETRYING: Final = frozenset(
     (
@@ -114,6 +115,25 @@ class StreamWire:
         await stream.open()
         return stream
 
+    async def find_begun(self, names: Iterable[StreamName]) -> set[StreamName]:
+        """Those of the streams that have a first message."""
+        begun = set()
+        wanted = list(names)
+        for topic in {name.topic for name in wanted}:
+            await self.instance.routes.find(topic)
+        for at in range(0, len(wanted), _LOOKED_UP_AT_ONCE):
+            part = wanted[at : at + _LOOKED_UP_AT_ONCE]
+            found = await asyncio.gather(
+                *(self.ledger.chains(name, self.masters(name.topic).values(), [0]) for name in part)
+            )
+            begun |= {name for name, chains in zip(part, found, strict=True) if chains}
+        return begun
+
+    def masters(self, topic: str) -> dict[str, str]:
+        """Whoever may have messages of a stream: an earlier attempt may have chosen another broker."""
+        route = self.instance.routes.known(topic)
+        return {} if route is None else {name: ids[0] for name, ids in route.addresses.items() if 0 in ids}
+
 
 class OpenStream:
     """A stream that is being written: ``put`` parcels in order, then ``finish``."""
@@ -138,7 +158,7 @@ class OpenStream:
 
     async def chains(self, numbers: Iterable[int]) -> dict[int, int]:
         """The digests of some stored messages."""
-        return await self._wire.ledger.chains(self.name, self._masters().values(), numbers)
+        return await self._wire.ledger.chains(self.name, self._brokers(), numbers)
 
     async def put(self, parcel: Parcel) -> None:
         """Send, and return when there is room for the next."""
@@ -158,15 +178,12 @@ class OpenStream:
 
     # Asking
 
-    def _masters(self) -> dict[str, str]:
-        """Whoever may have messages of the stream: an earlier attempt may have chosen another broker."""
-        route = self._routes.known(self.name.topic)
-        named = {} if route is None else {name: ids[0] for name, ids in route.addresses.items() if 0 in ids}
-        return named or {self.queue.broker_name: self._routes.master(self.queue.broker_name)}
+    def _brokers(self) -> set[str]:
+        target = self._routes.master(self.queue.broker_name)
+        return {*self._wire.masters(self.name.topic).values(), target}
 
     async def _ask(self) -> Stored:
-        target = self._routes.master(self.queue.broker_name)
-        return await self._wire.ledger.open_all(self.name, {*self._masters().values(), target})
+        return await self._wire.ledger.open_all(self.name, self._brokers())
 
     # Sending
 

@@ -90,6 +90,7 @@ class TaskReport:
     rows: int
     stored_before: int
     missing: int
+    lanes: tuple[LaneKey, ...] = ()  # where rows went
 
 
 class _Lane:
@@ -140,7 +141,7 @@ class SinkTask:
             if missing and not self._sends_in_doubt:
                 raise self._changed(missing)
         self._target.finish()
-        return TaskReport(self._seen, self._passed, missing)
+        return TaskReport(self._seen, self._passed, missing, tuple(self._lanes))
 
     def _write_batch(self, batch: pa.RecordBatch) -> None:
         rows = self._checked(batch)

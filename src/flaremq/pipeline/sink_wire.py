@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
@@ -64,6 +64,16 @@ class WireTarget:
             self._call(self._wire.queues(topic))
         else:
             self._call(self._wire.instance.routes.refresh(self._wire.options.create_topic_key))
+
+    def find_begun(self, lanes: Sequence[tuple[LaneKey, TaskIdentity]]) -> list[tuple[LaneKey, TaskIdentity]]:
+        """Those of the lanes that have a first message, without becoming anybody's writer."""
+        assert self._wire is not None
+        names = [
+            StreamName(lane.topic, lane.stream(task), lane.stem(task), self._token, lane.is_delayed)
+            for lane, task in lanes
+        ]
+        begun = self._call(self._wire.find_begun(names))
+        return [lane for lane, name in zip(lanes, names, strict=True) if name in begun]
 
     # As a SinkTarget
 

@@ -18,9 +18,10 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from flaremq.errors import InvalidArgumentError, UnavailableError
-from flaremq.message.write_stream import stem_of
+from flaremq.message.write_stream import DoubtError, stem_of
 from flaremq.pipeline.sink_begun import batch_begun_ms
 from flaremq.pipeline.sink_options import SinkOptions, parse_sink_options
+from flaremq.pipeline.sink_partitions import check_partitions
 from flaremq.pipeline.sink_rows import RowRules, check_topic
 from flaremq.pipeline.sink_staging import (
     Manifest,
@@ -116,7 +117,10 @@ class SinkWriter:
                 missing,
             )
         path = self._options.path
-        if path is None or not told:
+        if not told:
+            return
+        if path is None:
+            self._check_partitions(told)
             return
         task = told[0].task
         write = stem_of("write", task.write_id)
@@ -128,6 +132,18 @@ class SinkWriter:
         if files:
             decide(path, Manifest(write, task.batch_id, task.write_id, keep_done, files))
             take_in(self._options)
+
+    def _check_partitions(self, told: Sequence[SinkCommitMessage]) -> None:
+        """Where the write may be a repetition: each batch of a stream is not asked about, only one that was."""
+        is_again = any(message.report.stored_before for message in told)
+        if not is_again and (self._is_stream or self._options.write_id is None):
+            return
+        try:
+            check_partitions(self._options, [(message.task, message.report) for message in told])
+        except DoubtError as error:
+            if not self._options.sends_in_doubt:
+                raise
+            _log.warning("%s", error)
 
     def abort_all(self, messages: Sequence[Any]) -> None:
         """On the driver, when the job failed: staged rows go; rows sent over the wire stay, and are known by key."""
