@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from flaremq.errors import FlareMQError
 from flaremq.pipeline.sink_options import SinkOptions, parse_sink_options
 from flaremq.pipeline.sink_task import TaskIdentity
 from flaremq.protocol.bodies import MessageQueue
@@ -86,3 +88,16 @@ def test_a_broker_that_is_killed_under_a_task_gets_the_rest(cluster: servers.Ser
 
     run_task(options(cluster, "SinkKill"), TASK, batches())
     assert stored(cluster, "SinkKill") == [f"{n}-{row}-" + "x" * 20_000 for n in range(6) for row in range(100)]
+
+
+@pytest.mark.parametrize("target", [*_BROKERS, "flaremq"])
+def test_a_broker_without_an_index_is_refused(target: str, tmp_path: Path) -> None:
+    require(servers.why_not(target))
+    given = {**servers.SMALL_OPTIONS, "messageIndexEnable": "false"}
+    with servers.started(target, tmp_path, options=given) as started:
+        with Admin(started.name_server) as admin:
+            admin.create_topic("SinkUnindexed", read_queues=4, write_queues=4)
+        told = options(started, "SinkUnindexed")
+        with pytest.raises(FlareMQError, match="index"):
+            run_task(told, TASK, [bodies(numbered(0, 10))])
+        assert stored(started, "SinkUnindexed") == []
