@@ -167,6 +167,7 @@ class Peer:
         self.budget = budget
         self.buffered = 0
         self.waits_for_room = False
+        self.turns = 0
 
     def receive(self, size: int) -> None:
         self.buffered += size
@@ -178,6 +179,9 @@ class Peer:
     def complete(self) -> None:
         size, self.buffered = self.buffered, 0
         self.budget.half_received(self, -size)  # type: ignore[arg-type]
+
+    def end_rest(self) -> None:
+        self.turns += 1
 
     def look_again(self) -> None:
         self.waits_for_room = False
@@ -215,6 +219,44 @@ def test_small_frames_do_not_wait_for_large_ones() -> None:
     assert not small.waits_for_room
     small.receive(1)
     assert small.waits_for_room, "it is no longer small"
+
+
+def test_few_connections_with_large_frames_are_read_from_in_one_turn_of_the_loop() -> None:
+    async def scenario() -> None:
+        budget = ByteBudget(256 * MIB, 256 * MIB)
+        peers = [Peer(budget) for _ in range(12)]
+        resting = []
+        for peer in peers:
+            peer.receive(SMALL_BYTES)
+            if budget.rests(peer):  # type: ignore[arg-type]
+                resting.append(peer)
+        assert len(resting) == 8, "a few need not rest"
+        ended = []
+        while sum(peer.turns for peer in resting) < 8:
+            await asyncio.sleep(0)
+            ended.append(sum(peer.turns for peer in resting))
+        assert [number for number in ended if number] == [4, 8]
+        for peer in peers[:8]:
+            peer.complete()
+        peers[8].receive(SMALL_BYTES)
+        assert not budget.rests(peers[8]), "the others are done"  # type: ignore[arg-type]
+
+    asyncio.run(scenario())
+
+
+def test_many_large_frames_are_received_whole() -> None:
+    async def scenario(server: RemotingServer) -> None:
+        clients = [RemotingClient() for _ in range(10)]
+        body = bytes(range(256)) * (3 * MIB // 256)
+        asked = [
+            client.request(f"127.0.0.1:{server.port}", RemotingCommand.request(1, None, body), 30) for client in clients
+        ]
+        assert all(reply.body_bytes == body for reply in await asyncio.gather(*asked))
+        assert server._budget.half == 0 and not server._budget.choked and not server._budget._large
+        for client in clients:
+            await client.close()
+
+    run(scenario)
 
 
 def test_closed_connection_passes_its_turn_on() -> None:

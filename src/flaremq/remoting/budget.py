@@ -6,22 +6,39 @@ many, only one of the large ones goes on, that which has received most, for it i
 next one's turn comes. Reading from one of them instead of from all is also what leaves the loop time for others. Small
 frames, which nearly all are, go on meanwhile, up to twice the budget. Whoever makes no progress when it is his turn,
 and so keeps the others from theirs, is cut off (RemotingServer).
+
+Receiving takes time as well as memory: of many connections in the middle of large frames only a few are read from in
+one turn of the loop, the others *rest*.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from flaremq.remoting.connection import Connection
 
 SMALL_BYTES: Final = 256 << 10  # about what one read brings
+_READ_AT_ONCE: Final = 4  # connections in the middle of large frames, in one turn of the loop
 
 
 class ByteBudget:
     """Shared by the connections of one server. Event loop only."""
 
-    __slots__ = ("_was_overdrawn", "_was_spent", "bytes_max", "choked", "going", "half", "half_max", "in_flight")
+    __slots__ = (
+        "_large",
+        "_resting",
+        "_was_overdrawn",
+        "_was_spent",
+        "bytes_max",
+        "choked",
+        "going",
+        "half",
+        "half_max",
+        "in_flight",
+    )
 
     def __init__(self, bytes_max: int, half_max: int) -> None:
         self.bytes_max = bytes_max
@@ -30,6 +47,8 @@ class ByteBudget:
         self.in_flight = 0  # bytes of requests that wait for their replies
         self.choked: set[Connection] = set()  # not read from, for whatever reason
         self.going: Connection | None = None  # whose large frame is received while the others wait
+        self._large: set[Connection] = set()  # in the middle of large frames
+        self._resting: deque[Connection] = deque()  # those of them that have been read from in this turn of the loop
         self._was_spent = False  # connections wait for requests to be answered
         self._was_overdrawn = False  # connections wait for others to receive their frames
 
@@ -61,6 +80,8 @@ class ByteBudget:
     def half_received(self, connection: Connection, difference: int) -> bool:
         """A connection holds so many more bytes of a frame that is not complete; whether it is to wait now."""
         self.half += difference
+        if connection.buffered < SMALL_BYTES:
+            self._large.discard(connection)
         if difference < 0 and connection is self.going:
             self.going = None
         if self.half <= self.half_max:
@@ -75,6 +96,22 @@ class ByteBudget:
             return False
         is_small = connection.buffered < SMALL_BYTES and self.half <= 2 * self.half_max
         return difference > 0 and connection is not self.going and not is_small
+
+    def rests(self, connection: Connection) -> bool:
+        """A connection received a part of a large frame; whether others are to be read from before it goes on."""
+        self._large.add(connection)
+        if len(self._large) <= _READ_AT_ONCE:
+            return False
+        if not self._resting:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        self._resting.append(connection)
+        return True
+
+    def _next_turn(self) -> None:
+        for _ in range(min(_READ_AT_ONCE, len(self._resting))):
+            self._resting.popleft().end_rest()
+        if self._resting:
+            asyncio.get_running_loop().call_soon(self._next_turn)
 
     def choose(self) -> None:
         """While half-received frames take too much: let one of those that wait go on, if none does."""
@@ -91,6 +128,7 @@ class ByteBudget:
     def forget(self, connection: Connection) -> None:
         """A connection is closed."""
         self.choked.discard(connection)
+        self._large.discard(connection)
         if self.going is connection:
             self.going = None
             self.choose()

@@ -19,7 +19,7 @@ from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Body, RemotingCommand
 from flaremq.protocol.frame import HEADER_SIZE_MAX, REPLY_HEADER_SIZE_MAX, FrameDecoder, encode_head, encode_parts
 from flaremq.remoting.address import describe_peer
-from flaremq.remoting.budget import ByteBudget
+from flaremq.remoting.budget import SMALL_BYTES, ByteBudget
 from flaremq.remoting.handlers import HandlerTable, error_response
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class Connection(asyncio.Protocol):
         self._continuing = False  # the loop will come back to the backlog
         self._half_received = 0  # as the budget knows it
         self.waits_for_room = False  # others receive their frames first
+        self._rests = False  # others in the middle of large frames are read from first
         self._choked = False  # reading is paused: too much in flight
         self._listens = True  # until the server stops
         self._stalled_since: float | None = None  # the peer does not read
@@ -187,6 +188,9 @@ class Connection(asyncio.Protocol):
             self.waits_for_room = True
             self._update_reading()
             self._budget.choose()
+        elif difference > 0 and size >= SMALL_BYTES and self._budget.rests(self):
+            self._rests = True
+            self._update_reading()
 
     def _refuse(self, failure: RemoteProtocolError) -> None:
         if self.is_open:
@@ -248,6 +252,7 @@ class Connection(asyncio.Protocol):
             or self._in_flight >= self._options.in_flight_max
             or self._in_flight_bytes >= IN_FLIGHT_BYTES_MAX
             or self.waits_for_room
+            or self._rests
             or self._budget.is_spent
             or not self._listens
         )
@@ -281,6 +286,14 @@ class Connection(asyncio.Protocol):
         """Something that kept the connection from being read may be over."""
         self.waits_for_room = False
         self._update_reading()
+
+    def end_rest(self) -> None:
+        """It is the connection's turn again to be read from."""
+        self._rests = False
+        times = self._frame_since, self._received_at
+        self._update_reading()
+        if not self._choked:
+            self._frame_since, self._received_at = times  # a rest is short: its frame does not get more time for it
 
     def stands_still(self, now: float) -> bool:
         """Whether a frame is not complete and nothing more of it comes, though it could."""
