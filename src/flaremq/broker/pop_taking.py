@@ -11,14 +11,16 @@ meanwhile their queue is marked busy.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.pop_answer import MIN_OFFSET_FIRST, PopAnswer, PopAsk, Record, split_records, under_normal_topic
 from flaremq.broker.pop_check_point import PopCheckPoint, QueueKey
+from flaremq.broker.pop_growth import Growth
 from flaremq.broker.pop_receipts import ORDER_REVIVE_QUEUE
 from flaremq.broker.pop_table import WAITING_PER_QUEUE_MAX
 from flaremq.errors import FlareMQError
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from flaremq.storage.pulling import PullResult
 
 _log = logging.getLogger(__name__)
+_QUEUES_AT_ONCE: Final = 256  # looked at before the loop serves others: about 2 ms
 
 _WRONG_OFFSET: Final = (
     GetMessageStatus.OFFSET_TOO_SMALL,
@@ -92,6 +95,9 @@ class PopTaking:
         self._store = store
         self._wake = wake
         self._pops = count()
+        self._growth = Growth()
+        gate.on_arrival.append(self._growth.arrived)
+        self.note_available = self._growth.available
 
     async def pop(self, ask: PopAsk) -> PopAnswer:
         """Hand out what there is for a group, at most so many messages."""
@@ -101,6 +107,18 @@ class PopTaking:
         revive_queue_id = ORDER_REVIVE_QUEUE if ask.order else next(self._pops) % self._revive_log.queue_count
         answer = PopAnswer(self._clock.now_ms(), ask.invisible_time, revive_queue_id)
         points: list[PopCheckPoint] = []
+        if ask.queue_id < 0 and self._queue_count(ask.topic) > _QUEUES_AT_ONCE:
+            with self._growth.watch(self._topics_of(ask.group, ask.topic)) as watch:
+                await self._pop_all(ask, answer, chance, points)
+            answer.has_more = answer.has_more or watch.has_grown
+        else:
+            await self._pop_all(ask, answer, chance, points)
+        if points and not self._options.enable_pop_buffer_merge:
+            await self._store(points)
+        self._statistics.note_get(ask.group, ask.topic, max(0, ask.queue_id), answer.count, answer.size)
+        return answer
+
+    async def _pop_all(self, ask: PopAsk, answer: PopAnswer, chance: int, points: list[PopCheckPoint]) -> None:
         retry_first = chance < self._options.pop_from_retry_probability
         if retry_first and not ask.order:
             await self._pop_retries(ask, answer, chance, points)
@@ -110,10 +128,6 @@ class PopTaking:
             await self._pop_queue(ask, answer, ask.topic, ask.queue_id, points)
         if not retry_first and not ask.order and answer.count < ask.max_count:
             await self._pop_retries(ask, answer, chance, points)
-        if points and not self._options.enable_pop_buffer_merge:
-            await self._store(points)
-        self._statistics.note_get(ask.group, ask.topic, max(0, ask.queue_id), answer.count, answer.size)
-        return answer
 
     async def _pop_retries(self, ask: PopAsk, answer: PopAnswer, chance: int, points: list[PopCheckPoint]) -> None:
         for topic in retry_topics(self._options, ask.group, ask.topic):
@@ -122,9 +136,10 @@ class PopTaking:
     async def _pop_topic(
         self, ask: PopAsk, answer: PopAnswer, topic: str, chance: int, points: list[PopCheckPoint]
     ) -> None:
-        config = self._topics.find(topic)
-        queue_count = 0 if config is None else config.read_queue_nums
+        queue_count = self._queue_count(topic)
         for number in range(queue_count):  # each pop begins at another queue
+            if number and not number % _QUEUES_AT_ONCE:
+                await asyncio.sleep(0)  # others get their turn
             await self._pop_queue(ask, answer, topic, (chance + number) % queue_count, points)
 
     async def _pop_queue(
@@ -306,7 +321,9 @@ class PopTaking:
         if self._gate.driver.undispatched > 0:
             self._gate.catch_up()
         answer = PopAnswer(0, 0, 0)
-        for key in self._keys(group, topic, queue_id):
+        for number, key in enumerate(self._keys(group, topic, queue_id)):
+            if number and not number % _QUEUES_AT_ONCE:
+                await asyncio.sleep(0)
             offset = self._peek_offset(key)
             answer.rest_count += self._gate.store.max_offset(key[0], key[2]) - offset
             bytes_left = self._gate.store.options.max_transfer_bytes_on_message_in_memory - answer.size
@@ -319,24 +336,33 @@ class PopTaking:
                 answer.size += found.size
         return answer
 
-    def has_messages(self, group: str, topic: str, queue_id: int, *, order: bool, attempt_id: str | None) -> bool:
+    async def has_messages(self, group: str, topic: str, queue_id: int, *, order: bool, attempt_id: str | None) -> bool:
         """Whether a pop would find something."""
         if self._gate.driver.undispatched > 0:
             self._gate.catch_up()
         now = self._clock.now_ms()
-        for key in self._keys(group, topic, queue_id):
-            is_open = not (order and self._order_info.is_blocked(key, attempt_id, now))
-            if is_open and self._gate.store.max_offset(key[0], key[2]) > self._peek_offset(key):
-                return True
-        return False
+        with self._growth.watch(self._topics_of(group, topic)) as watch:
+            for number, key in enumerate(self._keys(group, topic, queue_id)):
+                if number and not number % _QUEUES_AT_ONCE:
+                    await asyncio.sleep(0)
+                is_open = not (order and self._order_info.is_blocked(key, attempt_id, now))
+                if is_open and self._gate.store.max_offset(key[0], key[2]) > self._peek_offset(key):
+                    return True
+        return watch.has_grown  # while others had their turn: whoever asked looks himself
 
-    def _keys(self, group: str, topic: str, queue_id: int) -> list[QueueKey]:
-        keys = []
-        for name in (topic, *retry_topics(self._options, group, topic)):
-            config = self._topics.find(name)
-            if config is not None:
-                keys += [(name, group, number) for number in range(config.read_queue_nums)]
-        return [key for key in keys if queue_id < 0 or key[0] != topic or key[2] == queue_id]
+    def _topics_of(self, group: str, topic: str) -> list[str]:
+        return [topic, *retry_topics(self._options, group, topic)]
+
+    def _queue_count(self, topic: str) -> int:
+        config = self._topics.find(topic)
+        return 0 if config is None else config.read_queue_nums
+
+    def _keys(self, group: str, topic: str, queue_id: int) -> Iterator[QueueKey]:
+        for name in self._topics_of(group, topic):
+            if queue_id >= 0 and name == topic:
+                yield (name, group, queue_id)
+            else:
+                yield from ((name, group, number) for number in range(self._queue_count(name)))
 
     def _peek_offset(self, key: QueueKey) -> int:
         topic, group, queue_id = key

@@ -70,6 +70,7 @@ class PopHandler:
         for polls in (self.pops, self.notifications):
             gate.on_arrival.append(polls.arrived)
             service.on_available.append(polls.wake)
+        service.on_available.append(service.taking.note_available)
 
     def register(self, table: HandlerTable) -> None:
         self._filter_lane = table.lanes["filter"]
@@ -214,23 +215,23 @@ class PopHandler:
         deadline = self._clock.monotonic() + (self._hold_ms(header.born_time, header.poll_time) or 0) / 1000
         return self._notify(connection, request, header, deadline)
 
-    def _notify(
+    async def _notify(
         self, connection: Connection, request: RemotingCommand, header: NotificationRequestHeader, deadline: float
     ) -> RemotingCommand | None:
         group, topic, queue_id = header.consumer_group, header.topic, max(-1, header.queue_id)
-        has_messages = self._service.taking.has_messages(
+        has_messages = await self._service.taking.has_messages(
             group, topic, queue_id, order=header.order, attempt_id=header.attempt_id
         )
         is_full = False
         if not has_messages:
-
-            def again(poll: Poll) -> None:
-                response = self._notify(connection, request, header, deadline)
-                if response is not None:
-                    connection.reply(request, response)
-
             poll = Poll(
-                connection, request, topic=topic, group=group, queue_id=queue_id, deadline=deadline, again=again
+                connection,
+                request,
+                topic=topic,
+                group=group,
+                queue_id=queue_id,
+                deadline=deadline,
+                again=lambda poll: self._later(poll, self._notify(connection, request, header, deadline)),
             )
             code = self._hold(self.notifications, poll)
             if code == ResponseCode.SUCCESS:
