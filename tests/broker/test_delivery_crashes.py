@@ -11,7 +11,9 @@ import pytest
 from flaremq.broker.schedule import ScheduleService
 from flaremq.broker.timer import TimerService
 from flaremq.clock import ManualClock
+from flaremq.message.stored_form import StoredForm
 from flaremq.message.topics import SCHEDULE_TOPIC, TIMER_TOPIC
+from flaremq.storage.put_result import PutResult
 from flaremq.storage.status import PutMessageStatus
 from tests.broker.waiting_lab import OPTIONS, WaitingLab, run, schedule, timer
 from tests.support.crash_fs import CrashFS
@@ -191,6 +193,29 @@ def test_log_that_lost_its_unsynced_end_is_searched_from_where_it_ends_now(kind:
         service = service_of(lab, kind)
         run(service.run_due())
     assert lab.bodies() == [b"a"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stop_ends_a_long_step_after_what_it_has_begun_and_nothing_is_repeated(kind: str) -> None:
+    lab = WaitingLab()
+    service = service_of(lab, kind)
+    bodies = [b"%04d" % number for number in range(1500)]
+    for body in bodies:
+        send(lab, kind, body, 1)
+    lab.clock.advance(1000)
+    put = lab.gate.put
+
+    async def put_and_stop(form: StoredForm) -> PutResult:
+        service.stop()
+        return await put(form)
+
+    lab.gate.put = put_and_stop  # type: ignore[method-assign]
+    assert 0 < run(service.run_due()) < 1500
+    assert run(service.run_due()) == 0
+    assert run(service.persist())
+    lab = lab.restart()
+    run(service_of(lab, kind).run_due())
+    assert lab.bodies() == bodies
 
 
 def test_cursors_that_rocketmq_moved_are_taken_as_they_are() -> None:

@@ -20,7 +20,7 @@ from flaremq.broker.message_rules import TIMER_DEQUEUE_MS, TIMER_ENQUEUE_MS, TIM
 from flaremq.errors import CorruptionError, InvalidArgumentError
 from flaremq.message import properties as names
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.properties import parse_properties
+from flaremq.message.properties import find_property, parse_properties
 from flaremq.message.stored_form import StoredForm
 from flaremq.message.sys_flag import STORE_HOST_V6
 from flaremq.message.topics import dlq_topic
@@ -52,12 +52,12 @@ class DeliveredCopies:
         for record in find_records(store, start, end, (mark.encode() + b"\x01", _DEAD_LETTER_MARK)):
             if record.topic == self._dead_letter_topic:
                 self._set_aside.add(record.properties.get(names.DLQ_ORIGIN_MESSAGE_ID, ""))
-            elif mark in record.properties and self._is_delivery(record):
+            elif self._is_delivery(record) and mark in record.properties:
                 self._copies[_identity(StoredForm.of_record(record))] += 1
 
     def _is_delivery(self, record: MessageExt) -> bool:
         if record.topic == self._waiting_topic:
-            return TIMER_ROLL_TIMES in record.properties
+            return find_property(bytes(record.raw_properties), TIMER_ROLL_TIMES.encode()) is not None
         place = (record.properties.get(names.REAL_TOPIC), record.properties.get(names.REAL_QUEUE_ID))
         return place == (record.topic, str(record.queue_id))
 
@@ -69,15 +69,14 @@ class DeliveredCopies:
         if not self._copies:
             return False
         try:
-            forms = list(self._forms(record))
+            for form in self._forms(record):
+                if form is not None and (identity := _identity(form)) in self._copies:
+                    self._copies[identity] -= 1
+                    if not self._copies[identity]:
+                        del self._copies[identity]
+                    return True
         except (InvalidArgumentError, CorruptionError):
-            return False
-        for form in forms:
-            if form is not None and (identity := _identity(form)) in self._copies:
-                self._copies[identity] -= 1
-                if not self._copies[identity]:
-                    del self._copies[identity]
-                return True
+            pass  # it can only have become a dead letter
         return False
 
 

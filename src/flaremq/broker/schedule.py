@@ -114,6 +114,7 @@ class ScheduleService:
         self._progress_path = os.path.join(gate.store.path, "flaremq.delay")
         self._saved: _Progress | None = None
         self._filed: dict[int, int] | None = None  # the cursors RocketMQ's file holds, if it has a version
+        self._is_stopping = False
         self._running = asyncio.Lock()  # one step at a time
         self._saving = asyncio.Lock()
 
@@ -201,6 +202,10 @@ class ScheduleService:
             work = [self._run_quietly(level) for level in self._levels.values() if self._may_have_due(level)]
             return sum(await asyncio.gather(*work)) if work else 0
 
+    def stop(self) -> None:
+        """Begin no more deliveries; a step under way ends with those it has begun, so that they are counted."""
+        self._is_stopping = True
+
     def next_due_ms(self) -> int | None:
         """The wall-clock time of the next step worth taking; None if nothing waits."""
         now_ms, steady_ms = self._now()
@@ -234,7 +239,7 @@ class ScheduleService:
     async def _run_level(self, level: _Level) -> int:
         count, size = 0, _BATCH_FIRST
         for _ in range(_BATCHES_PER_RUN):
-            due = await self._read_due(level, size)
+            due = [] if self._is_stopping else await self._read_due(level, size)
             if not due:
                 break
             waiting = [record for record in due if record.queue_offset not in level.done_ahead]

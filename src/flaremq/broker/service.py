@@ -106,6 +106,7 @@ class BrokerService:
         self._schedule()
         self.scheduler.start()
         self._exit.push_async_callback(self.scheduler.stop)
+        self._exit.callback(self.state.stop_deliveries)
         self._exit.push_async_callback(self.registration.stop)
         await self.registration.start(self.address, slaves_address)
         _log.info("broker %s serves at %s", options.broker_name, self.address)

@@ -152,6 +152,11 @@ class BrokerState:
             ("slow consumers", 180_000, self._protect),
         ]
 
+    def stop_deliveries(self) -> None:
+        """Let steps under way come to an end soon: what is cut off in the middle might be delivered twice."""
+        self.schedule.stop()
+        self.timer.stop()
+
     async def _persist_delays(self) -> None:
         await self.schedule.persist()
         await self.timer.persist()

@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 from flaremq.broker import message_rules as rules_of
@@ -31,16 +30,16 @@ from flaremq.broker.delivery import Delivery
 from flaremq.broker.message_rules import TimerRules
 from flaremq.broker.rate import Rate
 from flaremq.broker.store_access import StoreAccess, is_durable, run_to_end
+from flaremq.broker.timer_forms import due, put_forms, rolled
 from flaremq.broker.timer_index import Entry, TimerIndex
 from flaremq.broker.timer_wheel import CHECK, TimerCheck, TimerWheelFiles, WaitingTimer
 from flaremq.clock import Clock
-from flaremq.errors import FlareMQError, InvalidArgumentError, StoreIOError
+from flaremq.errors import FlareMQError, StoreIOError
 from flaremq.message import properties as names
 from flaremq.message.java_hash import java_hash
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.properties import SIZE_MAX as PROPERTIES_SIZE_MAX
-from flaremq.message.stored_form import StoredForm, real_place
-from flaremq.message.topics import NO_CLIENT_SEND, TIMER_TOPIC
+from flaremq.message.stored_form import StoredForm
+from flaremq.message.topics import TIMER_TOPIC
 from flaremq.storage.filesystem import FileSystem
 from flaremq.storage.get_result import GetResult
 
@@ -54,7 +53,6 @@ _BATCHES_PER_RUN: Final = 64
 _MEMORY_ENTRIES_MAX: Final = 65_536
 _RETRY_MS: Final = 100
 _END_OF_TIME_MS: Final = 1 << 62
-_ROOM_FOR_PROPERTIES: Final = 96  # what a delivery adds
 _HANDED_OVER_MAX: Final = 1_000_000  # timers; more would keep a stop waiting for long
 
 
@@ -88,6 +86,7 @@ class TimerService:
         self._delivered: TimerCheck | None = None  # by RocketMQ, which left no more than this
         self._steps = ClockSteps(clock)
         self._retry_at = 0.0  # steady clock
+        self._is_stopping = False
         self._running = asyncio.Lock()  # one step at a time
         self._saving = asyncio.Lock()
         self._is_changed = True
@@ -158,7 +157,7 @@ class TimerService:
         store = self._gate.store
         if not self._index.count and self._unread <= 0:
             return
-        copies = DeliveredCopies(TIMER_TOPIC, lambda record: (due(record, 0, self._rules.precision_ms), rolled(record)))
+        copies = DeliveredCopies(TIMER_TOPIC, put_forms)
         copies.read(store, self._log_end, store.max_physical_offset, rules_of.TIMER_OUT_MS)
         while copies and self._unread > 0:
             if self._index.memory_count >= _MEMORY_ENTRIES_MAX:
@@ -186,6 +185,8 @@ class TimerService:
             self._follow_clock(self._steps.back_ms())
             try:
                 for _ in range(_BATCHES_PER_RUN):
+                    if self._is_stopping:
+                        break
                     await self._read_topic()
                     entries = self._index.take_due(self._clock.now_ms(), _BATCH)
                     if not entries:
@@ -199,6 +200,10 @@ class TimerService:
                 self._retry_at = self._clock.monotonic() + 1.0
             self._forget_cancelled()
             return count
+
+    def stop(self) -> None:
+        """Begin no more deliveries; a step under way ends with those it has begun, so that they are counted."""
+        self._is_stopping = True
 
     def _follow_clock(self, back_ms: int) -> None:
         """The clock was set back: what waits must not wait longer for that."""
@@ -448,33 +453,3 @@ class TimerService:
             "timerEnqueueTps": f"{self.enqueued.per_second():.1f}",
             "timerDequeueTps": f"{self.dequeued.per_second():.1f}",
         }
-
-
-def due(record: MessageExt, now_ms: int, precision_ms: int) -> StoredForm:
-    """A timed message whose time has come, for its real topic and queue."""
-    topic, queue_id = real_place(record)
-    if topic in NO_CLIENT_SEND or topic == TIMER_TOPIC:
-        raise InvalidArgumentError(f"a timed message cannot be delivered to {topic}")
-    form = replace(
-        StoredForm.of_record(record),
-        topic=topic,
-        queue_id=queue_id,
-        prepared_transaction_offset=record.prepared_transaction_offset,
-    )
-    enqueue_ms = record.store_timestamp // precision_ms * precision_ms
-    return _with_note(form, {rules_of.TIMER_ENQUEUE_MS: str(enqueue_ms), rules_of.TIMER_DEQUEUE_MS: str(now_ms)})
-
-
-def rolled(record: MessageExt) -> StoredForm:
-    """A timed message that has to wait on, to be appended to the timer topic again."""
-    times = record.properties.get(rules_of.TIMER_ROLL_TIMES, "0")
-    count = int(times) if len(times) < 10 and times.isascii() and times.isdigit() else 0
-    form = replace(StoredForm.of_record(record), prepared_transaction_offset=record.prepared_transaction_offset)
-    return _with_note(form, {rules_of.TIMER_ROLL_TIMES: str(count + 1)})
-
-
-def _with_note(form: StoredForm, note: dict[str, str | None]) -> StoredForm:
-    """The form with more properties, unless there is no room for them: they are worth less than the message."""
-    if len(form.properties) + _ROOM_FOR_PROPERTIES > PROPERTIES_SIZE_MAX:
-        return form
-    return form.with_properties(note)
