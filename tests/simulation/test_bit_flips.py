@@ -33,6 +33,18 @@ def test_a_flipped_bit_costs_at_most_the_record_it_hit(
     _flip_all(state, chunk, _STRIDE, record_property)
 
 
+def test_the_flag_of_inner_batches_alone_makes_no_queue_of_batches() -> None:
+    """It would hide the queue that all other records of its place are in."""
+    store = flips.pristine("killed-unsealed")
+    flips.check_flip(store, "/store/commitlog/00000000000000016384", 39 * 8 + 7)
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_a_record_that_jumps_ahead_in_its_queue_takes_no_place_of_others(bit: int) -> None:
+    store = flips.pristine("killed-unsealed")
+    flips.check_flip(store, "/store/commitlog/00000000000000016384", 27 * 8 + bit)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("chunk", range(_CHUNKS))
 @pytest.mark.parametrize("state", flips.STATES)

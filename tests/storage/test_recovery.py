@@ -199,3 +199,17 @@ def test_wrong_log_file_size_is_refused_before_anything_changes(lab: StoreLab) -
         lab.open(mapped_file_size_commit_log=2 * LOG_FILE)
     assert {path: path.read_bytes() for path in lab.root.rglob("*") if path.is_file()} == before
     lab.open(mapped_file_size_commit_log=LOG_FILE)
+
+
+def test_after_a_kill_one_line_says_what_recovery_found(lab: StoreLab, caplog: pytest.LogCaptureFixture) -> None:
+    lab.open()
+    end = lab.put_many(3)[-1].physical_offset
+    lab.kill()
+    lab.damage_log(end + 4)
+    lab.open()
+    (line,) = [record.getMessage() for record in caplog.records if "not closed cleanly" in record.getMessage()]
+    assert f"{lab.root} was not closed cleanly" in line
+    assert f"to its end at {lab.store.recovery.log_end}" in line and "cut off" in line
+    caplog.clear()
+    lab.reopen()
+    assert not caplog.records

@@ -17,10 +17,13 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import check_record
 from flaremq.message.topics import HALF_TOPIC, OP_HALF_TOPIC
 from flaremq.storage import rescue as rescue_module
+from flaremq.storage.finding import Severity
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.rescue import REPORT_NAME, RescueReport, options_of, rescue_store
 from flaremq.storage.rescue_log import OffsetMap, Relocation
 from flaremq.storage.store_reader import StoreReader
+from flaremq.storage.verify import StoreVerifier
+from tests.support.cli import flaremq
 from tests.support.golden import open_golden
 from tests.support.store_lab import LOG_FILE, TOPIC, StoreLab, all_bodies
 
@@ -339,3 +342,55 @@ def test_a_rescued_store_takes_messages(damaged: StoreLab, tmp_path: Path) -> No
     rescue(damaged.root, tmp_path / "new")
     with open_rescued(tmp_path / "new") as store:
         assert store.put(Message(TOPIC, b"next"), 1).queue_offset == 9
+
+
+def test_whatever_verify_finds_wrong_with_a_record_rescue_does_not_pass_over(lab: StoreLab, tmp_path: Path) -> None:
+    """Bytes of a record in turn, tags and keys included: no checksum covers most of it."""
+    lab.open()
+    puts = [lab.put(b"body %d" % number, queue_id=number % 2, tags="tag", keys=[f"key{number}"]) for number in range(6)]
+    lab.close()
+    lab.broken_on_purpose = True
+    start, end = puts[2].physical_offset, puts[3].physical_offset
+    path = lab.log_files()[0]
+    whole = path.read_bytes()
+    told = 0
+    for at in range(start, end, 7):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with StoreReader.open(lab.root) as reader:
+            damage = [finding for finding in StoreVerifier(reader).findings() if finding.severity is Severity.DAMAGE]
+        if not damage:
+            continue
+        with StoreReader.open(lab.root) as reader:
+            report = rescue_store(reader, str(tmp_path / str(at)))
+        assert report.findings == damage
+        lost = any(span.start <= start < span.end for span in report.damaged)
+        assert lost or start in report.doubtful, (at - start, damage)
+        assert not report.is_whole
+        told += 1
+    assert told > 8
+
+
+def test_a_flipped_byte_of_a_key_is_told_and_the_record_kept(lab: StoreLab, tmp_path: Path) -> None:
+    lab.open()
+    puts = [lab.put(keys=[f"key{number}"]) for number in range(3)]
+    lab.close()
+    lab.broken_on_purpose = True
+    lab.damage_log(puts[1].physical_offset + lab.log_bytes()[puts[1].physical_offset :].index(b"key1") + 3)
+    done = flaremq("store", "rescue", lab.root, "--to", tmp_path / "new")
+    report = json.loads(done.out)
+    assert (done.code, report["records"], report["doubtfulRecords"]) == (1, 3, [puts[1].physical_offset])
+    assert {finding["kind"] for finding in report["sourceDamage"]} == {"index-hash-wrong", "key-missing"}
+    assert "1 of the records" in done.err
+
+
+def test_a_missing_log_file_is_blamed_and_not_the_one_behind_it(lab: StoreLab, tmp_path: Path) -> None:
+    lab.open()
+    lab.fill_files(4)
+    lab.close()
+    lab.broken_on_purpose = True
+    files = lab.log_files()
+    files[1].unlink()
+    files[2].unlink()
+    with StoreReader.open(lab.root) as reader:
+        report = rescue_store(reader, str(tmp_path / "new"))
+    assert [lost.path for lost in report.damaged] == [str(files[1])]

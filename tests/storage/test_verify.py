@@ -19,6 +19,7 @@ from flaremq.message.delay import parse_delay_levels
 from flaremq.storage import store_walk
 from flaremq.storage.finding import Finding, Severity
 from flaremq.storage.store_indexes import IndexGeometry
+from flaremq.storage.store_outlook import outlook_of
 from flaremq.storage.store_reader import StoreReader
 from flaremq.storage.verify import StoreVerifier
 from tests.support.golden import open_golden
@@ -182,6 +183,20 @@ def test_a_due_time_that_stands_out_is_damage_and_another_level_table_is_not(fil
     assert kinds_of(filled) == {"due-time-wrong": Severity.DAMAGE}
 
 
+def test_a_changed_level_table_is_no_damage_however_few_messages_wait(lab: StoreLab) -> None:
+    lab.open()
+    lab.put(delay_level=3)
+    lab.reopen(message_delay_level="1s 2s 3s")
+    lab.put(delay_level=3)
+    lab.reopen(message_delay_level="1s 2s 7m")
+    for _ in range(2):
+        lab.put(delay_level=3)
+    lab.close()
+    for table in ("1s 5s 10s", "1s 2s 3s", "1s 2s 7m", "1d"):
+        found = findings_of(lab, delay_levels=parse_delay_levels(table))
+        assert {(finding.kind, finding.severity) for finding in found} == {("delay-level-differs", Severity.NOTE)}
+
+
 def test_a_foreign_file_is_a_warning(filled: StoreLab) -> None:
     (filled.root / "commitlog" / "core.1234").write_bytes(b"x")
     (finding,) = findings_of(filled)
@@ -242,6 +257,49 @@ def test_a_checkpoint_that_claims_more_than_the_log_holds_is_a_warning(filled: S
     filled.overwrite(filled.root / "checkpoint", 0, struct.pack(">q", 1 << 60))
     (finding,) = findings_of(filled)
     assert (finding.kind, finding.severity, finding.offset) == ("checkpoint-ahead", Severity.WARNING, 0)
+
+
+def test_after_a_crash_a_checkpoint_proves_that_the_end_of_the_log_is_lost(lab: StoreLab) -> None:
+    lab.open()
+    puts = lab.put_many(4)
+    lab.store.tick()
+    lab.kill()
+    lab.broken_on_purpose = True
+    last = puts[-1].physical_offset
+    lab.overwrite(lab.log_files()[0], last, bytes(LOG_FILE - last))
+    found = [(finding.kind, finding.severity) for finding in findings_of(lab)]
+    assert ("checkpoint-ahead", Severity.DAMAGE) in found and ("log-cut-short", Severity.DAMAGE) in found
+    with StoreReader.open(lab.root) as reader:
+        assert "the last" in str(outlook_of(reader).loss)
+    (lab.root / "flaremq.offsets").unlink()  # nothing but RocketMQ's own file says so
+    assert ("checkpoint-ahead", Severity.WARNING) in [(finding.kind, finding.severity) for finding in findings_of(lab)]
+    with StoreReader.open(lab.root) as reader:
+        verifier = StoreVerifier(reader)
+        list(verifier.findings())
+        assert not verifier.summary.healthy
+        assert "had been on disk" in str(outlook_of(reader).loss)
+
+
+def test_after_a_crash_the_last_log_files_cannot_be_lost_unnoticed(lab: StoreLab) -> None:
+    lab.open()
+    lab.fill_files(2)
+    lab.store.tick()
+    lab.kill()
+    lab.broken_on_purpose = True
+    for path in lab.log_files()[1:]:
+        path.unlink()
+    assert kinds_of(lab)["log-cut-short"] is Severity.DAMAGE
+
+
+def test_a_store_that_was_killed_has_lost_nothing(lab: StoreLab) -> None:
+    lab.open()
+    lab.put_many(4)
+    lab.store.tick()
+    lab.put_many(4)
+    lab.kill()
+    assert Severity.DAMAGE not in kinds_of(lab).values() and Severity.WARNING not in kinds_of(lab).values()
+    with StoreReader.open(lab.root) as reader:
+        assert outlook_of(reader).loss is None
 
 
 def test_a_missing_checkpoint_is_a_note_and_a_short_one_a_warning(filled: StoreLab) -> None:

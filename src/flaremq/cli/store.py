@@ -235,11 +235,17 @@ def query(
     config_file: str | None,
     assignments: tuple[str, ...],
     output: str | None,
-) -> None:
-    """Messages by key, through the index files, in physical order."""
+) -> int:
+    """Messages by key, through the index files, in physical order.
+
+    Exit code 1 if there is none.
+    """
     from flaremq.cli import output as out
 
     with open_reader(path, config_file, assignments) as reader:
         found = reader.query(topic, key, max_count, begin, 2**63 - 1 if end is None else end)
         rows = [message.to_dict(body=body) for message in found]  # type: ignore[arg-type]  # checked by click
+    if not rows:
+        out.note(f"flaremq: no message of topic {topic} has the key {key}")
     out.print_rows(rows, out.chosen(output, in_pipe=out.JSONL), columns=_MESSAGE_COLUMNS, title="messages")
+    return failure.DONE if rows else failure.FAILED

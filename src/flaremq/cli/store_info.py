@@ -74,6 +74,7 @@ def describe_outlook(outlook: RecoveryOutlook) -> dict[str, Any]:
         "undispatchedMessages": outlook.undispatched_messages,
         "surplusQueueUnits": outlook.surplus_units,
         "emptyLogFiles": outlook.empty_log_files,
+        "loss": outlook.loss,
     }
 
 
@@ -149,6 +150,8 @@ def _show_tables(result: dict[str, Any]) -> None:
             f"write {recovery['undispatchedMessages']} queue unit(s), drop {recovery['surplusQueueUnits']}, "
             f"step over {len(recovery['damagedRanges'])} damaged range(s)"
         )
+    if recovery["loss"]:
+        print(recovery["loss"])
     in_memory = ("inMemory",) if any("inMemory" in file for file in log["files"]) else ()
     out.print_rows(log["files"], out.TABLE, columns=("name", "size", *in_memory), title="\nlog files")
     columns = ("topic", "queueId", "minOffset", "maxOffset", "type", *in_memory)

@@ -97,7 +97,7 @@ def rescue(path: str, target: str, config_file: str | None, assignments: tuple[s
 
     Records keep times, hosts, properties and bodies; physical offsets are new and queue offsets count from
     0 without holes. The report says what was lost and how offsets moved; it is also kept in DIR as
-    flaremq.rescue.json.
+    flaremq.rescue.json. Exit code 1: something was lost, or is kept but in doubt.
     """
     from flaremq.storage.rescue import rescue_store
 
@@ -108,8 +108,11 @@ def rescue(path: str, target: str, config_file: str | None, assignments: tuple[s
         report = rescue_store(reader, target, on_progress=progress)
     for complaint in report.complaints:
         out.note(f"flaremq: {complaint}")
+    if report.doubtful:
+        count = len(report.doubtful)
+        out.note(f"flaremq: {count} of the records are kept although queue, index or their own form denies them")
     _show(report.to_dict(), output)
-    return failure.DONE
+    return failure.DONE if report.is_whole else failure.FAILED
 
 
 def _show(result: dict[str, Any], output: str | None) -> None:

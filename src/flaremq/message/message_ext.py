@@ -168,8 +168,12 @@ class MessageExt:
 
     @property
     def is_inner_batch(self) -> bool:
-        """Whether the body holds several messages; ``batch.inner_messages`` takes them apart."""
-        return bool(self.sys_flag & INNER_BATCH)
+        """Whether the body holds several messages; ``batch.inner_messages`` takes them apart.
+
+        Such a record says how many. The flag alone is one flipped bit of a plain one, and a queue of batches made for
+        it would hide the queue it belongs to.
+        """
+        return bool(self.sys_flag & INNER_BATCH) and names.INNER_NUM in self.properties
 
     def to_dict(self, body: BodyForm = "text", *, body_bytes_max: int | None = None) -> dict[str, Any]:
         """All fields under the names RocketMQ's tools use.

@@ -27,7 +27,7 @@ from flaremq.message import properties as names
 from flaremq.message.delay import DelayLevels
 from flaremq.message.java_hash import index_hash
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.sys_flag import INNER_BATCH, gets_index_entry, gets_queue_unit
+from flaremq.message.sys_flag import gets_index_entry, gets_queue_unit
 from flaremq.storage import kernels
 from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.consume_queue import UNIT, UNIT_SIZE
@@ -235,7 +235,7 @@ class _Rows:
             self.last_timestamp = message.store_timestamp
             topic, queue_id = message.topic, message.queue_id
             if gets_queue_unit(message.sys_flag) and not self._deleted.hides(topic, offset):
-                if message.sys_flag & INNER_BATCH:
+                if message.is_inner_batch:
                     self.batch_queues.add((topic, queue_id))
                 queue_of.append(self._number_of(topic.encode("utf-8", "replace"), queue_id))
                 queue_offsets.append(message.queue_offset)

@@ -101,6 +101,7 @@ class ConsumeQueue:
         count = len(units) // UNIT_SIZE
         if queue_offset < self.end:
             known = min(self.end - queue_offset, count)
+            self._settle_known(queue_offset, bytes(units[: known * UNIT_SIZE]))
             units = memoryview(units)[known * UNIT_SIZE :]
             queue_offset += known
             if not len(units):
@@ -129,6 +130,19 @@ class ConsumeQueue:
                 self.drain()
         self.max_physical_offset = max(self.max_physical_offset, max_physical_offset)
         self.end = queue_offset + len(units) // UNIT_SIZE
+
+    def _settle_known(self, queue_offset: int, units: bytes) -> None:
+        """Units for offsets that have one already.
+
+        A record with a wrong bit in its queue offset may have come before and jumped ahead: the filler it left, and the
+        place it took behind that, belong to those that come after.
+        """
+        if self.read_units(queue_offset, len(units) // UNIT_SIZE) == units:
+            return  # dispatched again, as ever
+        for at in range(0, len(units), UNIT_SIZE):
+            if FILLER in (self.read_units(queue_offset, 1), self.read_units(queue_offset - 1, 1)):
+                self.replace(queue_offset, units[at : at + UNIT_SIZE])
+            queue_offset += 1
 
     def _fill(self, queue_offset: int) -> None:
         while self.end < queue_offset:

@@ -21,7 +21,7 @@ from flaremq.message.delay import DelayLevels
 from flaremq.message.java_hash import tags_code
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import CheckReason, check_record
-from flaremq.message.sys_flag import INNER_BATCH, gets_index_entry, gets_queue_unit
+from flaremq.message.sys_flag import gets_index_entry, gets_queue_unit
 from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.storage.batch_consume_queue import BatchUnit
 from flaremq.storage.commit_log import CommitLog
@@ -178,7 +178,7 @@ class Dispatcher:
         sys_flag = message.sys_flag
         properties = message.properties
         if gets_queue_unit(sys_flag):
-            self._put_unit(message, sys_flag, properties)
+            self._put_unit(message, properties)
         if self.index is not None and gets_index_entry(sys_flag) and message.physical_offset >= self.index_from:
             unique_key = properties.get(names.UNIQUE_KEY)
             keys = properties.get(names.KEYS)
@@ -191,14 +191,14 @@ class Dispatcher:
                     message.store_timestamp,
                 )
 
-    def _put_unit(self, message: MessageExt, sys_flag: int, properties: dict[str, str]) -> None:
+    def _put_unit(self, message: MessageExt, properties: dict[str, str]) -> None:
         topic, queue_id, queue_offset = message.topic, message.queue_id, message.queue_offset
         physical_offset, size = message.physical_offset, message.size
         if physical_offset < self.deleted.reach and self.deleted.hides(topic, physical_offset):
             return
         code = self.tags_code_of(topic, properties, message.store_timestamp)
         count = 1
-        if sys_flag & INNER_BATCH or (topic, queue_id) in self.queues.batch:
+        if message.is_inner_batch or (topic, queue_id) in self.queues.batch:
             count = inner_count(properties)
             unit = BatchUnit(physical_offset, size, code, message.store_timestamp, queue_offset, count)
             self.queues.get_or_create_batch(topic, queue_id).append(unit)

@@ -59,6 +59,13 @@ class RecoveryReport:
     rebuilt: bool = False
     last_timestamp: int = 0
 
+    def __str__(self) -> str:
+        """What recovery did after a crash, for the log."""
+        damage = f"{len(self.damaged)} damaged range(s)" if self.damaged else "no damage"
+        cut = f"{self.truncated_bytes} bytes behind it cut off" if self.truncated_bytes else "nothing cut off"
+        kept = f" (a copy is in {self.saved_tail})" if self.saved_tail else ""
+        return f"recovery read the log from {self.started_at} to its end at {self.log_end}: {damage}, {cut}{kept}"
+
 
 class Recovery:
     """One pass over one store, before anything else runs."""

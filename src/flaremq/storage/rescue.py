@@ -25,7 +25,7 @@ from flaremq.errors import CorruptionError, InvalidArgumentError
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import CheckReason, check_record
 from flaremq.storage.filesystem import write_atomically
-from flaremq.storage.finding import Summary
+from flaremq.storage.finding import Finding, Severity, Summary
 from flaremq.storage.layout import StoreLayout
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
@@ -54,13 +54,19 @@ class RescueReport:
     deleted_records: int = 0  # of topics that were deleted after them
     relocation: Relocation = field(default_factory=Relocation)
     lost: dict[QueueId, list[tuple[int, int]]] = field(default_factory=dict)  # old queue offsets [start, end)
-    doubtful: list[int] = field(default_factory=list)  # old offsets of records kept with odd properties
+    doubtful: list[int] = field(default_factory=list)  # old offsets of records kept although something denies them
+    findings: list[Finding] = field(default_factory=list)  # all that verify calls damage in the source
     complaints: list[str] = field(default_factory=list)
     result: Summary = field(default_factory=Summary)
 
     @property
     def lost_messages(self) -> int:
         return sum(end - start for ranges in self.lost.values() for start, end in ranges)
+
+    @property
+    def is_whole(self) -> bool:
+        """Nothing is known to be lost, and nothing that was kept is in doubt."""
+        return not (self.damaged or self.lost or self.doubtful)
 
     def to_dict(self) -> dict[str, Any]:
         tail = self.tail
@@ -86,6 +92,7 @@ class RescueReport:
             "droppedOpRecords": self.dropped_op_records,
             "deletedRecords": self.deleted_records,
             "doubtfulRecords": self.doubtful,
+            "sourceDamage": [finding.to_dict() for finding in self.findings],
             "queues": [
                 {
                     "topic": topic,
@@ -131,6 +138,7 @@ def _rescue(reader: StoreReader, target: str, on_progress: Callable[[int], None]
     if not report.records:
         raise CorruptionError("not one valid record was found: there is nothing to rescue", path=report.source)
     _find_losses(reader, report)
+    _find_doubts(reader, report)
     report.complaints = copy_config(reader.filesystem, reader.layout.config, layout.config, report.relocation)
     for queue in reader.queues:
         gone = reader.deleted.end_of(queue.topic) and not report.relocation.queue_map(queue.topic, queue.queue_id).runs
@@ -206,6 +214,18 @@ def _find_losses(reader: StoreReader, report: RescueReport) -> None:
         spans = finder.find(queue, report.relocation.queue_map(queue.topic, queue.queue_id))
         if spans:
             report.lost[queue.topic, queue.queue_id] = spans
+
+
+def _find_doubts(reader: StoreReader, report: RescueReport) -> None:
+    """Most of a record is covered by no checksum: what queues and index say of it is the only other witness.
+
+    They are made anew from the record, so this is the last chance to hear them.
+    """
+    verifier = StoreVerifier(reader)
+    report.findings = [finding for finding in verifier.findings() if finding.severity is Severity.DAMAGE]
+    gone = [(lost.start, lost.end) for lost in report.damaged]
+    contradicted = {at for at in verifier.contradicted if not any(start <= at < end for start, end in gone)}
+    report.doubtful = sorted(contradicted.union(report.doubtful))
 
 
 def _verify(target: str, reader: StoreReader) -> Summary:

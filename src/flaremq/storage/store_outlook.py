@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.message_ext import MessageExt
-from flaremq.storage.checkpoint import StoreCheckpoint
+from flaremq.storage.checkpoint import StoreCheckpoint, is_our_abort
 from flaremq.storage.deleted_topics import DeletedTopics
 from flaremq.storage.record_views import expected_units
 from flaremq.storage.store_queues import QueueId, QueueRange
@@ -35,6 +35,7 @@ class RecoveryOutlook:
     surplus_units: int  # queue units behind the end of the log, to be dropped
     empty_log_files: int  # files made ahead of use, to be removed or reused
     queues: dict[QueueId, QueueRange]
+    loss: str | None  # what had been on disk and is gone, in a sentence
 
     @property
     def changes_anything(self) -> bool:
@@ -47,8 +48,10 @@ def outlook_of(reader: StoreReader, on_progress: Callable[[int], None] | None = 
         survey = reader.last_file_survey
         tail, damaged = survey.tail, survey.damaged
         from_log: dict[QueueId, QueueRange] = {}
+        loss = lost_bytes(reader, tail)
     else:
-        tail, damaged, from_log = _walk_queues(reader, on_progress)
+        tail, damaged, from_log, newest = _walk_queues(reader, on_progress)
+        loss = lost_bytes(reader, tail) or lost_since(reader, newest)
     queues: dict[QueueId, QueueRange] = {}
     undispatched = surplus = 0
     for queue in reader.queues:
@@ -74,6 +77,35 @@ def outlook_of(reader: StoreReader, on_progress: Callable[[int], None] | None = 
         surplus,
         sum(file.start >= tail.physical_offset for file in reader.log.run.files[1:]),
         dict(sorted(queues.items())),
+        loss,
+    )
+
+
+def lost_bytes(reader: StoreReader, tail: LogTail) -> str | None:
+    """What our own note says was on disk and is not; None if nothing is missing."""
+    end, offsets = tail.physical_offset, reader.offsets
+    if offsets is None:
+        # A log that lost its last files is shorter than the note says, which therefore does not fit it.
+        offsets = None if reader.closed_cleanly else reader.noted_offsets
+        if offsets is None or not is_our_abort(reader.filesystem, reader.layout.abort, offsets):
+            return None
+    known = max(offsets.log_durable, offsets.log_end) if reader.closed_cleanly else offsets.log_durable
+    if end + tail.filler_bytes >= known:
+        return None
+    return f"the log ends at {end}, but {known} bytes were on disk: the last {known - end} are lost"
+
+
+def lost_since(reader: StoreReader, newest_timestamp: int) -> str | None:
+    """What RocketMQ's checkpoint proves after a crash: its time of the log is that of a message that was on disk."""
+    checkpoint = reader.checkpoint
+    if reader.closed_cleanly or checkpoint is None or not newest_timestamp:
+        return None
+    claimed = checkpoint["physicMsgTimestamp"]
+    if claimed <= newest_timestamp:
+        return None
+    return (
+        f"a message stored at {claimed} had been on disk, the newest that is left was stored at {newest_timestamp}: "
+        "the end of the log is lost"
     )
 
 
@@ -95,12 +127,14 @@ def redispatch_start(reader: StoreReader, log_end: int) -> int:
 
 def _walk_queues(
     reader: StoreReader, on_progress: Callable[[int], None] | None
-) -> tuple[LogTail, tuple[DamagedRange, ...], dict[QueueId, QueueRange]]:
+) -> tuple[LogTail, tuple[DamagedRange, ...], dict[QueueId, QueueRange], int]:
+    newest = 0
     tail = LogTail(reader.log_min, 0, "no file")
     damaged: list[DamagedRange] = []
     bounds: dict[QueueId, tuple[int, int]] = {}
     for item in reader.walk():
         if isinstance(item, RecordBatch):
+            newest = max(newest, *item.store_timestamps())
             for place, low, high in _spans(item, reader.deleted):
                 known = bounds.get(place, (low, high))
                 bounds[place] = (min(known[0], low), max(known[1], high))
@@ -110,7 +144,7 @@ def _walk_queues(
             damaged.append(item)
         elif isinstance(item, LogTail):
             tail = item
-    return tail, tuple(damaged), {place: QueueRange(*pair) for place, pair in bounds.items()}
+    return tail, tuple(damaged), {place: QueueRange(*pair) for place, pair in bounds.items()}, newest
 
 
 def _spans(batch: RecordBatch, deleted: DeletedTopics) -> Iterator[tuple[QueueId, int, int]]:

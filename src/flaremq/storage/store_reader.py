@@ -149,11 +149,15 @@ class StoreReader:
     @cached_property
     def offsets(self) -> DurableOffsets | None:
         """Our own note of what is on disk; None if we never had the store open or it does not fit the log."""
-        offsets = OffsetsFile.peek(self.filesystem, self.layout.offsets)
-        run = self.log.run
+        offsets, run = self.noted_offsets, self.log.run
         if offsets is None or not run.start <= offsets.dispatched <= offsets.log_durable <= run.end:
             return None
         return offsets
+
+    @cached_property
+    def noted_offsets(self) -> DurableOffsets | None:
+        """The same note whether it fits the log or not."""
+        return OffsetsFile.peek(self.filesystem, self.layout.offsets)
 
     @cached_property
     def deleted(self) -> DeletedTopics:

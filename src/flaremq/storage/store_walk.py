@@ -20,13 +20,16 @@ As in RocketMQ, a filler with no file behind it does not count: the log then end
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from flaremq.message.codec import MAGIC_BLANK, RECORD_SIZE_MIN
+from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import check_record
+from flaremq.storage.layout import file_name
 from flaremq.storage.store_files import RunReader, StoreFile
 
 WINDOW_BYTES = 4 << 20  # read at once; larger records get a window of their own
@@ -51,6 +54,14 @@ class RecordBatch:
         view = memoryview(self.data)
         for start, size in zip(self.starts, self.sizes, strict=True):
             yield self.base + start, view[start : start + size]
+
+    def store_timestamps(self) -> list[int]:
+        if self.columns is None:
+            return [MessageExt(record).store_timestamp for _, record in self.records()]
+        from flaremq.storage.kernels import STORE_TIMESTAMP
+
+        times: list[int] = self.columns[STORE_TIMESTAMP, : len(self.starts)].tolist()
+        return times
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +157,9 @@ class _Walker:
                     yield LogTail(log_end, 0, "no further file", filler_bytes=position - log_end)
                     return
                 if following.start > position:
-                    yield DamagedRange(position, following.start, "no file holds these bytes", following.path)
+                    yield DamagedRange(
+                        position, following.start, "no file holds these bytes", self._missing_path(position, following)
+                    )
                 position = log_end = following.start
                 continue
             batch, stop = self._scan_window(file, position, file.end)
@@ -167,6 +180,14 @@ class _Walker:
                 return
             yield DamagedRange(position, good, stop, file.path)
             position = log_end = good
+
+    def _missing_path(self, position: int, following: StoreFile) -> str:
+        """The file that should hold this byte: one that is too short, or the first that is not there."""
+        before = [file for file in self._run.files if file.start <= position]
+        if before and position < before[-1].start + self._run.file_size:
+            return before[-1].path
+        folder = os.path.dirname((before[-1] if before else following).path)
+        return os.path.join(folder, file_name(position))
 
     def _scan_window(self, file: StoreFile, position: int, limit: int) -> tuple[RecordBatch, Blank | str | None]:
         """Records from ``position`` as far as one window shows; then a filler, a reason to stop, or None."""

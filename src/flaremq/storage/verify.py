@@ -25,11 +25,11 @@ from flaremq.message.record_check import CheckReason, check_record
 from flaremq.message.sys_flag import COMPRESSED, INNER_BATCH
 from flaremq.storage import layout
 from flaremq.storage.bodies import place_of, unreadable_body
-from flaremq.storage.checkpoint import CHECKPOINT_SIZE
+from flaremq.storage.checkpoint import CHECKPOINT_SIZE, is_our_abort
 from flaremq.storage.finding import Finding, Severity, Summary
 from flaremq.storage.record_views import expected_index_hashes, expected_units, tag_index_hash
 from flaremq.storage.store_files import FileRun, read_small_file
-from flaremq.storage.store_outlook import redispatch_start
+from flaremq.storage.store_outlook import lost_bytes, lost_since, redispatch_start
 from flaremq.storage.store_reader import StoreReader
 from flaremq.storage.store_walk import Blank, DamagedRange, LogItem, LogTail, RecordBatch, wants_bulk
 from flaremq.storage.verify_index import IndexChecker
@@ -63,6 +63,7 @@ class StoreVerifier:
         self._last_timestamp = 0
         self._newest_timestamp = 0
         self.summary = Summary(closed_cleanly=reader.closed_cleanly)
+        self.contradicted: set[int] = set()  # physical offsets of records that queues, index or themselves deny
 
     def findings(self) -> Iterator[Finding]:
         """Every finding, those of the log as the walk meets them."""
@@ -81,6 +82,7 @@ class StoreVerifier:
             views = self._plain_views()
             yield from self._check_log(views.check)
             yield from views.findings(summary)
+            self.contradicted |= views.contradicted
         yield from self._check_marks()
         yield from check_config(reader)
         for path, offset, length in reader.files.unreadable:
@@ -104,6 +106,7 @@ class StoreVerifier:
             if isinstance(item, RecordBatch):
                 views.check(item)
         yield from views.findings(summary)
+        self.contradicted |= views.contradicted
 
     def _plain_views(self, verdict: BulkVerdict | None = None) -> _PlainViews:
         reader = self._reader
@@ -180,15 +183,10 @@ class StoreVerifier:
 
     def _check_batch(self, batch: RecordBatch) -> Iterator[Finding]:
         """What a record says of itself beyond being a record."""
-        if batch.columns is not None:  # the kernels have vouched for its fields
-            from flaremq.storage.kernels import STORE_TIMESTAMP
-
-            times: list[int] = batch.columns[STORE_TIMESTAMP, : len(batch.starts)].tolist()
-        else:
-            times = []
+        if batch.columns is None:  # else the kernels have vouched for its fields
             for offset, record in batch.records():
-                times.append(MessageExt(record).store_timestamp)
                 yield from self._check_fields(offset, bytes(record))
+        times = batch.store_timestamps()
         last = self._last_timestamp
         for start, time in zip(batch.starts, times, strict=True):
             if time < last:
@@ -222,21 +220,18 @@ class StoreVerifier:
         if not strict.ok:
             # Properties that are no text can be what a producer sent, so they alone prove no damage.
             severity = Severity.WARNING if strict.reason is CheckReason.PROPERTIES else Severity.DAMAGE
+            self.contradicted.add(offset)
             yield self._log_finding(offset, "record-odd", f"record {offset}: {strict.reason.value}", severity)
 
     def _check_tail(self, tail: LogTail) -> Iterator[Finding]:
-        reader, end = self._reader, tail.physical_offset
+        end = tail.physical_offset
         if tail.leftover_bytes:
             detail = f"{tail.leftover_bytes} bytes behind the log's end at {end} are not zero: {tail.reason}"
             if tail.records_follow:
                 detail += "; whole records follow, but were never confirmed"
             yield self._log_finding(end, "leftover-bytes", detail, Severity.NOTE)
-        offsets = reader.offsets
-        if offsets is not None:
-            known = max(offsets.log_durable, offsets.log_end) if reader.closed_cleanly else offsets.log_durable
-            if end + tail.filler_bytes < known:
-                detail = f"the log ends at {end}, but {known} bytes were on disk: the last {known - end} are lost"
-                yield self._log_finding(end, "log-cut-short", detail)
+        if (loss := lost_bytes(self._reader, tail)) is not None:
+            yield self._log_finding(end, "log-cut-short", loss)
 
     def _log_finding(self, offset: int, kind: str, detail: str, severity: Severity = Severity.DAMAGE) -> Finding:
         file = self._reader.log.run.file_at(offset)
@@ -270,7 +265,16 @@ class StoreVerifier:
             if value < 0 or (value > bound and self.summary.records and name != "masterFlushedOffset"):
                 detail = f"{name} is {value}, the log reaches {bound}: the checkpoint claims more than is there"
                 severity = Severity.WARNING if reader.closed_cleanly else Severity.NOTE
+                if at == 0 and (loss := lost_since(reader, self._newest_timestamp)) is not None:
+                    detail, severity = f"{name}: {loss}", self._severity_of_loss()
                 yield Finding(path, at * 8, "checkpoint-ahead", detail, severity)
+
+    def _severity_of_loss(self) -> Severity:
+        """Our checkpoint vouches for what was synced; RocketMQ's also for what waits in its transient pool."""
+        reader = self._reader
+        offsets = reader.noted_offsets
+        ours = offsets is not None and is_our_abort(reader.filesystem, reader.layout.abort, offsets)
+        return Severity.DAMAGE if ours else Severity.WARNING
 
 
 class _PlainViews:
@@ -282,6 +286,10 @@ class _PlainViews:
         self._queues = queues
         self._index = index
         self._delay_levels = delay_levels
+
+    @property
+    def contradicted(self) -> set[int]:
+        return self._queues.contradicted | (set() if self._index is None else self._index.contradicted)
 
     def check(self, batch: RecordBatch) -> None:
         for offset, record in batch.records():

@@ -65,6 +65,7 @@ class IndexChecker:
         self._is_used = bool(self._covered) or not reader.closed_cleanly
         self._keys_seen = False
         self._ordinal = 0  # of records with keys, to tell neighbours
+        self.contradicted: set[int] = set()  # physical offsets of records that the index denies
 
     def check(self, hashes: list[int], *, tag_hash: int | None, physical_offset: int, store_timestamp: int) -> None:
         """One record; its keys must be indexed, its tag may be."""
@@ -78,6 +79,7 @@ class IndexChecker:
         while self._pending is not None and self._pending[1].physical_offset == physical_offset:
             index, entry = self._pending
             if entry.key_hash not in allowed:
+                self.contradicted.add(physical_offset)
                 self._report_entry(
                     index,
                     entry,
@@ -134,6 +136,7 @@ class IndexChecker:
         expected = min(max(store_timestamp - begin, 0) // 1000, _INT_MAX) if begin > 0 else 0
         # The first entry of a file is timed against the end of the file before, so it may say anything.
         if entry.seconds != expected and entry.number > 1:
+            self.contradicted.add(entry.physical_offset)
             detail = f"says {entry.seconds} s after the file's begin, its record was stored {expected} s after"
             self._report_entry(index, entry, "index-time-wrong", detail)
 
@@ -144,6 +147,7 @@ class IndexChecker:
             kind, severity = "key-pending", Severity.NOTE
         elif any(begin <= physical_offset <= end for begin, end in self._covered):
             kind, severity = "key-missing", Severity.DAMAGE
+            self.contradicted.add(physical_offset)
         else:
             # RocketMQ drops its newest index file after a crash; the messages are there, queries miss them.
             kind, severity = "key-not-indexed", Severity.WARNING

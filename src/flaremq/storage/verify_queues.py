@@ -12,7 +12,6 @@ million. They come out at the end, because a topic that was deleted and created 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -24,6 +23,7 @@ from flaremq.storage.store_reader import StoreReader
 from flaremq.storage.store_walk import DamagedRange
 
 _CHUNK_UNITS = 1 << 12
+_DELAY_MAX_MS = 100 * 365 * 86_400_000
 
 
 @dataclass(slots=True)
@@ -146,8 +146,8 @@ class QueueChecker:
         for place, suspect in ({} if only is None else only).items():
             state = self._states.setdefault(place, _QueueState(place, None))
             state.claim_range(suspect.first_right, suspect.end_right)
-        self._delays: dict[int, Counter[int]] = {}  # schedule queue -> delays seen, to recognise another level table
         self.units = 0
+        self.contradicted: set[int] = set()  # physical offsets of records that a queue denies
 
     def check(self, unit: ExpectedUnit, *, physical_offset: int, size: int, store_timestamp: int) -> None:
         if self._reader.deleted.hides(unit.topic, physical_offset):
@@ -175,18 +175,17 @@ class QueueChecker:
                 f"unit {number} says record {found.physical_offset} of {found.size} bytes, "
                 f"the log has {physical_offset} of {size} bytes"
             )
-            state.remark("unit-wrong", self._severity(physical_offset), number, 1, wrong)
+            state.remark("unit-wrong", self._note_contradiction(physical_offset), number, 1, wrong)
             return
-        self._check_order(state, unit)
+        self._check_order(state, unit, physical_offset)
         state.claim(number)
         if found.message_count != unit.message_count:
             counts = f"{found.message_count} messages, its record holds {unit.message_count}"
             wrong = f"unit {number} stands for {counts}"
+            self.contradicted.add(physical_offset)
             state.remark("unit-wrong", Severity.DAMAGE, number, 1, wrong)
         elif found.tags_code != unit.tags_code:
             self._wrong_tags(state, unit, found, physical_offset, store_timestamp)
-        elif unit.topic == SCHEDULE_TOPIC:
-            self._delays.setdefault(unit.queue_id, Counter())[found.tags_code - store_timestamp] += 1
 
     def findings(self, *, log_end: int) -> Iterator[Finding]:
         """Everything said about the queues, now that the whole log was seen."""
@@ -206,9 +205,9 @@ class QueueChecker:
                     ),
                 )
             for remark in state.remarks:
-                yield self._finding(state, self._judge_delay(state, remark))
+                yield self._finding(state, remark)
 
-    def _check_order(self, state: _QueueState, unit: ExpectedUnit) -> None:
+    def _check_order(self, state: _QueueState, unit: ExpectedUnit, physical_offset: int) -> None:
         number, expected = unit.queue_offset, state.next_offset
         if expected >= 0 and number != expected:
             if number == 0:
@@ -224,6 +223,7 @@ class QueueChecker:
                     f"the log has no record for queue offsets {expected} to {number - 1}",
                 )
             else:
+                self.contradicted.add(physical_offset)
                 detail = f"two records claim queue offset {number}"
                 state.remark("queue-offset-repeated", Severity.DAMAGE, number, 1, detail)
         state.next_offset = number + unit.message_count
@@ -236,6 +236,7 @@ class QueueChecker:
         elif state.queue is None and self._known_topics is not None and unit.topic not in self._known_topics:
             state.remark("queue-removed", Severity.NOTE, number, unit.message_count, "the topic was deleted")
         else:
+            self.contradicted.add(physical_offset)
             state.remark("unit-missing", Severity.DAMAGE, number, unit.message_count, detail)
 
     def _wrong_tags(
@@ -254,23 +255,18 @@ class QueueChecker:
         detail = f"unit {number} has tags code {found.tags_code}, its record gives {unit.tags_code}"
         kind = "tags-code-wrong"
         if unit.topic == SCHEDULE_TOPIC:
-            delay = found.tags_code - store_timestamp
-            self._delays.setdefault(unit.queue_id, Counter())[delay] += 1
-            kind = f"due-time-wrong:{delay}"
-        state.remark(kind, self._severity(physical_offset), number, 1, detail)
+            kind, delay = "due-time-wrong", found.tags_code - store_timestamp
+            if _is_a_delay(delay):
+                detail = f"messages wait {delay} ms here: written with another messageDelayLevel; give it with --set"
+                state.remark(f"delay-level-differs:{delay}", Severity.NOTE, number, 1, detail)
+                return
+        state.remark(kind, self._note_contradiction(physical_offset), number, 1, detail)
 
-    def _judge_delay(self, state: _QueueState, remark: _Remark) -> _Remark:
-        """A due time off by the same amount as all others comes from another level table, not from damage."""
-        if not remark.kind.startswith("due-time-wrong:"):
-            return remark
-        delay = int(remark.kind.partition(":")[2])
-        remark.kind = "due-time-wrong"
-        delays = self._delays[state.place[1]]
-        if delay > 0 and len(delays) == 1 and delays[delay] > 1:
-            remark.kind = "delay-level-differs"
-            remark.severity = Severity.NOTE
-            remark.detail = f"messages wait {delay} ms here: written with another messageDelayLevel; give it with --set"
-        return remark
+    def _note_contradiction(self, physical_offset: int) -> Severity:
+        severity = self._severity(physical_offset)
+        if severity is Severity.DAMAGE:
+            self.contradicted.add(physical_offset)
+        return severity
 
     def _check_unclaimed(self, state: _QueueState, log_end: int) -> None:
         if state.queue is None:
@@ -320,13 +316,14 @@ class QueueChecker:
 
     def _finding(self, state: _QueueState, remark: _Remark) -> Finding:
         topic, queue_id = state.place
+        kind = remark.kind.partition(":")[0]
         more = remark.end - remark.first - 1
         detail = f"{topic}@{queue_id}: {remark.detail}" + (f" (and {more} more)" if more > 0 else "")
         if state.queue is None:
             return Finding(
                 self._reader.layout.path("consumequeue", topic, str(queue_id)),
                 None,
-                remark.kind,
+                kind,
                 detail,
                 remark.severity,
             )
@@ -334,5 +331,11 @@ class QueueChecker:
         file = state.queue.run.file_at(position)
         if file is None or state.queue.is_batch:
             folder = state.queue.folder
-            return Finding(folder, None, remark.kind, detail, remark.severity)
-        return Finding(file.path, position - file.start, remark.kind, detail, remark.severity)
+            return Finding(folder, None, kind, detail, remark.severity)
+        return Finding(file.path, position - file.start, kind, detail, remark.severity)
+
+
+def _is_a_delay(delay_ms: int) -> bool:
+    """Whether some level table can have it: levels are whole seconds. No flipped bit makes one whole number of seconds
+    of another, since no power of two is a multiple of 1,000."""
+    return 0 <= delay_ms <= _DELAY_MAX_MS and delay_ms % 1000 == 0
