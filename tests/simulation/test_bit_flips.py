@@ -45,6 +45,12 @@ def test_a_record_that_jumps_ahead_in_its_queue_takes_no_place_of_others(bit: in
     flips.check_flip(store, "/store/commitlog/00000000000000016384", 27 * 8 + bit)
 
 
+def test_a_store_time_before_1970_hides_no_keys_of_others() -> None:
+    """The index file takes it for its end, and queries would pass the file over."""
+    store = flips.pristine("killed-unsealed")
+    flips.check_flip(store, "/store/commitlog/00000000000000016384", 9777 * 8 + 7)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("chunk", range(_CHUNKS))
 @pytest.mark.parametrize("state", flips.STATES)

@@ -162,7 +162,9 @@ class IndexService:
         widened = max(begin_ms - 999, -(2**62))  # entry times are rounded down to a second
         found: list[int] = []
         for file in reversed(self.files):
-            if file.count > 1 and file.begin_timestamp <= end_ms and file.end_timestamp >= widened:
+            # Of a file that ends before it begins (a clock set back, a wrong bit) nobody knows how far it reaches.
+            reaches = file.end_timestamp >= widened or file.end_timestamp < file.begin_timestamp
+            if file.count > 1 and file.begin_timestamp <= end_ms and reaches:
                 found += file.lookup(key_hash, widened, end_ms, max_count - len(found))
             if len(found) >= max_count or file.begin_timestamp < widened:
                 break

@@ -273,7 +273,8 @@ class StoreReader:
             header = index.header
             if header.begin_timestamp > end_ms:
                 continue
-            if len(found) >= max_count or header.end_timestamp < begin_ms:
+            # Of a file that ends before it begins (a clock set back, a wrong bit) nobody knows how far it reaches.
+            if len(found) >= max_count or header.begin_timestamp <= header.end_timestamp < begin_ms:
                 break
             for entry in index.chain(wanted):
                 stored_ms = header.begin_timestamp + 1000 * entry.seconds
