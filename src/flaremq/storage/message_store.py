@@ -217,10 +217,11 @@ class MessageStore:
             self._checkpoint,
             self._deleted,
         )
-        began = time.monotonic()
+        began = self._clock.monotonic()
         self.recovery: RecoveryReport = recovery.run(closed_cleanly=self._closed_cleanly)
         if not self._closed_cleanly:
-            _log.warning("%s was not closed cleanly; %s, %.2f s", self.path, self.recovery, time.monotonic() - began)
+            seconds = self._clock.monotonic() - began
+            _log.warning("%s was not closed cleanly; %s, %.2f s", self.path, self.recovery, seconds)
         self._group_commit = GroupCommit(self._sync_log, self._commit_log.flushed_offset)
         self._reader = MessageReader(self._commit_log, self._queues, self._index, self._dispatcher, self.options)
         self._writer = MessageWriter(
