@@ -8,13 +8,11 @@ they say is what they would have said after reading it all.
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from flaremq.message.delay import DelayLevels
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.storage.bulk_index_check import entries_end
 from flaremq.storage.bulk_piece_verify import LookCloser, QueueSpan, RightUnits
 from flaremq.storage.index_file import ENTRY
@@ -94,10 +92,8 @@ class QueuePartsChecker(QueueChecker):
     def _claim(self, place: QueueId, part: RightUnits) -> None:
         state = self._states[place]
         count = part.end - part.first
-        self._check_order(state, ExpectedUnit(*place, part.first, 0, count))
+        self._check_order(state, ExpectedUnit(*place, part.first, 0, count), None)
         state.claim_range(part.first, part.end)
-        if place[0] == SCHEDULE_TOPIC:
-            self._delays.setdefault(place[1], Counter())[self._delay_levels.delay_ms(place[1] + 1)] += count
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,7 @@ class QueueChecker:
             for remark in state.remarks:
                 yield self._finding(state, remark)
 
-    def _check_order(self, state: _QueueState, unit: ExpectedUnit, physical_offset: int) -> None:
+    def _check_order(self, state: _QueueState, unit: ExpectedUnit, physical_offset: int | None) -> None:
         number, expected = unit.queue_offset, state.next_offset
         if expected >= 0 and number != expected:
             if number == 0:
@@ -223,7 +223,8 @@ class QueueChecker:
                     f"the log has no record for queue offsets {expected} to {number - 1}",
                 )
             else:
-                self.contradicted.add(physical_offset)
+                if physical_offset is not None:
+                    self.contradicted.add(physical_offset)
                 detail = f"two records claim queue offset {number}"
                 state.remark("queue-offset-repeated", Severity.DAMAGE, number, 1, detail)
         state.next_offset = number + unit.message_count
