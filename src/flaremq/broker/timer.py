@@ -53,7 +53,7 @@ _BATCHES_PER_RUN: Final = 64
 _MEMORY_ENTRIES_MAX: Final = 65_536
 _RETRY_MS: Final = 100
 _END_OF_TIME_MS: Final = 1 << 62
-_HANDED_OVER_MAX: Final = 1_000_000  # timers; more would keep a stop waiting for long
+_HANDED_OVER_MAX: Final = 300_000  # timers; more would keep a stop waiting for long
 
 
 class TimerService:
