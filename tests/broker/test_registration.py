@@ -365,12 +365,11 @@ def test_address_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_slave_learns_where_its_master_is(tmp_path: Path) -> None:
+def test_registration_tells_who_the_name_server_takes_for_the_master(tmp_path: Path) -> None:
     async def scenario(lab: Lab) -> None:
         told = {"masterAddr": "10.0.0.1:10911", "haServerAddr": "10.0.0.1:10912"}
         lab.first.answer = lambda _: RemotingCommand.response(ext=told)
-        registration = await lab.broker(lab.first.address, brokerId="1")
-        assert lab.first.requests[0].field("brokerId") == "1"
+        registration = await lab.broker(lab.first.address)
         assert registration.master_address == "10.0.0.1:10911"
         assert registration.master_ha_address == "10.0.0.1:10912"
 
