@@ -12,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flaremq.pipeline.columns import schema_of
+from flaremq.pipeline.jobs.group_lag import GroupLag
 from flaremq.pipeline.jobs.report_disk import DAY_MS, FolderUse, StoreDisk, forecast
 from flaremq.pipeline.jobs.report_histogram import Histogram, bucket_range, buckets_of
 from flaremq.pipeline.jobs.report_partial import COLUMNS, Partial
+from flaremq.pipeline.jobs.report_scan import Findings
+from flaremq.pipeline.jobs.report_sections import groups_of, summary_of
 from flaremq.pipeline.jobs.report_series import CELLS_MAX, STEPS_S, Series
 from flaremq.pipeline.jobs.report_texts import TextCounter, TextTotals, count_bucket, text_hashes
 
@@ -209,3 +212,14 @@ def test_retention_that_holds_the_store_below_a_mark_means_never() -> None:
 @pytest.mark.parametrize(("log_bytes", "span_ms"), [(0, DAY_MS), (100, 0)])
 def test_no_growth_is_told_without_bytes_or_time(log_bytes: int, span_ms: int) -> None:
     assert forecast(disk(used=1), log_bytes=log_bytes, span_ms=span_ms, reserved_hours=72) is None
+
+
+def test_headline_counts_the_groups_that_the_table_lists() -> None:
+    lags = [
+        GroupLag("billing", "orders", "a", 0, 5, 7),
+        GroupLag("billing", "users", "a", 0, 5, 1),
+        GroupLag("CID_RMQ_SYS_TRANS", "RMQ_SYS_TRANS_HALF_TOPIC", "a", 0, 0, 9),
+    ]
+    summary, listed = summary_of(Findings(), lags), groups_of(lags, [])
+    assert summary["groups"] == len({row["group"] for row in listed["rows"]}) == 1
+    assert summary["lag"] == listed["lag"] == 8

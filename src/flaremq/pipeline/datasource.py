@@ -18,11 +18,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from flaremq.errors import FlareMQError, InvalidArgumentError
 from flaremq.options import find_unknown_names
+from flaremq.pipeline.catalog_tables import reader_options, table_options, with_note
 from flaremq.pipeline.columns import ALL_NAMES, ALL_SCHEMA, COLUMNS, EXTRA_COLUMNS, schema_of
 from flaremq.pipeline.options import ScanOptions, parse_options, read_request
 from flaremq.pipeline.partitions import ScanPiece, plan_pieces, read_piece, scan_spans
@@ -41,12 +42,16 @@ class FlareMQDataSource(DataSource):
     def name(cls) -> str:
         return "flaremq"
 
-    def schema(self) -> str:
-        options = parse_options(self.options)
-        return ", ".join(f"{name} {_DDL[name]}" for name in schema_of(options.column_names).names)
+    def schema(self) -> StructType | str:
+        made = table_options(self.options)
+        options = parse_options(self.options if made is None else made)
+        schema = schema_of(options.column_names)
+        if made is not None:
+            return with_note(from_arrow_schema(schema), made)
+        return ", ".join(f"{name} {_DDL[name]}" for name in schema.names)
 
     def reader(self, schema: StructType) -> BatchReader:
-        options = parse_options(self.options)
+        options = parse_options(reader_options(self.options, schema))
         kind = PushingReader if options.push_filters and _called_with_filters() else BatchReader
         return kind(options, arrow_schema(schema, options))
 
@@ -54,7 +59,7 @@ class FlareMQDataSource(DataSource):
         from flaremq.pipeline.stream_reader import RefusedStream, make_stream_reader
 
         try:
-            options = parse_options(self.options)
+            options = parse_options(reader_options(self.options, schema))
             return make_stream_reader(options, arrow_schema(schema, options))
         except FlareMQError as error:  # raised here, PySpark would hide it behind an error of its own
             return RefusedStream(error)
@@ -140,7 +145,7 @@ def arrow_schema(schema: StructType, options: ScanOptions) -> pa.Schema:
                 f"column {field.name!r} is {given} in the schema but {_DDL[field.name]} in messages"
                 + (" (or string)" if field.name == "body" else "")
             )
-    return wanted.remove_metadata()
+    return pa.schema([field.remove_metadata() for field in wanted])
 
 
 def _spark_arrow_schema(schema: StructType) -> pa.Schema:
