@@ -46,9 +46,10 @@ def test_reader_gets_the_noted_options_behind_its_own() -> None:
 
 
 @pytest.fixture
-def table(spark: SparkSession) -> Iterator[str]:
+def table(spark: SparkSession, orders_store: FilledStore) -> Iterator[str]:
     yield "messages_table"
     spark.sql("DROP TABLE IF EXISTS messages_table")
+    assert any((orders_store.root / "commitlog").iterdir()), "a table that is dropped leaves the store alone"
 
 
 @pytest.mark.spark

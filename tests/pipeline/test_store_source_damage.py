@@ -140,7 +140,7 @@ def test_records_of_a_topic_that_rocketmq_deleted_are_no_loss(golden: GoldenStor
     path = golden.root / "config" / "topics.json"
     path.write_text(path.read_text().replace('"GoldB":{', '"Other":{'))
     assert len(rows_of(golden.root, strict=True)) == 438
-    with pytest.raises(NotFoundError, match=r"'GoldB' has no queue in .*; see flaremq store info"):
+    with pytest.raises(NotFoundError, match=r"'GoldB' has no queue in .*; did you mean GoldBig"):
         rows_of(golden.root, topics=TopicSelector(("GoldB",)), strict=True)
 
 
