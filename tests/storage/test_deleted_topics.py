@@ -12,7 +12,7 @@ from zlib import crc32
 
 import pytest
 
-from flaremq.errors import CorruptionError, StoreIOError, UnavailableError
+from flaremq.errors import StoreIOError, UnavailableError
 from flaremq.message.message import Message
 from flaremq.storage import bulk_dispatch, dispatch
 from flaremq.storage.batch_consume_queue import BatchUnit
@@ -99,12 +99,16 @@ def test_one_wrong_bit_costs_one_copy_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"00000000 {}\n" * 2, pack_deletions({"t": 1})[:-7]])
-def test_file_without_a_whole_copy_is_refused_and_named(data: bytes, tmp_path: Path) -> None:
+def test_file_without_a_whole_copy_is_put_aside_loudly(
+    data: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "flaremq.deleted"
     path.write_bytes(data)
-    with pytest.raises(CorruptionError, match=r"flaremq\.deleted"):
-        DeletedTopics.load(LocalFileSystem(), str(path))
     assert DeletedTopics.peek(LocalFileSystem(), str(path)).whole_copies == 0
+    assert not DeletedTopics.load(LocalFileSystem(), str(path))
+    assert (tmp_path / "flaremq.deleted.damaged").read_bytes() == data and not path.exists()
+    (record,) = caplog.records
+    assert record.levelname == "ERROR" and "may come back" in record.getMessage()
 
 
 def test_store_without_deletions_has_no_file(lab: StoreLab) -> None:
@@ -123,6 +127,16 @@ def test_damaged_copy_is_noticed_by_verify_and_mended_by_opening(lab: StoreLab) 
     assert [finding.kind for finding in verdicts(lab)[0][0]] == ["deletions-damaged"]
     lab.open()
     assert deleted_file(lab).read_bytes() == whole
+    assert all_bodies(lab.store, AGAIN) == NEW
+
+
+def test_damaged_list_does_not_keep_the_store_shut_and_standing_queues_stay(lab: StoreLab) -> None:
+    lab.open()
+    put_both_lives(lab)
+    lab.close()
+    lab.broken_on_purpose = True
+    deleted_file(lab).write_bytes(b"damaged")
+    lab.open()
     assert all_bodies(lab.store, AGAIN) == NEW
 
 

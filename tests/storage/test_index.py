@@ -12,8 +12,13 @@ from flaremq.clock import ManualClock
 from flaremq.errors import CorruptionError
 from flaremq.message.java_hash import index_hash
 from flaremq.storage.filesystem import LocalFileSystem
+from flaremq.storage.finding import Severity
 from flaremq.storage.index_file import IndexFile, index_file_size
 from flaremq.storage.index_service import IndexService
+from flaremq.storage.store_indexes import IndexGeometry
+from flaremq.storage.store_reader import StoreReader
+from flaremq.storage.verify import StoreVerifier
+from tests.support.store_lab import TOPIC, StoreLab
 
 SLOTS, ENTRIES = 8, 10
 BEGIN = 1_700_000_000_000
@@ -237,3 +242,31 @@ def test_record_whose_indexing_was_cut_short_is_continued_not_repeated(
     monkeypatch.undo()
     bench.service.put("T", "U", ["a", "b"], 900, BEGIN)
     assert [bench.find(key) for key in ("U", "a", "b")] == [[900], [900], [900]]
+
+
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("checkpointed", [True, False])
+def test_a_start_without_indexing_costs_no_keys(lab: StoreLab, closed: bool, checkpointed: bool) -> None:
+    """Killed with the index on, then some runs with it off: the next run with it on finds every key, each once."""
+    lab.open()
+    lab.put(keys="on")
+    if checkpointed:
+        lab.store.tick()
+    lab.put(keys="on")
+    lab.kill()
+    for number in range(2):
+        lab.open(message_index_enable=False)
+        lab.put(keys=f"off{number}")
+        lab.store.tick()
+        lab.put(keys=f"off{number}")
+        lab.close() if closed else lab.kill()
+        with StoreReader.open(lab.root, index_geometry=IndexGeometry(16, 64)) as reader:
+            found = {finding.kind: finding.severity for finding in StoreVerifier(reader).findings()}
+            assert found["key-pending"] is Severity.NOTE and not {Severity.WARNING, Severity.DAMAGE} & {*found.values()}
+    store = lab.open(message_index_enable=True)
+    for key in ("on", "off0", "off1"):
+        assert len(store.query(TOPIC, key, 64)) == 2
+    lab.put(keys="on")
+    assert len(lab.store.query(TOPIC, "on", 64)) == 3
+    lab.reopen()
+    assert len(lab.store.query(TOPIC, "on", 64)) == 3

@@ -173,6 +173,21 @@ def parse_hints(data: bytes) -> dict[str, Any]:
     return hints
 
 
+def unindexed_from(filesystem: FileSystem, path: str) -> int | None:
+    """From which physical offset on no keys were indexed, because indexing was off; None if it was on."""
+    try:
+        file = filesystem.open(path, read_only=True)
+    except NotFoundError:
+        return None
+    try:
+        found = parse_hints(file.read_at(0, file.size())).get("unindexedFrom")
+    except ValueError:
+        return None
+    finally:
+        file.close()
+    return found if isinstance(found, int) else None
+
+
 _Slot = tuple[int, DurableOffsets]  # sequence and state
 
 

@@ -71,7 +71,12 @@ class ConfigFile:
                 if document is not None:
                     self._complain(f"{damage or f'{self.path} does not exist'}: {backup} was loaded instead")
                 elif damage:
-                    self._complain(f"{damage}, and there is no {backup}: it starts empty")
+                    # The one case in which something is lost: a group without offsets begins like a new one.
+                    self._complain(
+                        f"{damage}, and there is no {backup}: it starts empty, and everything it held counts as new; "
+                        f"the content is kept as {self.path}.damaged at the next save",
+                        logging.ERROR,
+                    )
             self._loaded = True
             return document
 
@@ -106,9 +111,9 @@ class ConfigFile:
             error = caught
         return content, None, f"{path} cannot be read ({error})" if content.strip() else f"{path} is empty"
 
-    def _complain(self, sentence: str) -> None:
+    def _complain(self, sentence: str, level: int = logging.WARNING) -> None:
         self.complaints.append(sentence)
-        _log.warning("%s", sentence)
+        _log.log(level, "%s", sentence)
 
 
 def render(document: Mapping[str, Any]) -> str:

@@ -19,14 +19,16 @@ checksum: one wrong bit must not bring the dead back. RocketMQ ignores it.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import zlib
 from collections.abc import Iterable
 from typing import Self
 
-from flaremq.errors import CorruptionError, FlareMQError, NotFoundError, StoreIOError
+from flaremq.errors import FlareMQError, NotFoundError, StoreIOError
 from flaremq.storage.filesystem import FileSystem, write_atomically
 
+_log = logging.getLogger(__name__)
 _COPIES = 2
 
 
@@ -44,15 +46,24 @@ class DeletedTopics:
 
     @classmethod
     def load(cls, filesystem: FileSystem, path: str) -> Self:
-        """What the file says; nothing if there is none. Raises CorruptionError if neither copy is whole."""
+        """What the file says; nothing if there is none. One with no whole copy is put aside, loudly.
+
+        A store that does not open serves nobody; without the list, queues that stand stay as they are, and only those
+        that must be built anew show records of before a deletion.
+        """
         deleted = cls(filesystem, path)
         ends, deleted.whole_copies = deleted._stored()
         if not deleted.whole_copies:
-            raise CorruptionError(
-                "the list of deleted topics is damaged: without this file the store opens, "
-                "but old messages of deleted topics may come back",
-                path=path,
+            aside = path + ".damaged"
+            _log.error(
+                "%s, the list of deleted topics, is damaged and is put aside as %s: old messages of topics that were "
+                "deleted may come back; delete such a topic again",
+                path,
+                aside,
             )
+            filesystem.rename(path, aside)
+            filesystem.sync_directory(os.path.dirname(path))
+            deleted.whole_copies = _COPIES
         deleted._use(ends)
         return deleted
 

@@ -30,7 +30,14 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import CheckReason
 from flaremq.message.stored_form import StoredForm
 from flaremq.storage.allocation import AllocateMappedFileService, TransientStorePool
-from flaremq.storage.checkpoint import DurableOffsets, OffsetsFile, StoreCheckpoint, pack_hints, write_abort
+from flaremq.storage.checkpoint import (
+    DurableOffsets,
+    OffsetsFile,
+    StoreCheckpoint,
+    pack_hints,
+    unindexed_from,
+    write_abort,
+)
 from flaremq.storage.cleaning import Cleaner
 from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.consume_queues import ConsumeQueues
@@ -190,7 +197,10 @@ class MessageStore:
         )
         self._queues.load()
         self._index: IndexService | None = None
-        if options.message_index_enable:
+        self._last_index_state: DurableOffsets | None = None
+        self._unindexed_from = unindexed_from(filesystem, layout.queue_hints)
+        # The first start without indexing still completes what the run before it began: its keys are not lost.
+        if options.message_index_enable or (self._unindexed_from is None and filesystem.list_directory(layout.index)):
             self._index = IndexService(
                 filesystem,
                 self._clock,
@@ -216,12 +226,14 @@ class MessageStore:
             self._offsets,
             self._checkpoint,
             self._deleted,
+            unindexed_from=self._unindexed_from,
         )
         began = self._clock.monotonic()
         self.recovery: RecoveryReport = recovery.run(closed_cleanly=self._closed_cleanly)
         if not self._closed_cleanly:
             seconds = self._clock.monotonic() - began
             _log.warning("%s was not closed cleanly; %s, %.2f s", self.path, self.recovery, seconds)
+        self._settle_indexing()
         self._group_commit = GroupCommit(self._sync_log, self._commit_log.flushed_offset)
         self._reader = MessageReader(self._commit_log, self._queues, self._index, self._dispatcher, self.options)
         self._writer = MessageWriter(
@@ -252,6 +264,19 @@ class MessageStore:
             leases=Leases(self._filesystem, self._layout.leases),
             pause=self._stopping.wait if self._threads else _no_pause,
         )
+
+    def _settle_indexing(self) -> None:
+        """Recovery has completed the index; without ``messageIndexEnable`` it rests from here on, and we note where."""
+        if self.options.message_index_enable:
+            self._unindexed_from = None
+            return
+        if self._unindexed_from is None:
+            self._unindexed_from = self._dispatcher.position
+        if self._index is not None:
+            self._index.sync()
+            self._last_index_state = self._index_state()
+            self._index.close()
+            self._index = self._dispatcher.index = None
 
     def _start(self) -> None:
         if self.options.broker_role == "SLAVE":
@@ -780,6 +805,8 @@ class MessageStore:
 
     def _save_hints(self, hints: dict[str, Any]) -> None:
         try:
+            if self._unindexed_from is not None:
+                hints["unindexedFrom"] = self._unindexed_from
             write_atomically(self._filesystem, self._layout.queue_hints, pack_hints(hints))
         except StoreIOError as error:
             if error.errno != errno.ENOSPC:
@@ -806,7 +833,7 @@ class MessageStore:
 
     def _index_state(self) -> DurableOffsets:
         if self._index is None:
-            return self._offsets.offsets  # index files of earlier days stay as they were
+            return self._last_index_state or self._offsets.offsets  # index files of earlier days stay as they were
         file = self._index.last
         if file is None:
             return DurableOffsets()

@@ -81,6 +81,8 @@ class Recovery:
         offsets: OffsetsFile,
         checkpoint: StoreCheckpoint,
         deleted: DeletedTopics,
+        *,
+        unindexed_from: int | None = None,
     ) -> None:
         self._filesystem = filesystem
         self._layout = layout
@@ -92,6 +94,7 @@ class Recovery:
         self._offsets_known = offsets.is_known
         self._checkpoint = checkpoint
         self._deleted = deleted
+        self._unindexed_from = unindexed_from
 
     def run(self, *, closed_cleanly: bool) -> RecoveryReport:
         report = RecoveryReport(closed_cleanly=closed_cleanly)
@@ -158,11 +161,12 @@ class Recovery:
             wanted = self._offsets.index_name
             index_complete = wanted == 0 or any(int(file.name) >= wanted for file in self._index.files)
         if queues_complete and index_complete:
-            self._dispatcher.index_from = reached
-            return self._record_start(self._drop_earlier_lives(reached, hints))
+            self._dispatcher.index_from = self._index_start(reached)
+            start = min(self._drop_earlier_lives(reached, hints), self._dispatcher.index_from)
+            return self._record_start(start)
         report.rebuilt = True
         if index_complete:
-            self._dispatcher.index_from = reached
+            self._dispatcher.index_from = self._index_start(reached)
         elif self._index is not None:
             self._index.drop_all()
         return first
@@ -474,8 +478,8 @@ class Recovery:
             index.drop_last()
         last = index.last
         if state.index_name == 0:
-            self._dispatcher.index_from = state.dispatched
-            return start
+            self._dispatcher.index_from = self._index_start(state.dispatched)
+            return min(start, self._dispatcher.index_from)
         if last is None or int(last.name) != state.index_name or state.index_count > last.entries:
             index.drop_all()
             self._dispatcher.index_from = 0
@@ -484,8 +488,14 @@ class Recovery:
         last.begin_offset, last.end_offset = state.index_begin_offset, state.index_end_offset
         last.cut(state.index_count)
         last.sync()
-        self._dispatcher.index_from = state.dispatched
-        return start
+        self._dispatcher.index_from = self._index_start(state.dispatched)
+        return min(start, self._dispatcher.index_from)
+
+    def _index_start(self, indexed: int) -> int:
+        """Where the index goes on: at ``indexed``, or before it where indexing was switched off."""
+        if self._index is None or self._unindexed_from is None:
+            return indexed
+        return max(min(indexed, self._unindexed_from), self._log.files.files[0].start)
 
     def _cut_index(self, start: int) -> None:
         """Drop entries of records at or after ``start``, which will be dispatched again (store of RocketMQ)."""

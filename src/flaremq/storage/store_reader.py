@@ -23,7 +23,7 @@ from flaremq.message.java_hash import index_hash
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record_check import check_record
 from flaremq.storage import layout
-from flaremq.storage.checkpoint import CHECKPOINT, DurableOffsets, OffsetsFile, is_our_abort
+from flaremq.storage.checkpoint import CHECKPOINT, DurableOffsets, OffsetsFile, is_our_abort, unindexed_from
 from flaremq.storage.deleted_topics import DeletedTopics
 from flaremq.storage.filesystem import FileSystem, LocalFileSystem
 from flaremq.storage.layout import StoreLayout
@@ -158,6 +158,11 @@ class StoreReader:
     def noted_offsets(self) -> DurableOffsets | None:
         """The same note whether it fits the log or not."""
         return OffsetsFile.peek(self.filesystem, self.layout.offsets)
+
+    @cached_property
+    def unindexed_from(self) -> int | None:
+        """From where on keys wait for a start with indexing on; None if it was on."""
+        return unindexed_from(self.filesystem, self.layout.queue_hints)
 
     @cached_property
     def deleted(self) -> DeletedTopics:

@@ -143,7 +143,11 @@ class IndexChecker:
     def _missing(self, physical_offset: int, count: int) -> None:
         path = self._reader.layout.index
         detail = f"{count} key(s) of record {physical_offset} are not indexed"
-        if not self._reader.closed_cleanly and physical_offset >= self._redispatch_from:
+        unindexed = self._reader.unindexed_from
+        if unindexed is not None and physical_offset >= unindexed:
+            kind, severity = "key-pending", Severity.NOTE
+            detail += ": messageIndexEnable was false; the next start with it completes the index"
+        elif not self._reader.closed_cleanly and physical_offset >= self._redispatch_from:
             kind, severity = "key-pending", Severity.NOTE
         elif any(begin <= physical_offset <= end for begin, end in self._covered):
             kind, severity = "key-missing", Severity.DAMAGE
