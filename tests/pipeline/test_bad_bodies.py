@@ -83,8 +83,7 @@ def archive(root: Path, out: Path) -> None:
         spans, gaps = find_missing(manifest, source, options, now_ms=0)
         tasks = plan_tasks(source, spec, spans, str(out), options=options, parallelism=1)
         begin(place, manifest, [TOPIC])
-        files = [file for task in tasks for file in run_archive_task(task)]
-        finish(place, manifest, tasks, files, gaps)
+        finish(place, manifest, [run_archive_task(task) for task in tasks], gaps)
 
 
 def replay(root: Path, target: Path) -> list[bytes]:
