@@ -636,7 +636,7 @@ def test_no_name_from_anywhere_leaves_the_folder_of_the_store(tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one"]
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == ["two"]
     assert sorted(path.name for path in folder.iterdir()) == ["data"]
-    ours = {"commitlog", "consumequeue", "index", "config", "checkpoint", "lock"}
+    ours = {"commitlog", "consumequeue", "index", "config", "checkpoint", "lock", "timerlog", "timerwheel"}
     assert {path.name for path in (folder / "data").iterdir() if not path.name.startswith("flaremq.")} == ours
     for path in (folder / "data" / "consumequeue").iterdir():
         assert LEGAL.fullmatch(path.name) and all(queue.name.isdigit() for queue in path.iterdir()), path
