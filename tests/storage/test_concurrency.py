@@ -84,10 +84,8 @@ def test_interrupted_waiter_hands_the_sync_on() -> None:
     "call",
     [
         lambda store: store.put_many("t", ["text"]),
-        lambda store: store.put_many("t", [b"x"], keys=["\ud800"]),
         lambda store: store.put(Message("t", b"x"), "0"),
         lambda store: store.query("t", "k", max_count=0),
-        lambda store: store.put_many("t", []),
     ],
 )
 def test_wrong_arguments_get_a_typed_error(lab: StoreLab, call: object) -> None:

@@ -186,7 +186,6 @@ WRONG = [
     {"queue_id": 2**31},
     {"flag": 2**31},
     {"born_timestamp": 2**63},
-    {"born_host": b"short"},
     {"reconsume_times": -(2**31) - 1},
 ]
 
@@ -210,14 +209,12 @@ def test_refused_append_says_why_and_leaves_no_trace(
 
 
 @pytest.mark.parametrize("changes", WRONG, ids=short)
-def test_field_that_fits_no_record_is_the_callers_fault_and_leaves_no_trace(
-    lab: StoreLab, changes: dict[str, Any]
-) -> None:
+def test_field_that_fits_no_record_is_illegal_and_leaves_no_trace(lab: StoreLab, changes: dict[str, Any]) -> None:
     driver = open_driven(lab)
     appended(driver, b"before")
     before = state(driver)
-    with pytest.raises(InvalidArgumentError):
-        append(driver, Message(TOPIC, b"body"), **changes)
+    result = append(driver, Message(TOPIC, b"body"), **changes)
+    assert isinstance(result, PutResult) and result.status is ILLEGAL
     assert state(driver) == before
     assert appended(driver, b"after")[0] == 1
 
@@ -390,16 +387,48 @@ def test_batch_with_transaction_or_inner_batch_bits_is_refused(lab: StoreLab, co
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "kernels"])
-@pytest.mark.parametrize("changes", [{"queue_id": -1}, {"born_timestamp": 2**63}, {"born_host": b"?"}], ids=short)
-def test_batch_field_that_fits_no_record_is_the_callers_fault(
-    lab: StoreLab, compiled: bool, changes: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("changes", [{"queue_id": -1}, {"queue_id": 2**31}, {"born_timestamp": 2**63}], ids=short)
+def test_batch_field_that_fits_no_record_is_illegal(lab: StoreLab, compiled: bool, changes: dict[str, Any]) -> None:
     driver = open_driven(lab)
     appended(driver, b"before")
     before = state(driver)
     fields: dict[str, Any] = {"queue_id": 0, "born_timestamp": BORN, "born_host": BORN_HOST, "sys_flag": 0} | changes
+    with kernels(compiled):
+        result = driver.append_batch_body(TOPIC, body=GOOD, **fields)
+    assert result.status is ILLEGAL and state(driver) == before
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "kernels"])
+@pytest.mark.parametrize("host", [b"short", bytes(4) + b"\0\1\0\0", bytes(4) + b"\1\0\0\0"])
+def test_host_that_is_none_is_the_callers_fault(lab: StoreLab, compiled: bool, host: bytes) -> None:
+    driver = open_driven(lab)
+    appended(driver, b"before")
+    before = state(driver)
+    with pytest.raises(InvalidArgumentError):
+        append(driver, Message(TOPIC, b"body"), born_host=host)
     with kernels(compiled), pytest.raises(InvalidArgumentError):
-        driver.append_batch_body(TOPIC, body=GOOD, **fields)
+        driver.append_batch_body(TOPIC, 0, GOOD, born_timestamp=0, born_host=host, sys_flag=0)
+    assert state(driver) == before
+
+
+def test_prepared_and_rolled_back_records_take_no_place_in_the_queue(lab: StoreLab) -> None:
+    driver = open_driven(lab)
+    offsets = [appended(driver, b"x", sys_flag=sys_flag)[0] for sys_flag in (0, 0x4, 0x8, 0xC, 0)]
+    assert offsets == [0, 0, 1, 0, 2]
+    show(driver)
+    assert len(all_bodies(lab.store)) == 3
+
+
+def test_rows_that_could_not_be_written_take_no_queue_offsets(lab: StoreLab) -> None:
+    driver = open_driven(lab)
+    appended(driver, b"before")
+    before = state(driver)
+
+    def fail(*_: Any) -> int:
+        raise MemoryError("no room for the array")
+
+    with pytest.raises(MemoryError):
+        driver.append_rows(TOPIC, [0, 1, 0], 30, BORN_HOST, fail)
     assert state(driver) == before
 
 

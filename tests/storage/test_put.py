@@ -46,8 +46,8 @@ def test_result_tells_where_the_message_is(warm: StoreLab) -> None:
     assert offset == result.physical_offset and "127.0.0.1" in str(host)
 
 
-@pytest.mark.parametrize("topic", ["", "a b", "ключ", "x" * 128, "../up", "%RETRY%" + "x" * 249, None])
-def test_illegal_topic_is_answered_message_illegal(warm: StoreLab, topic: Any) -> None:
+@pytest.mark.parametrize("topic", ["", "a b", "ключ", "x" * 128, "../up", "%RETRY%" + "x" * 249])
+def test_illegal_topic_is_answered_message_illegal(warm: StoreLab, topic: str) -> None:
     before = warm.store.max_physical_offset
     result = warm.store.put(Message(topic, b"x"))
     assert (result.status, result.physical_offset, result.count) == (Status.MESSAGE_ILLEGAL, -1, 0)
@@ -202,22 +202,92 @@ def test_put_that_meets_a_closing_store_is_refused(warm: StoreLab, batch: bool) 
 
 @pytest.mark.parametrize("flag", [2**31, -(2**31) - 1])
 @pytest.mark.parametrize("fast", [False, True])
-def test_header_value_that_does_not_fit_raises_and_leaves_no_trace(warm: StoreLab, flag: int, fast: bool) -> None:
+def test_header_value_that_does_not_fit_is_illegal_and_leaves_no_trace(warm: StoreLab, flag: int, fast: bool) -> None:
     warm.store._writer.fast_path = fast
     before = warm.store.max_physical_offset
-    with pytest.raises(InvalidArgumentError):
-        warm.store.put(Message(TOPIC, b"x", flag=flag))
-    with pytest.raises(InvalidArgumentError):
-        warm.store.put_batch([Message(TOPIC, b"x", flag=flag)])
+    assert warm.store.put(Message(TOPIC, b"x", flag=flag)).status is Status.MESSAGE_ILLEGAL
+    assert warm.store.put_batch([Message(TOPIC, b"x", flag=flag)]).status is Status.MESSAGE_ILLEGAL
     assert_untouched(warm, before)
 
 
 @pytest.mark.parametrize("queue_id", [-1, 2**31])
-def test_queue_id_outside_the_record_field_raises(warm: StoreLab, queue_id: int) -> None:
-    with pytest.raises(InvalidArgumentError, match="queue id"):
-        warm.store.put(Message(TOPIC, b"x"), queue_id)
-    with pytest.raises(InvalidArgumentError, match="queue id"):
-        warm.store.put_batch([Message(TOPIC, b"x")], queue_id)
+def test_queue_id_outside_the_record_field_is_illegal(warm: StoreLab, queue_id: int) -> None:
+    before = warm.store.max_physical_offset
+    for delay_level in (0, 1):
+        result = warm.store.put(Message(TOPIC, b"x", delay_level=delay_level), queue_id)
+        assert result.status is Status.MESSAGE_ILLEGAL and "queue id" in (result.detail or "")
+    assert warm.store.put_batch([Message(TOPIC, b"x")], queue_id).status is Status.MESSAGE_ILLEGAL
+    assert_untouched(warm, before)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda store: store.put(Message(None, b"x")),
+        lambda store: store.put(Message(TOPIC, b"x", flag="1")),
+        lambda store: store.put(Message(TOPIC, b"x", flag=None)),
+        lambda store: store.put(Message(TOPIC, b"x"), "0"),
+        lambda store: store.put(Message(TOPIC, b"x"), 0.0),
+        lambda store: store.put(Message(TOPIC, b"x"), born_timestamp="now"),
+        lambda store: store.put(Message(TOPIC, b"x"), born_host=b"1234567"),
+        lambda store: store.put(Message(TOPIC, b"x", properties={"a": 5})),
+        lambda store: store.put_batch([Message(TOPIC, b"x", flag=1.5)]),
+        lambda store: store.put_batch([Message(TOPIC, b"x")], "0"),
+        lambda store: store.put_many(TOPIC, ["text"]),
+        lambda store: store.put_many(TOPIC, [b"x"], keys=[5]),
+    ],
+)
+def test_argument_of_the_wrong_kind_raises_and_leaves_no_trace(warm: StoreLab, put: Any, fast: bool) -> None:
+    warm.store._writer.fast_path = fast
+    before = warm.store.max_physical_offset
+    with pytest.raises(InvalidArgumentError):
+        put(warm.store)
+    assert_untouched(warm, before)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"keys": "a\x01b"},
+        {"tags": "a\x02b"},
+        {"keys": ["\ud800"]},
+        {"properties": {"": "x"}},
+        {"properties": {"x": ""}},
+        {"properties": {"x": "\udfff"}},
+        {"properties": {"x": "\0"}},
+        {"properties": {"O_CRC32#": "0123456789"}},
+        {"properties": {"__CRC32!": "0123456789"}},
+    ],
+)
+def test_properties_no_record_can_hold_are_illegal(warm: StoreLab, fields: dict[str, Any]) -> None:
+    before = warm.store.max_physical_offset
+    assert warm.store.put(Message(TOPIC, b"x", **fields)).status is Status.MESSAGE_ILLEGAL
+    assert warm.store.put_batch([Message(TOPIC, b"x", **fields)]).status is Status.MESSAGE_ILLEGAL
+    if "keys" in fields:
+        key = fields["keys"] if isinstance(fields["keys"], str) else fields["keys"][0]
+        assert warm.store.put_many(TOPIC, [b"x"], keys=[key]).status is Status.MESSAGE_ILLEGAL
+    assert_untouched(warm, before)
+
+
+@pytest.mark.parametrize("length", [32_768, 65_535, 65_536, 65_542, 131_077])
+def test_properties_too_long_are_refused_though_their_length_looks_like_another(warm: StoreLab, length: int) -> None:
+    short = Message(TOPIC, b"a" * 11, keys="x")
+    for _ in range(2):
+        assert warm.store.put(short).ok
+    before = warm.store.max_physical_offset
+    offset = warm.store.max_offset(TOPIC, 0)
+    long = Message(TOPIC, b"a" * 10, keys="x" * (length - 6))
+    assert warm.store.put(long).status is Status.PROPERTIES_SIZE_EXCEEDED
+    assert warm.store.max_physical_offset == before
+    assert warm.store.put(short).queue_offset == offset
+
+
+def test_host_bits_of_a_flag_follow_the_hosts(warm: StoreLab) -> None:
+    for sys_flag in (0x10, 0x20, 0x30):
+        result = warm.store.put(Message(TOPIC, b"x"), sys_flag=sys_flag, born_host="10.0.0.7:80")
+        record = warm.store.read(result.physical_offset)
+        assert record is not None and (record.sys_flag, record.born_host) == (0, "10.0.0.7:80")
 
 
 def test_long_retry_topic_is_stored_in_form_v2_only_if_allowed(lab: StoreLab) -> None:

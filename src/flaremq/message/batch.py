@@ -38,6 +38,7 @@ class BatchItem(NamedTuple):
     flag: int
     body: memoryview
     properties: memoryview
+    end: int  # where it ends in the batch body
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def decode_batch(data: bytes | bytearray | memoryview) -> Iterator[BatchItem]:
         end = properties_start + max(0, properties_length)
         if end > len(view):
             raise CorruptionError("batch ends within properties", offset=at)
-        yield BatchItem(flag, view[body_start:properties_at], view[properties_start:end])
+        yield BatchItem(flag, view[body_start:properties_at], view[properties_start:end], end)
         at = end
 
 

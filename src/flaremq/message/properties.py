@@ -45,6 +45,10 @@ _CRC_KEY_PART = b"__CRC32#\x01"
 _TRANSIENT_PREFIX = b"__RMQ.TRANSIENT."
 
 
+class UnstorableError(InvalidArgumentError):
+    """Properties of the right kind that no record can hold; a store answers them with a status."""
+
+
 def encode_properties(properties: Mapping[str, str]) -> bytes:
     """Stored form, with the final 0x02; ``b""`` for no properties."""
     count = len(properties)
@@ -135,9 +139,9 @@ def _refusal(properties: Mapping[str, str]) -> InvalidArgumentError:
             if not isinstance(text, str):
                 return InvalidArgumentError(f"{name}: both key and value must be str")
             if not text:
-                return InvalidArgumentError(f"{name}: neither key nor value may be empty")
+                return UnstorableError(f"{name}: neither key nor value may be empty")
             if "\x01" in text or "\x02" in text:
-                return InvalidArgumentError(f"{name} contains a separator (0x01 or 0x02)")
+                return UnstorableError(f"{name} contains a separator (0x01 or 0x02)")
             if any("\ud800" <= character <= "\udfff" for character in text):
-                return InvalidArgumentError(f"{name} contains a lone surrogate, which UTF-8 cannot express")
+                return UnstorableError(f"{name} contains a lone surrogate, which UTF-8 cannot express")
     raise AssertionError("every property is fine on its own, so is their sum")

@@ -7,7 +7,6 @@ through the plain path, chunk by chunk, so order is kept. Imported only when a r
 
 from __future__ import annotations
 
-import logging
 import threading
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from flaremq.storage.deleted_topics import DeletedTopics
     from flaremq.storage.dispatch import Dispatcher, WalkResult
 
-_log = logging.getLogger(__name__)
 _ROWS = 16_384
 _PLAIN_MARKS = kernels.MARK_INNER_BATCH | kernels.MARK_BAD_TEXT
 _local = threading.local()  # one table a thread: it is four megabytes
@@ -49,9 +47,9 @@ def dispatch_bulk(
     if table is None:
         table = _local.table = kernels.RecordTable(_ROWS)
     columns = table.columns
-    flags = 0
+    flags = kernels.CHECK_RECORD_CRC  # as the plain check does, wherever a record has one
     if check:
-        flags |= kernels.CHECK_BODY_CRC | kernels.CHECK_RECORD_CRC
+        flags |= kernels.CHECK_BODY_CRC
     if strict:
         flags |= kernels.STRICT
     log = kernels.as_array(file.buffer)
@@ -155,12 +153,14 @@ def _append_units(
             try:
                 queue = dispatcher.queues.get_or_create(*key)
             except InvalidArgumentError as error:
-                _log.error("records of an unusable topic get no queue: %s", error)
+                _set_aside(dispatcher, columns, order[first:end], str(error))
                 continue
         inner = breaks[bisect_right(breaks, first) : bisect_left(breaks, end)] if end - first > 1 and breaks else ()
         for run_first, run_end in pairwise([first, *inner, end]) if inner else ((first, end),):
             queue_offset = queue_offsets.item(run_first)
             if queue_offset != queue.end and not dispatcher.is_plausible(queue, queue_offset):
+                reason = f"queue offset {queue_offset} after {queue!r}"
+                _set_aside(dispatcher, columns, order[run_first:run_end], reason)
                 continue
             queue.append(
                 queue_offset,
@@ -168,6 +168,12 @@ def _append_units(
                 max_physical_offset=ends.item(run_end - 1),
             )
         touched.add(key)
+
+
+def _set_aside(dispatcher: Dispatcher, columns: Integers, rows: Integers, reason: str) -> None:
+    for row in rows.tolist():
+        start = columns.item(kernels.PHYSICAL_OFFSET, row)
+        dispatcher.set_aside(start, start + columns.item(kernels.SIZE, row), reason)
 
 
 def _put_keys(

@@ -309,6 +309,12 @@ class CommitLog:
         self.end_offset = file.start + file.wrote
         return file.start + at
 
+    def wipe(self, total: int) -> None:
+        """Undo an append of ``total`` bytes that failed half-way: behind the end of the log are zeros."""
+        file = self.current
+        if file is not None and file.wrote + total <= self.limit:
+            self.buffer[file.wrote : file.wrote + total] = bytes(total)
+
     def next_place(self, total: int) -> int:
         """The physical offset a record of this size will get; rolls to the next file if it must."""
         file = self._file_for(total)

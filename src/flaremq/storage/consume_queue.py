@@ -126,10 +126,11 @@ class ConsumeQueue:
                 self._tail = (queue_offset, bytearray(units))
             else:
                 self._tail[1].extend(units)
-            if len(self._tail[1]) >= self._tail_bytes:
-                self.drain()
         self.max_physical_offset = max(self.max_physical_offset, max_physical_offset)
         self.end = queue_offset + len(units) // UNIT_SIZE
+        # Last: units in memory count as appended, so that trying again after an error does not add them twice.
+        if self._tail is not None and len(self._tail[1]) >= self._tail_bytes:
+            self.drain()
 
     def _settle_known(self, queue_offset: int, units: bytes) -> None:
         """Units for offsets that have one already.

@@ -4,6 +4,9 @@ A record of transaction type none or commit gets one queue unit at place ``queue
 after it (deleted_topics.py); a record with a UNIQ_KEY or KEYS gets index entries. Nothing else is written, and nothing
 depends on when it runs: the same log with the same deletions always gives the same queue and index bytes.
 
+A record that cannot be read, or that no queue can take, is set aside: its place in its queue becomes a filler once the
+next record of that queue arrives, and ``damage`` counts it. Nothing behind it waits for it.
+
 Small ranges are walked in Python; from ``BULK_BYTES`` on, compiled kernels parse and write in bulk (kernels.py, loaded
 on first need). Both give the same bytes; tests run them side by side.
 """
@@ -11,6 +14,8 @@ on first need). Both give the same bytes; tests run them side by side.
 from __future__ import annotations
 
 import logging
+import re
+import struct
 import sys
 from dataclasses import dataclass, field
 
@@ -30,10 +35,14 @@ from flaremq.storage.consume_queue import UNIT, ConsumeQueue
 from flaremq.storage.consume_queues import ConsumeQueues
 from flaremq.storage.deleted_topics import DeletedTopics
 from flaremq.storage.index_service import IndexService
+from flaremq.storage.log_resync import next_record
 from flaremq.storage.mapped_file import MappedFile
 
 _log = logging.getLogger(__name__)
 
+# What the values of a record can make dispatch fail with. Anything else is no fault of the record.
+_OF_THE_RECORD = (ArithmeticError, UnicodeError, struct.error, InvalidArgumentError)
+_JAVA_INT = re.compile(r"[+-]?[0-9]{1,64}")
 _PROBE_RECORDS = 64
 _GAP_MAX = 16
 BULK_BYTES = 1 << 16  # below this, loading the kernels costs more than it saves
@@ -59,11 +68,21 @@ class WalkResult:
     damaged: list[DamagedRange] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class DamageNotes:
+    """What was set aside since the store was opened."""
+
+    count: int = 0
+    bytes: int = 0
+    last: DamagedRange | None = None
+
+
 class Dispatcher:
     """Feeds queues and index from the log. One caller at a time (the dispatch lock of the store)."""
 
     __slots__ = (
         "bulk_bytes",
+        "damage",
         "damaged_bytes",
         "delay_levels",
         "deleted",
@@ -75,6 +94,7 @@ class Dispatcher:
         "position",
         "queues",
         "touched",
+        "written",
     )
 
     def __init__(
@@ -94,6 +114,8 @@ class Dispatcher:
         self.position = 0
         self.last_timestamp = 0  # store time of the last record dispatched
         self.damaged_bytes = 0  # log bytes stepped over: their records are missing in the queues
+        self.damage = DamageNotes()
+        self.written: dict[str, dict[int, int]] = {}  # next queue offsets by topic, in a store that is being written
         self.index_from = 0  # records before this are in the index already
         self.bulk_bytes = BULK_BYTES
         self.may_load_kernels = True  # a broker loads them on another thread instead
@@ -135,9 +157,53 @@ class Dispatcher:
         self.last_timestamp = result.last_timestamp or self.last_timestamp
         return result
 
+    def run_live(self, end: int) -> None:
+        """Dispatch one slice of what this process appended, up to ``end``; what cannot be dispatched costs itself.
+
+        Raises whatever else goes wrong, as when queues or index cannot be written: then the same records are tried
+        again.
+        """
+        try:
+            walk = self.run(end, one_slice=True)
+        except _OF_THE_RECORD:
+            _log.exception("a record from log offset %d on cannot be dispatched", self.position)
+            self._run_singly(end)
+            return
+        if walk.reason is None or self.position >= end:
+            return
+        file = self.log.files.find(self.position)
+        if walk.reason is CheckReason.BLANK and file is not None and end >= file.end:
+            return  # another thread is just going over to the next file
+        following = next_record(self.log.files, self.position, end)
+        self.step_over(end if following is None else following, walk.reason.value)
+
+    def _run_singly(self, end: int) -> None:
+        """Go on without kernels up to the one record that made dispatch fail, and set it aside."""
+        bulk_bytes, self.bulk_bytes = self.bulk_bytes, sys.maxsize
+        try:
+            self.run(end, one_slice=True)
+        except _OF_THE_RECORD as error:
+            header = self.log.header(self.position)
+            self.step_over(end if header is None else self.position + header[0], f"{type(error).__name__}: {error}")
+        finally:
+            self.bulk_bytes = bulk_bytes
+
+    def step_over(self, following: int, reason: str) -> None:
+        """Set aside everything up to ``following``, where dispatch goes on."""
+        self.damaged_bytes += following - self.position
+        self.set_aside(self.position, following, reason)
+        self.position = following
+
+    def set_aside(self, start: int, end: int, reason: str) -> None:
+        """Say that the records in these log bytes are in no queue."""
+        _log.error("log bytes [%d, %d) are set aside, no queue shows them: %s", start, end, reason)
+        self.damage.count += 1
+        self.damage.bytes += end - start
+        self.damage.last = DamagedRange(start, end, reason)
+
     def _bulk_from(self) -> int:
         """Range from which kernels pay: once they are loaded, a dozen records are enough."""
-        if kernels_are_loaded():
+        if kernels_are_loaded() and self.bulk_bytes < sys.maxsize:
             return self.bulk_bytes // 64
         return self.bulk_bytes if self.may_load_kernels else sys.maxsize
 
@@ -197,51 +263,51 @@ class Dispatcher:
         if physical_offset < self.deleted.reach and self.deleted.hides(topic, physical_offset):
             return
         code = self.tags_code_of(topic, properties, message.store_timestamp)
-        count = 1
-        if message.is_inner_batch or (topic, queue_id) in self.queues.batch:
-            count = inner_count(properties)
-            unit = BatchUnit(physical_offset, size, code, message.store_timestamp, queue_offset, count)
-            self.queues.get_or_create_batch(topic, queue_id).append(unit)
-        else:
-            try:
+        end = physical_offset + size
+        try:
+            if message.is_inner_batch or (topic, queue_id) in self.queues.batch:
+                if (topic, queue_id) not in self.queues.batch and (topic, queue_id) in self.queues.simple:
+                    raise InvalidArgumentError(f"an inner batch for the plain queue {topic!r} {queue_id}")
+                unit = BatchUnit(
+                    physical_offset, size, code, message.store_timestamp, queue_offset, inner_count(properties)
+                )
+                self.queues.get_or_create_batch(topic, queue_id).append(unit)
+            else:
                 queue = self.queues.get_or_create(topic, queue_id)
-            except InvalidArgumentError as error:  # no put writes it: damage that no checksum covers
-                _log.error("the record at %d gets no queue: %s", physical_offset, error)
-                return
-            if not self.is_plausible(queue, queue_offset):
-                return
-            queue.append(
-                queue_offset,
-                UNIT.pack(physical_offset, size, code),
-                max_physical_offset=physical_offset + size,
-            )
+                if not self.is_plausible(queue, queue_offset):
+                    raise InvalidArgumentError(f"queue offset {queue_offset} after {queue!r}")
+                queue.append(queue_offset, UNIT.pack(physical_offset, size, code), max_physical_offset=end)
+        except InvalidArgumentError as error:  # no put writes it: damage that no checksum covers
+            self.set_aside(physical_offset, end, str(error))
+            return
         self.touched.add((topic, queue_id))
 
     def is_plausible(self, queue: ConsumeQueue, queue_offset: int) -> bool:
-        """Whether a record can have this queue offset: no further ahead than damaged log bytes explain.
+        """Whether a record can have this queue offset: given out by the writer, or damaged log bytes explain the gap.
 
         The field has no checksum of its own; a flipped bit must not fill the disk with filler.
         """
         if not queue.files.starts or queue_offset - queue.end <= self.damaged_bytes // RECORD_SIZE_MIN + _GAP_MAX:
             return True
-        _log.error("%r: a record claims queue offset %d and gets no unit", queue, queue_offset)
-        return False
+        return queue_offset < self.written.get(queue.topic, {}).get(queue.queue_id, 0)
 
     def tags_code_of(self, topic: str, properties: dict[str, str], store_timestamp: int) -> int:
         """A unit's third field: the tag's hash, or the due time of a delayed message."""
         if topic == SCHEDULE_TOPIC:
             level = _int_or_zero(properties.get(names.DELAY))
             if level > 0:
-                return self.delay_levels.due_ms(level, store_timestamp)
+                due = self.delay_levels.due_ms(level, store_timestamp)
+                return (due + 2**63) % 2**64 - 2**63  # as Java and the kernels add, should the store time be damaged
         tags = properties.get(names.TAGS)
         return tags_code(tags) if tags else 0
 
 
 def _int_or_zero(text: str | None) -> int:
-    try:
-        return int(text) if text else 0
-    except ValueError:
+    """``Integer.parseInt`` for ASCII, as the kernels read it; 0 where Java would throw."""
+    if not text or _JAVA_INT.fullmatch(text) is None:
         return 0
+    number = int(text)
+    return number if -(2**31) <= number < 2**31 else 0
 
 
 def inner_count(properties: dict[str, str]) -> int:

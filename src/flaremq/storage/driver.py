@@ -18,7 +18,7 @@ from zlib import crc32
 from flaremq.clock import SystemClock
 from flaremq.errors import CorruptionError, InvalidArgumentError, StoreIOError
 from flaremq.message.batch import decode_batch
-from flaremq.message.codec import PREFIX_V4, SHORT
+from flaremq.message.codec import PREFIX_V4, PROPERTIES_SIZE_MAX, SHORT
 from flaremq.message.stored_form import StoredForm
 from flaremq.message.sys_flag import INNER_BATCH, TRANSACTION_MASK
 from flaremq.storage.compiled import kernels_are_loaded
@@ -26,13 +26,15 @@ from flaremq.storage.health import RunningFlag
 from flaremq.storage.pulling import Puller
 from flaremq.storage.put_result import PutResult
 from flaremq.storage.status import PutMessageStatus
+from flaremq.storage.writing import EMPTY_BATCH
 
 if TYPE_CHECKING:
     from flaremq.storage.message_store import MessageStore
 
-_PROPERTIES_MAX = 32767
 BATCH_MESSAGES_MAX = 65_536  # a message takes 22 bytes on the wire and five times that in the log
 _HOST_FAMILIES = 0x30
+_NO_QUEUE_UNIT = 0x4  # prepared and rollback records have no place in a queue
+_NOT_PLAIN = ~0x7FFFFFFF | _HOST_FAMILIES | INNER_BATCH | _NO_QUEUE_UNIT  # negative and too large numbers too
 # A record up to its body between IPv4 hosts; the magic as bytes, the prepared transaction offset always zero.
 _PREFIX = struct.Struct(">i4siiiqqiq8sq8si8xi")
 assert _PREFIX.size == PREFIX_V4.size == 88
@@ -78,10 +80,13 @@ class StoreDriver:
         if (
             entry is None
             or total + 128 > self._plain_size_max
-            or len(properties) > _PROPERTIES_MAX
-            or sys_flag & (_HOST_FAMILIES | INNER_BATCH)
+            or len(properties) > PROPERTIES_SIZE_MAX
+            or sys_flag & _NOT_PLAIN
             or len(born_host) != 8
-            or queue_id < 0
+            or born_host[4]  # a port beyond 65535: recovery would take the record for a torn one
+            or born_host[5]
+            or (queue_id | flag | reconsume_times) >> 31  # negative, or wider than its field
+            or born_timestamp >> 63
             or 0 in properties
             or properties[-20:-16] == b"__CR"  # may end with a checksum of its own, or what would pass for a damaged
             or properties[-16:-12] == b"C32#"  # one: reserved, the general path decides
@@ -138,8 +143,6 @@ class StoreDriver:
             log.end_offset = end_offset = physical_offset + total
         except StoreIOError as error:
             return writer.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
-        except struct.error as error:
-            raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
         finally:
             lock.release()
         self._statistics.put_count += 1
@@ -210,13 +213,17 @@ class StoreDriver:
             at = file.wrote
             queue_offsets = entry.queue_offsets
             offsets = []
+            following: dict[int, int] = {}  # taken over once the records are written
             for queue_id in queue_ids:
-                offset = queue_offsets.get(queue_id, 0)
+                offset = following.get(queue_id)
+                if offset is None:
+                    offset = queue_offsets.get(queue_id, 0)
                 offsets.append(offset)
-                queue_offsets[queue_id] = offset + 1
+                following[queue_id] = offset + 1
             prefix = _PREFIX.pack(0, entry.magic_bytes, 0, 0, 0, 0, 0, 0, 0, born_host, now, self._store_host, 0, 0)
             end = write(log.buffer, at, file.start, prefix, entry.prefix, offsets)
             assert end == at + total, f"{end - at} bytes were written where {total} were reckoned"
+            queue_offsets.update(following)
             file.wrote = end
             log.last_timestamp = now
             log.end_offset = end_offset = file.start + end
@@ -254,19 +261,25 @@ class StoreDriver:
         born_host: bytes,
         sys_flag: int,
     ) -> PutResult:
-        """Append the messages of a batch body as it came off the wire, all or none; not durable yet."""
+        """Append the messages of a batch body as it came off the wire, all or none; not durable yet.
+
+        Several messages may take maxMessageSize together, as RocketMQ counts; one has the limit it has elsewhere.
+        """
         writer = self._writer
-        if len(body) > self._store.options.max_message_size:
+        if len(body) > self._store.options.max_message_size and not _is_one_message(body):
             detail = f"batch of {len(body)} bytes, maxMessageSize is {self._store.options.max_message_size}"
             return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
         entry = writer.topics.get(topic)
+        appended = None
         if (
             entry is not None
+            and len(body) <= self._store.options.max_message_size
             and kernels_are_loaded()
             and self._plain_size_max > 0
             and len(born_host) == 8
+            and not (born_host[4] or born_host[5])
             and not sys_flag & (_HOST_FAMILIES | INNER_BATCH | TRANSACTION_MASK)
-            and queue_id >= 0
+            and not (queue_id >> 31 or sys_flag >> 31 or born_timestamp >> 63)
         ):
             from flaremq.storage.bulk_put import append_batch_body
 
@@ -293,8 +306,6 @@ class StoreDriver:
                     return writer.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
                 except InvalidArgumentError as error:
                     return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
-                except struct.error as error:
-                    raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
             if appended is not None:
                 queue_offset, physical_offset, now, sizes = appended
                 self._statistics.put_count += len(sizes)
@@ -306,7 +317,7 @@ class StoreDriver:
         except CorruptionError as error:
             return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
         if not items:
-            return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, "an empty batch cannot be stored")
+            return writer.refused(*EMPTY_BATCH)
         if len(items) > BATCH_MESSAGES_MAX:
             detail = f"a batch of more than {BATCH_MESSAGES_MAX} messages"
             return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
@@ -372,3 +383,10 @@ class StoreDriver:
     @property
     def has_dispatch_error(self) -> bool:
         return bool(self._health.flags & RunningFlag.LOGIC_QUEUE_ERROR)
+
+
+def _is_one_message(body: bytes) -> bool:
+    try:
+        return next(iter(decode_batch(body))).end == len(body)
+    except (CorruptionError, StopIteration):
+        return False

@@ -2,6 +2,7 @@
 
 Flags are re-evaluated, not sticky: a disk that has room again, or a queue write that works again, clears its flag
 without a restart. Only a failed sync stays: what it lost cannot be known before the next start reads the disk.
+LOG_DAMAGED refuses nothing: records that could not be read were set aside, and everything else is served.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ class RunningFlag(enum.IntFlag):
     DISK_FULL = 16
     FENCED = 32
     LOGIC_DISK_FULL = 64
+    LOG_DAMAGED = 128  # ours, not RocketMQ's
+
+
+_REFUSES_NOTHING = RunningFlag.NOT_READABLE | RunningFlag.LOG_DAMAGED
 
 
 class Health:
@@ -57,9 +62,7 @@ class Health:
     def _work_out_refusal(self) -> None:
         if self.poison is not None:
             self.refusal = f"writing stopped after a failed sync: {self.poison}"
-        elif self.flags & ~RunningFlag.NOT_READABLE:
-            self.refusal = "; ".join(
-                reason for flag, reason in self.reasons.items() if flag is not RunningFlag.NOT_READABLE
-            )
+        elif self.flags & ~_REFUSES_NOTHING:
+            self.refusal = "; ".join(reason for flag, reason in self.reasons.items() if not flag & _REFUSES_NOTHING)
         else:
             self.refusal = None

@@ -27,7 +27,7 @@ from flaremq.errors import FlareMQError, InvalidArgumentError, StoreIOError, Una
 from flaremq.message.delay import parse_delay_levels
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.record_check import CheckReason
+from flaremq.message.properties import UnstorableError
 from flaremq.message.stored_form import StoredForm
 from flaremq.storage.allocation import AllocateMappedFileService, TransientStorePool
 from flaremq.storage.checkpoint import (
@@ -58,6 +58,7 @@ from flaremq.storage.recovery import Recovery, RecoveryReport
 from flaremq.storage.retention import Retention
 from flaremq.storage.services import ServiceThread
 from flaremq.storage.statistics import StoreStatistics
+from flaremq.storage.status import PutMessageStatus
 from flaremq.storage.store_claim import StoreClaim
 from flaremq.storage.writing import MessageWriter, encode_columns
 
@@ -234,6 +235,7 @@ class MessageStore:
             seconds = self._clock.monotonic() - began
             _log.warning("%s was not closed cleanly; %s, %.2f s", self.path, self.recovery, seconds)
         self._settle_indexing()
+        self._note_damage()
         self._group_commit = GroupCommit(self._sync_log, self._commit_log.flushed_offset)
         self._reader = MessageReader(self._commit_log, self._queues, self._index, self._dispatcher, self.options)
         self._writer = MessageWriter(
@@ -247,6 +249,7 @@ class MessageStore:
             self._after_append,
         )
         self.put = self._writer.put  # type: ignore[method-assign]  # one call less on the hottest path
+        self._dispatcher.written = self._writer.queue_offsets
         for queue in self._queues.all():
             self._writer.queue_offsets.setdefault(queue.topic, {})[queue.queue_id] = queue.end
         self._retention = Retention(
@@ -361,14 +364,15 @@ class MessageStore:
         tags: Sequence[str | None] | None = None,
     ) -> PutResult:
         """``put_batch`` from columns: no Message objects, the fastest way in. Keys and tags may be None."""
-        if not bodies:
-            raise InvalidArgumentError("an empty batch cannot be stored")
-        if set(map(type, bodies)) != {bytes}:
+        if set(map(type, bodies)) - {bytes}:
             raise InvalidArgumentError("message bodies must be bytes")
         for name, column in (("keys", keys), ("tags", tags)):
             if column is not None and len(column) != len(bodies):
                 raise InvalidArgumentError(f"{len(bodies)} bodies but {len(column)} {name}")
-        properties = encode_columns(keys, tags, len(bodies))
+        try:
+            properties = encode_columns(keys, tags, len(bodies))
+        except UnstorableError as error:
+            return self._writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
         return self._writer.put_columns(topic, queue_id, list(bodies), properties, None, None, None, 0, True)
 
     def put_form(self, form: StoredForm) -> PutResult:
@@ -597,6 +601,8 @@ class MessageStore:
             "refusal": self.health_state.refusal,
             "damagedReads": self._reader.damaged_reads,
             "repairedUnits": self._reader.repaired_units,
+            "damagedLogRanges": self._dispatcher.damage.count,
+            "damagedLogBytes": self._dispatcher.damage.bytes,
         }
 
     def check(self) -> list[Finding]:
@@ -685,17 +691,20 @@ class MessageStore:
             return  # since the lock was asked for: what queues hold may be undone by the next start
         if dispatcher.position < log.min_offset:
             dispatcher.position = log.min_offset
-        walk = dispatcher.run(target, one_slice=True)
-        if walk.reason is CheckReason.BLANK:
-            return  # another thread is just going over to the next file
-        if walk.reason is not None and dispatcher.position < target:
-            # Never seen on a sound machine: memory or disk changed bytes this process wrote.
-            where = f"log offset {walk.offset}"
-            error = StoreIOError("dispatch", where, OSError(f"unreadable record: {walk.reason.value}"))
-            self.health_state.fail_stop(error)
-            _log.critical("dispatch stopped at %s: %s", where, walk.reason.value)
-            with self._arrival:
-                self._arrival.notify_all()
+        before = dispatcher.damage.count
+        try:
+            dispatcher.run_live(target)
+        finally:
+            if dispatcher.damage.count > before:
+                self._note_damage()
+
+    def _note_damage(self) -> None:
+        damage = self._dispatcher.damage
+        last = damage.last
+        if last is not None:
+            where = f"{damage.count} ranges of the log, {damage.bytes} bytes, are in no queue"
+            reason = f"{where}; the last at {last.start}: {last.reason}"
+            self.health_state.set(RunningFlag.LOG_DAMAGED, reason)
 
     def _dispatch_step(self) -> float:
         if self._dispatcher.position >= self._commit_log.readable_offset:

@@ -108,7 +108,7 @@ class StoreOptions:
     # --- messages -------------------------------------------------------------------------------------------
     max_message_size: int = option(
         4_194_304, rocketmq="maxMessageSize", affects="behaviour", fixed=AT_START, minimum=1,
-        doc="Largest body in bytes; a record may exceed it by 64 KiB for topic and properties.")
+        doc="Largest body in bytes; topic and properties come on top. A batch takes no more in all.")
     auto_message_version_on_topic_len: bool = option(
         True, rocketmq="autoMessageVersionOnTopicLen", affects="behaviour", fixed=STORED,
         doc="Write a record in form V2 if, and only if, its topic does not fit into the 127 bytes of V1.")

@@ -43,12 +43,14 @@ def expected_units(message: MessageExt, delay_levels: DelayLevels) -> list[Expec
     if message.is_inner_batch:
         count = number_or(properties.get(names.INNER_NUM), 1)
     units = [ExpectedUnit(message.topic, message.queue_id, message.queue_offset, code, count)]
-    if MULTI_DISPATCH in properties:
+    if MULTI_DISPATCH in properties and MULTI_OFFSETS in properties:
         queues = properties[MULTI_DISPATCH].split(",")
-        offsets = properties.get(MULTI_OFFSETS, "").split(",")
-        for queue, offset in zip(queues, offsets, strict=False):
-            queue_id = light_queue_id(queue, message.queue_id)
-            units.append(ExpectedUnit(queue, queue_id, number_or(offset, -1), code, is_light=True))
+        offsets = [number_or(offset, -1) for offset in properties[MULTI_OFFSETS].split(",")]
+        # A broker that dispatches to light queues writes an offset for each; else an application took the name.
+        if len(queues) == len(offsets) and min(offsets) >= 0:
+            for queue, offset in zip(queues, offsets, strict=True):
+                queue_id = light_queue_id(queue, message.queue_id)
+                units.append(ExpectedUnit(queue, queue_id, offset, code, is_light=True))
     return units
 
 
@@ -62,7 +64,7 @@ def expected_tags_code(message: MessageExt, delay_levels: DelayLevels) -> int:
     properties = message.properties
     if message.topic == SCHEDULE_TOPIC and names.DELAY in properties:
         level = number_or(properties[names.DELAY], 0)
-        if level > 0:
+        if 0 < level < 2**31:  # beyond that Java reads no number
             return delay_levels.due_ms(level, message.store_timestamp)
     tags = properties.get(names.TAGS)
     return tags_code(tags) if tags else 0
@@ -92,5 +94,5 @@ def number_or(text: str | None, otherwise: int) -> int:
     """The whole number a property holds, or ``otherwise`` if it holds none."""
     if text is None:
         return otherwise
-    stripped = text.removeprefix("-")
-    return int(text) if stripped.isascii() and stripped.isdigit() else otherwise
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 64 else otherwise

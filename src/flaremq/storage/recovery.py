@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from flaremq.errors import CorruptionError, NotFoundError
-from flaremq.message.codec import HEADER, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, store_timestamp_at
+from flaremq.message.codec import HEADER, MAGIC_V1, MAGIC_V2, store_timestamp_at
 from flaremq.message.record_check import CheckReason, check_record
 from flaremq.storage.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from flaremq.storage.checkpoint import OffsetsFile, StoreCheckpoint, is_our_abort, parse_hints
@@ -38,12 +38,11 @@ from flaremq.storage.dispatch import DamagedRange, Dispatcher
 from flaremq.storage.filesystem import FileSystem
 from flaremq.storage.index_service import IndexService
 from flaremq.storage.layout import StoreLayout
+from flaremq.storage.log_resync import next_record
 from flaremq.storage.mapped_file import MappedFile
 
 _log = logging.getLogger(__name__)
-_MAGIC_PREFIX = b"\xda\xa3\x20"
-_BLANK_MAGIC = MAGIC_BLANK.to_bytes(4, "big", signed=True)
-_SEARCH_CHUNK = 1 << 20
+_REWRITE_CHUNK = 1 << 20
 
 
 @dataclass(slots=True)
@@ -298,11 +297,8 @@ class Recovery:
             if strict:
                 report.saved_tail = self._save_tail(position)
                 break
-            damage = DamagedRange(position, following, walk.reason.value)
-            _log.error("log bytes [%d, %d) are damaged: %s", damage.start, damage.end, damage.reason)
-            report.damaged.append(damage)
-            dispatcher.damaged_bytes += following - position
-            dispatcher.position = following
+            report.damaged.append(DamagedRange(position, following, walk.reason.value))
+            dispatcher.step_over(following, walk.reason.value)
         if not report.last_timestamp:
             report.last_timestamp = self._timestamp_before(dispatcher.position)
         return dispatcher.position
@@ -315,34 +311,7 @@ class Recovery:
         return report.closed_cleanly and self._offsets_known and self._offsets.log_end == position
 
     def _next_valid(self, position: int) -> int | None:
-        """The first whole record (or filler with a file behind it) after ``position``."""
-        for file in self._log.files.files:
-            if file.end <= position:
-                continue
-            found = self._next_valid_in(file, max(position + 1 - file.start, 0))
-            if found is not None:
-                return file.start + found
-        return None
-
-    def _next_valid_in(self, file: MappedFile, at: int) -> int | None:
-        buffer = file.buffer
-        data_end = min(file.file().data_end(), file.size)
-        is_last = file is self._log.files.last
-        while at < data_end:
-            chunk = bytes(buffer[at : min(at + _SEARCH_CHUNK + 8, data_end)])
-            for magic_at in _candidates(chunk):
-                start = at + magic_at - 4
-                if magic_at < 4 and at > 0 and start < 0:
-                    continue
-                if start < 0:
-                    continue
-                verdict = check_record(buffer, start, physical_offset=file.start + start)
-                if verdict.ok or (
-                    verdict.reason is CheckReason.BLANK and verdict.size == file.size - start and not is_last
-                ):
-                    return start
-            at += _SEARCH_CHUNK
-        return None
+        return next_record(self._log.files, position)
 
     def _save_tail(self, start: int) -> str | None:
         end = start
@@ -524,17 +493,6 @@ class Recovery:
 def rewrite(file: MappedFile, position: int) -> None:
     """Write the file's own bytes from ``position`` to its end of data again, so that a sync covers them."""
     while position < file.wrote:
-        length = min(_SEARCH_CHUNK, file.wrote - position)
+        length = min(_REWRITE_CHUNK, file.wrote - position)
         file.file().write_at(position, bytes(file.buffer[position : position + length]))
         position += length
-
-
-def _candidates(chunk: bytes) -> list[int]:
-    """Places of a magic number, ascending."""
-    places = []
-    for magic in (_MAGIC_PREFIX, _BLANK_MAGIC):
-        at = chunk.find(magic)
-        while at >= 0:
-            places.append(at)
-            at = chunk.find(magic, at + 1)
-    return sorted(places)

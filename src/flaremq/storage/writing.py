@@ -1,7 +1,8 @@
 """The put path: check, append under the lock, wait for durability. One message costs a few microseconds here.
 
 Every check comes before the lock and before any byte is written; a refused message leaves no trace, not even a used
-queue offset. What is answered PUT_OK in SYNC_FLUSH is on disk.
+queue offset. What may be stored is said in put_rules.py, for this and every other way in. What is answered PUT_OK in
+SYNC_FLUSH is on disk.
 """
 
 from __future__ import annotations
@@ -15,28 +16,24 @@ from zlib import crc32
 
 from flaremq.clock import Clock, SystemClock
 from flaremq.errors import InvalidArgumentError, StoreIOError
-from flaremq.message.codec import MAGIC_V1, MAGIC_V2, PREFIX_BY_FAMILY, PREFIX_V4, SHORT
-from flaremq.message.crc import CRC_PROPERTY_SIZE, has_crc_property
+from flaremq.message.codec import PREFIX_V4, PROPERTIES_SIZE_MAX, SHORT
 from flaremq.message.delay import DelayLevels
 from flaremq.message.hosts import encode_host
 from flaremq.message.message import Message
+from flaremq.message.properties import UnstorableError
 from flaremq.message.stored_form import StoredForm, delayed
-from flaremq.message.sys_flag import INNER_BATCH, TRANSACTION_MASK, with_host_families
-from flaremq.message.topics import NAME_BYTES_MAX, encode_topic
+from flaremq.message.sys_flag import with_host_families
 from flaremq.storage.commit_log import CommitLog
 from flaremq.storage.compiled import kernels_are_loaded
 from flaremq.storage.flush import GroupCommit
 from flaremq.storage.health import Health
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.put_result import PutResult
+from flaremq.storage.put_rules import PutRules, Refusal, check_batch, check_fields, check_host, illegal
 from flaremq.storage.services import ServiceThread
 from flaremq.storage.statistics import StoreStatistics
 from flaremq.storage.status import PutMessageStatus
 
-_PROPERTIES_MAX = 32767
-_OVERHEAD_MAX = 65536
-_CRC_ROOM = bytes(CRC_PROPERTY_SIZE)
-_AFTER_PROPERTY = b"\x02"
 _pack_short = SHORT.pack
 # A plain record up to its body: fields that are always zero or constant are merged.
 _PLAIN_PREFIX = ">i4siiiqq4xq8sq20si"
@@ -45,19 +42,9 @@ _LAYOUTS_MAX = 1024
 _SAMPLED = 15
 
 _OK = PutMessageStatus.PUT_OK
-_FOREIGN_CHECKSUM = "properties end with a name reserved for the record checksum (__CRC32#)"
-_BAD_PROPERTIES = "properties must not contain NUL"
 _BUSY = "an append has been under way for too long"
-
-
-def _check_host(host: bytes) -> None:
-    if len(host) not in (8, 20) or host[-4] or host[-3]:
-        raise InvalidArgumentError(f"{host.hex()} is not a stored host: 4 or 16 address bytes, then a port")
-
-
-def with_crc_room(properties: bytes) -> bytes:
-    """The properties with space at their end for the record checksum, which is only known inside the lock."""
-    return properties + (_AFTER_PROPERTY if properties and properties[-1] != 2 else b"") + _CRC_ROOM
+_INT = 2**31
+_LONG = 2**63
 
 
 def encode_columns(keys: Sequence[str | None] | None, tags: Sequence[str | None] | None, count: int) -> list[bytes]:
@@ -65,7 +52,10 @@ def encode_columns(keys: Sequence[str | None] | None, tags: Sequence[str | None]
     if tags is None:
         if keys is None:
             return [b""] * count
-        everything = "".join([key for key in keys if key])
+        try:
+            everything = "".join([key for key in keys if key])
+        except TypeError:
+            raise InvalidArgumentError("keys must be str or None") from None
         if everything.isascii() and "\x01" not in everything and "\x02" not in everything:
             return [f"KEYS\x01{key}\x02".encode() if key else b"" for key in keys]
     return [
@@ -74,6 +64,7 @@ def encode_columns(keys: Sequence[str | None] | None, tags: Sequence[str | None]
     ]
 
 
+EMPTY_BATCH = illegal("an empty batch cannot be stored")
 _Layout = tuple[Callable[..., None], int, bytes]  # pack_into of the whole record, its size, what follows the body
 
 
@@ -90,14 +81,6 @@ class _Topic:
         self.layouts: dict[int, _Layout] = {}
 
 
-def _first_offset(queue_id: int) -> int:
-    if not isinstance(queue_id, int):
-        raise InvalidArgumentError(f"queue id {queue_id!r} is not a number")
-    if not 0 <= queue_id <= 0x7FFFFFFF:
-        raise InvalidArgumentError(f"queue id {queue_id} is outside 0..2147483647")
-    return 0
-
-
 class MessageWriter:
     """The write side of a store. Any thread."""
 
@@ -108,15 +91,13 @@ class MessageWriter:
         "_commit",
         "_crc",
         "_delay_levels",
-        "_file_size",
         "_health",
         "_host_and_zeros",
         "_log",
-        "_max_size",
+        "_rules",
         "_statistics",
         "_time_ns",
         "_timeout",
-        "_versioned",
         "dispatch_service",
         "fast_path",
         "plain_size_max",
@@ -145,13 +126,11 @@ class MessageWriter:
         self._statistics = statistics
         self._after_append = after_append
         self.sync_mode = options.flush_disk_type == "SYNC_FLUSH"
-        self._max_size = options.max_message_size
         self.read_options(options)
         self._crc = options.enabled_append_prop_crc
-        self._versioned = options.auto_message_version_on_topic_len
-        self._file_size = options.mapped_file_size_commit_log
-        self.store_host = encode_host(f"{options.broker_ip1}:{options.listen_port}")
-        self.plain_size_max = -1 if self._crc or len(self.store_host) != 8 else min(self._max_size, self._file_size - 8)
+        self._rules = PutRules(options)
+        self.store_host = self._rules.store_host
+        self.plain_size_max = self._rules.plain_size_max
         self._time_ns = time.time_ns if isinstance(clock, SystemClock) else lambda: clock.now_ms() * 1_000_000
         self.fast_path = True
         self._host_and_zeros = self.store_host + bytes(12)  # store host, reconsume times, prepared offset
@@ -181,7 +160,10 @@ class MessageWriter:
         ``pack_into``, one lock, one clock reading. It takes less than half the time of the general path below, which
         gives the same bytes and serves the rest; ``fast_path = False`` sends everything there.
         """
-        properties = message.encoded_properties()
+        try:
+            properties = message.encoded_properties()
+        except UnstorableError as error:
+            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
         body = message.body
         body_length = len(body)
         entry = self.topics.get(message.topic)
@@ -191,7 +173,10 @@ class MessageWriter:
             and born_host is None
             and not (sys_flag or reconsume_times or prepared_transaction_offset)
             and message.delay_level <= 0
-            and 0 not in properties
+            and (message.flag == 0 or _fits(message.flag, _INT))
+            and (born_timestamp is None or _fits(born_timestamp, _LONG))
+            and len(properties) <= PROPERTIES_SIZE_MAX
+            and 0 not in properties  # the name of the record checksum was refused by encoded_properties
         ):
             layout = entry.layouts.get(body_length << 16 | len(properties)) or self._new_layout(
                 entry, body_length, len(properties)
@@ -217,15 +202,17 @@ class MessageWriter:
             now = began // 1_000_000
             if now < log.last_timestamp:
                 now = log.timestamp_after(now)
+            queue_offsets = entry.queue_offsets
+            queue_offset = queue_offsets.get(queue_id, -1)
+            if queue_offset < 0:
+                queue_offset = 0
+                if not 0 <= queue_id < _INT:
+                    raise struct.error  # before anything is done: no new file for what is refused
             file = log.current
             if file is None or file.wrote + total + 8 > log.limit:
                 file = log.make_room(total)
             at = file.wrote
             physical_offset = file.start + at
-            queue_offsets = entry.queue_offsets
-            queue_offset = queue_offsets.get(queue_id)
-            if queue_offset is None:
-                queue_offset = _first_offset(queue_id)
             pack_into(
                 log.buffer,
                 at,
@@ -251,10 +238,21 @@ class MessageWriter:
             log.end_offset = end_offset = physical_offset + total
         except StoreIOError as error:
             return self.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
-        except struct.error as error:
-            raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
+        except (struct.error, TypeError):
+            log.wipe(layout[1])
+            layout = None  # a number that fits no field, or is none: the general path says which
         finally:
             lock.release()
+        if layout is None:
+            return self._put_message(
+                message,
+                queue_id,
+                born_timestamp,
+                born_host,
+                reconsume_times,
+                sys_flag,
+                prepared_transaction_offset,
+            )
         statistics = self._statistics
         statistics.put_count += 1
         if self.sync_mode:
@@ -274,9 +272,9 @@ class MessageWriter:
 
     def _new_layout(self, entry: _Topic, body: int, properties: int) -> _Layout | None:
         """How a record with these lengths is packed; None if it is not for the fast path."""
-        tail = entry.prefix + _pack_short(properties) if properties <= _PROPERTIES_MAX else b""
+        tail = entry.prefix + _pack_short(properties)
         total = 88 + body + len(tail) + properties
-        if not tail or total > self.plain_size_max:
+        if total > self.plain_size_max:
             return None
         if len(entry.layouts) >= _LAYOUTS_MAX:
             entry.layouts.clear()
@@ -312,8 +310,11 @@ class MessageWriter:
     def put_form(self, form: StoredForm, *, wait: bool = True) -> PutResult:
         """Store a record given in its stored form: retries, dead letters, transactions, due messages."""
         if form.delay_level > 0 and not form.sys_flag & 0x4:
-            if (refused := self._illegal_topic(form.topic)) is not None:
-                return refused
+            # Where it is meant for must be as legal as where it waits.
+            place = check_fields(form.queue_id, 0, 0, 0)
+            place = place or _refusal_in(self._rules.encode_topic(form.topic))
+            if place is not None:
+                return self.refused(*place)
             form = delayed(form, self._delay_levels)
         return self._put(
             form.topic,
@@ -345,38 +346,20 @@ class MessageWriter:
     ) -> PutResult:
         if self._health.refusal is not None:
             return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
-        entry = self.topics.get(topic)
-        if entry is None:
-            entry = self._topic_entry(topic)
-            if entry is None:
-                return self._illegal_topic(topic) or self.refused(PutMessageStatus.MESSAGE_ILLEGAL, topic)
-        _first_offset(queue_id)
-        magic, topic_prefix, queue_offsets = entry.magic, entry.prefix, entry.queue_offsets
-        if 0 in properties:
-            # Recovery tells a torn record by what no writer would have written; so nobody may write it.
-            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, _BAD_PROPERTIES)
-        if has_crc_property(properties):
-            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, _FOREIGN_CHECKSUM)
-        _check_host(born_host)
-        crc = self._crc
-        if crc:
-            properties = with_crc_room(properties)
-        if len(properties) > _PROPERTIES_MAX:
-            return self.refused(
-                PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
-                f"properties take {len(properties)} bytes, at most {_PROPERTIES_MAX} fit",
-            )
-        tail = topic_prefix + _pack_short(len(properties)) + properties
-        store_host = self.store_host
-        if len(born_host) != 8 or len(store_host) != 8:
-            sys_flag = with_host_families(sys_flag, born_host, store_host)
-        size = 112 + len(body) + len(tail)  # at most
-        if len(body) > self._max_size or size > self._max_size or size > self._file_size - 8:
-            refused = self._check_size(len(body), len(tail), sys_flag)
-            if refused is not None:
-                return refused
-        if sys_flag & INNER_BATCH:
-            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, "inner batches are only for topics of type BatchCQ")
+        rules = self._rules
+        entry = self.topics.get(topic) or self._topic_entry(topic)
+        if isinstance(entry, Refusal):
+            return self.refused(*entry)
+        refusal = check_fields(queue_id, flag, sys_flag, born_timestamp, reconsume_times, prepared_offset)
+        if refusal is not None:
+            return self.refused(*refusal)
+        check_host(born_host)
+        sys_flag = with_host_families(sys_flag, born_host, self.store_host)
+        refusal = rules.check_content((body,), (properties,), entry.prefix, sys_flag)
+        if refusal is not None:
+            return self.refused(*refusal)
+        properties = rules.with_crc_room(properties)
+        tail = entry.prefix + _pack_short(len(properties)) + properties
         log = self._log
         lock = log.lock
         if not lock.acquire(timeout=self._busy_seconds):
@@ -385,24 +368,22 @@ class MessageWriter:
             if self._health.refusal is not None:
                 return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
             queue_offset, physical_offset, store_timestamp, total = log.append(
-                magic,
+                entry.magic,
                 tail,
-                queue_offsets,
+                entry.queue_offsets,
                 queue_id,
                 body,
                 flag,
                 sys_flag,
                 born_timestamp,
                 born_host,
-                store_host,
+                self.store_host,
                 reconsume_times,
                 prepared_offset,
-                crc,
+                self._crc,
             )
         except StoreIOError as error:
             return self.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
-        except struct.error as error:
-            raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
         finally:
             lock.release()
         return self._finish(queue_offset, physical_offset, store_timestamp, total, wait, None)
@@ -417,7 +398,7 @@ class MessageWriter:
     ) -> PutResult:
         """All messages, of one topic, in one file and for consecutive queue offsets; or none."""
         if not messages:
-            raise InvalidArgumentError("an empty batch cannot be stored")
+            return self.refused(*EMPTY_BATCH)
         topic = messages[0].topic
         bodies, properties, flags = [], [], []
         wait = True
@@ -426,7 +407,10 @@ class MessageWriter:
                 return self.refused(
                     PutMessageStatus.MESSAGE_ILLEGAL, "messages of a batch need one topic and no delay level"
                 )
-            properties.append(message.encoded_properties())
+            try:
+                properties.append(message.encoded_properties())
+            except UnstorableError as error:
+                return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
             bodies.append(message.body)
             flags.append(message.flag)
             wait = wait and message.wait_store_msg_ok
@@ -447,31 +431,27 @@ class MessageWriter:
         """A batch given as columns; ``properties`` in stored form."""
         if self._health.refusal is not None:
             return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+        if not bodies:
+            return self.refused(*EMPTY_BATCH)
+        rules = self._rules
         entry = self.topics.get(topic) or self._topic_entry(topic)
-        if entry is None:
-            return self._illegal_topic(topic) or self.refused(PutMessageStatus.MESSAGE_ILLEGAL, topic)
-        _first_offset(queue_id)
-        if sys_flag & (TRANSACTION_MASK | INNER_BATCH):
-            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, "a batch cannot be transactional or inner")
-        if flags is not None and not -0x80000000 <= min(flags) <= max(flags) <= 0x7FFFFFFF:
-            raise InvalidArgumentError(f"a flag of {flags} does not fit the record's 32 bits")
-        magic, topic_prefix, queue_offsets = entry.magic, entry.prefix, entry.queue_offsets
+        if isinstance(entry, Refusal):
+            return self.refused(*entry)
+        born = 0 if born_timestamp is None else born_timestamp
+        refusal = check_fields(queue_id, 0, sys_flag, born) or check_batch(flags, sys_flag)
+        if refusal is not None:
+            return self.refused(*refusal)
         host = self.store_host
         if born_host is not None:
             host = encode_host(born_host) if isinstance(born_host, str) else born_host
-        _check_host(host)
+        check_host(host)
         sys_flag = with_host_families(sys_flag, host, self.store_host)
-        everything = b"".join(properties)
-        if 0 in everything:
-            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, _BAD_PROPERTIES)
-        # A name one bit off the reserved one counts as it, damaged: of two halves such a name has one intact.
-        if (b"__CR" in everything or b"C32#" in everything) and any(map(has_crc_property, properties)):
-            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, _FOREIGN_CHECKSUM)
+        refusal = rules.check_content(bodies, properties, entry.prefix, sys_flag)
+        if refusal is not None:
+            return self.refused(*refusal)
         if self._crc:
-            properties = [with_crc_room(text) for text in properties]
-        refused = self._check_batch_size(bodies, properties, topic_prefix, sys_flag)
-        if refused is not None:
-            return refused
+            properties = [rules.with_crc_room(text) for text in properties]
+        magic, topic_prefix, queue_offsets = entry.magic, entry.prefix, entry.queue_offsets
         log = self._log
         if not log.lock.acquire(timeout=self._busy_seconds):
             return self.refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
@@ -513,8 +493,6 @@ class MessageWriter:
                 )
         except StoreIOError as error:
             return self.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
-        except (struct.error, OverflowError) as error:
-            raise InvalidArgumentError(f"a header field does not fit the record: {error}") from error
         finally:
             log.lock.release()
         queue_offset, physical_offset, store_timestamp, sizes = append
@@ -554,62 +532,22 @@ class MessageWriter:
         timeout = PutMessageStatus.FLUSH_DISK_TIMEOUT
         return PutResult(timeout, queue_offset, physical_offset, store_timestamp, total, more)
 
-    def _topic_entry(self, topic: str) -> _Topic | None:
-        try:
-            name = encode_topic(topic)
-        except (InvalidArgumentError, TypeError, AttributeError):
-            return None
-        if len(name) <= NAME_BYTES_MAX:
-            magic, prefix = MAGIC_V1, bytes([len(name)]) + name
-        elif self._versioned:
-            magic, prefix = MAGIC_V2, _pack_short(len(name)) + name
-        else:
-            return None
+    def _topic_entry(self, topic: str) -> _Topic | Refusal:
+        encoded = self._rules.encode_topic(topic)
+        if isinstance(encoded, Refusal):
+            return encoded
         with self._log.lock:
             offsets = self.queue_offsets.setdefault(topic, {})
-            return self.topics.setdefault(topic, _Topic(magic, prefix, offsets))
-
-    def _illegal_topic(self, topic: str) -> PutResult | None:
-        try:
-            name = encode_topic(topic)
-        except (InvalidArgumentError, TypeError, AttributeError) as error:
-            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
-        if len(name) > NAME_BYTES_MAX and not self._versioned:
-            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, "the topic needs a V2 record")
-        return None
-
-    def _check_size(self, body: int, tail: int, sys_flag: int) -> PutResult | None:
-        total = PREFIX_BY_FAMILY[sys_flag >> 4 & 3].size + body + tail
-        if body > self._max_size:
-            detail = f"body of {body} bytes, maxMessageSize is {self._max_size}"
-        elif total > self._max_size + _OVERHEAD_MAX:
-            detail = f"record of {total} bytes, at most {self._max_size + _OVERHEAD_MAX} are allowed"
-        elif total > self._file_size - 8:
-            detail = f"record of {total} bytes does not fit a log file of {self._file_size} bytes"
-        else:
-            return None
-        return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
-
-    def _check_batch_size(
-        self, bodies: list[bytes], properties: list[bytes], topic_prefix: bytes, sys_flag: int
-    ) -> PutResult | None:
-        longest = max(map(len, properties))
-        if longest > _PROPERTIES_MAX:
-            return self.refused(
-                PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
-                f"properties take {longest} bytes, at most {_PROPERTIES_MAX} fit",
-            )
-        fixed = PREFIX_BY_FAMILY[sys_flag >> 4 & 3].size + len(topic_prefix) + 2
-        body_bytes = sum(map(len, bodies))
-        total = fixed * len(bodies) + body_bytes + sum(map(len, properties))
-        if body_bytes > self._max_size:
-            detail = f"batch body of {body_bytes} bytes, maxMessageSize is {self._max_size}"
-        elif total > self._file_size - 8:
-            detail = f"batch of {total} bytes does not fit a log file of {self._file_size} bytes"
-        else:
-            return None
-        return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
+            return self.topics.setdefault(topic, _Topic(*encoded, offsets))
 
     def refused(self, status: PutMessageStatus, detail: str) -> PutResult:
         self._statistics.put_failed_count += 1
         return PutResult(status, -1, -1, 0, 0, (b"", detail, None))
+
+
+def _fits(number: int, limit: int) -> bool:
+    return type(number) is int and -limit <= number < limit
+
+
+def _refusal_in(encoded: tuple[int, bytes] | Refusal) -> Refusal | None:
+    return encoded if isinstance(encoded, Refusal) else None
