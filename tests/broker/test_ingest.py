@@ -18,33 +18,9 @@ from flaremq.protocol.frame import FrameDecoder, encode_frame
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.options import RemotingOptions
 from flaremq.testing import ephemeral_broker
+from tests.support.wire import Wire
 
 _KEY = "UNIQ_KEY\x01C00002021CA84E0E2F2A4F5E49AD0000\x02"
-
-
-class Wire:
-    """A transport that keeps what is written."""
-
-    def __init__(self) -> None:
-        self.written = b""
-
-    def get_extra_info(self, name: str) -> Any:
-        return ("127.0.0.1", 40000)
-
-    def set_write_buffer_limits(self, high: int = 0) -> None: ...
-
-    def write(self, data: bytes) -> None:
-        self.written += bytes(data)
-
-    def writelines(self, parts: list[bytes]) -> None:
-        self.written += b"".join(parts)
-
-    def is_closing(self) -> bool:
-        return False
-
-    def close(self) -> None: ...
-
-    def abort(self) -> None: ...
 
 
 def send(number: int, properties: str, body: bytes, kind: int, **changes: str) -> bytes:

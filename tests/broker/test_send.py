@@ -665,3 +665,40 @@ def test_reply_to_a_batch_of_tens_of_thousands_names_every_message() -> None:
             assert message is not None and (message.queue_offset, message.message_id) == (number, ids[number])
 
     run(scenario, flushDiskType="ASYNC_FLUSH")
+
+
+@pytest.mark.parametrize("code", [SEND, SEND_V2])
+@pytest.mark.parametrize("error", [KeyError, ValueError, TypeError, AttributeError])
+def test_error_behind_the_append_does_not_store_the_message_twice(code: int, error: type[Exception]) -> None:
+    async def scenario(lab: BrokerLab) -> None:
+        lab.topic("orders", queues=1)
+        await lab.sent("orders", properties=UNIQUE, code=code)  # from now on the short way
+        honest = lab.broker.gate.note_awaited
+
+        def fail(topic: str, end: int) -> None:
+            lab.broker.gate.note_awaited = honest  # type: ignore[method-assign]
+            raise error("a bug")
+
+        lab.broker.gate.note_awaited = fail  # type: ignore[method-assign]
+        reply = await lab.send("orders", properties=UNIQUE, code=code)
+        assert reply.code == SYSTEM_ERROR
+        assert (await lab.sent("orders", properties=UNIQUE, code=code)).queue_offset == 2
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "kernels"])
+def test_put_size_is_that_of_the_records_whichever_way_they_take(compiled: bool) -> None:
+    async def scenario(lab: BrokerLab) -> None:
+        lab.topic("orders", queues=1)
+        begin = lab.broker.store.max_physical_offset
+        await lab.sent("orders", properties=UNIQUE)  # the long way
+        await lab.sent("orders", properties=UNIQUE)  # the short way
+        await lab.ask(SEND_BATCH, send_header("orders", batch=True).encode_letters(), batch_body((0, b"b", b"")))
+        if compiled:
+            lab.broker.gate._kernels_loaded()
+            ext = send_header("orders", properties=UNIQUE).encode_letters()
+            await asyncio.gather(*(lab.ask(SEND_V2, ext, b"x" * 50) for _ in range(20)))
+        assert lab.broker.state.statistics._puts["orders"].size == lab.broker.store.max_physical_offset - begin
+
+    run(scenario)

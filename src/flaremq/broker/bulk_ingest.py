@@ -107,7 +107,7 @@ class Ingest:
         if end is None:
             return False
         gate.note_awaited(topic, end)
-        self._statistics.note_put(topic, count, int(table[:count, kernels.BODY_LENGTH].sum()))
+        self._statistics.note_put(topic, count, end - int(first[kernels.RECORD_OFFSET]))
         size = kernels.encode_acks(
             table, count, self._json, self._json_ends, self._compact, self._compact_ends, self._host, self._out
         )

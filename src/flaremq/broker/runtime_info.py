@@ -117,6 +117,8 @@ class RuntimeInfo:
             "getTransferredTps": transferred,
             "dispatchMaxBuffer": "0",
             "dispatchBehindBytes": str(store.dispatch_lag_bytes),
+            "damagedLogRanges": str(statistics["damagedLogRanges"]),
+            "damagedLogBytes": str(statistics["damagedLogBytes"]),
             "commitLogMinOffset": str(store.min_physical_offset),
             "commitLogMaxOffset": str(store.max_physical_offset),
             "remainHowManyDataToFlush": format_bytes(max(0, store.max_physical_offset - store.flushed_offset)),

@@ -164,44 +164,38 @@ class SendHandler:
     def send_v2(self, connection: Connection, request: RemotingCommand) -> Any:
         """A send whose fields are letters."""
         ext: Any = request.ext
-        try:
-            if ext.get("m") == "true":
-                return self.send_batch(connection, request)
-            return self._send_plain(
-                connection,
-                request,
-                ext["b"],
-                int(ext["e"]),
-                int(ext["f"]),
-                int(ext["g"]),
-                int(ext["h"]),
-                ext.get("i") or "",
-                ext.get("j"),
-            )
-        except (KeyError, ValueError, AttributeError, TypeError):  # the long way says what is wrong
+        if not ext:
             return self._send(connection, request)
+        if ext.get("m") == "true":
+            return self.send_batch(connection, request)
+        try:
+            topic, properties, reconsume_times = ext["b"], ext.get("i") or "", ext.get("j")
+            queue_id, sys_flag, born_timestamp, flag = int(ext["e"]), int(ext["f"]), int(ext["g"]), int(ext["h"])
+        except (KeyError, ValueError):  # the long way says what is wrong
+            return self._send(connection, request)
+        # Not within the try: an error after the append must not store the message a second time.
+        return self._send_plain(
+            connection, request, topic, queue_id, sys_flag, born_timestamp, flag, properties, reconsume_times
+        )
 
     def send(self, connection: Connection, request: RemotingCommand) -> Any:
         """A send whose fields have their long names."""
         ext: Any = request.ext
-        try:
-            if STAMP in ext:
-                return self.streams.send(connection, request)
-            if ext.get("batch") == "true":
-                return self.send_batch(connection, request)
-            return self._send_plain(
-                connection,
-                request,
-                ext["topic"],
-                int(ext["queueId"]),
-                int(ext["sysFlag"]),
-                int(ext["bornTimestamp"]),
-                int(ext["flag"]),
-                ext.get("properties") or "",
-                ext.get("reconsumeTimes"),
-            )
-        except (KeyError, ValueError, AttributeError, TypeError):  # the long way says what is wrong
+        if not ext:
             return self._send(connection, request)
+        if STAMP in ext:
+            return self.streams.send(connection, request)
+        if ext.get("batch") == "true":
+            return self.send_batch(connection, request)
+        try:
+            topic, properties, reconsume_times = ext["topic"], ext.get("properties") or "", ext.get("reconsumeTimes")
+            queue_id, sys_flag = int(ext["queueId"]), int(ext["sysFlag"])
+            born_timestamp, flag = int(ext["bornTimestamp"]), int(ext["flag"])
+        except (KeyError, ValueError):  # the long way says what is wrong
+            return self._send(connection, request)
+        return self._send_plain(
+            connection, request, topic, queue_id, sys_flag, born_timestamp, flag, properties, reconsume_times
+        )
 
     def _send_plain(
         self,
@@ -220,6 +214,8 @@ class SendHandler:
             queues is None
             or not 0 <= queue_id < queues
             or sys_flag & ~0x701  # anything but compression
+            or flag >> 31  # negative, or no int32
+            or born_timestamp >> 63
             or (reconsume_times is not None and reconsume_times != "0")
             or ("\x02UNIQ_KEY\x01" not in properties and not properties.startswith("UNIQ_KEY\x01"))
             or _DELAY in properties
@@ -245,7 +241,7 @@ class SendHandler:
             topic,
             queue_id,
             body,
-            (properties + self._stamp).encode(),
+            (properties + self._stamp).encode("utf-8", "replace"),
             flag,
             sys_flag,
             born_timestamp,
@@ -256,7 +252,7 @@ class SendHandler:
             return self.refusal(appended)  # type: ignore[arg-type]  # not a tuple: a refusal
         queue_offset, physical_offset, end = appended
         gate.note_awaited(topic, end)
-        self._statistics.note_put(topic, 1, len(body))
+        self._statistics.note_put(topic, 1, end - physical_offset)
         if gate.waits_for_sync:
             connection.begin(request)
             gate.when_durable(end, partial(self._confirm, connection, request, queue_id, queue_offset, physical_offset))
@@ -339,7 +335,7 @@ class SendHandler:
             return RemotingCommand.response(error.code, error.remark, ext=self._traits)
         if result.physical_offset < 0:
             return self.refusal(result)
-        self._statistics.note_put(header.topic, 1, len(form.body))
+        self._statistics.note_put(header.topic, 1, result.size)
         transaction_id = find_property(form.properties, b"UNIQ_KEY")
         response = self._stored(
             result.status,
