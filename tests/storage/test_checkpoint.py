@@ -9,7 +9,7 @@ import pytest
 from flaremq.message.message import Message
 from flaremq.storage.checkpoint import CHECKPOINT, DurableOffsets, OffsetsFile, StoreCheckpoint
 from flaremq.storage.consume_queues import ConsumeQueues
-from flaremq.storage.filesystem import LocalFileSystem
+from flaremq.storage.filesystem import LocalFileSystem, write_atomically
 from tests.support.store_lab import TOPIC, StoreLab
 
 FILESYSTEM = LocalFileSystem()
@@ -23,7 +23,7 @@ def open_offsets(folder: Path) -> OffsetsFile:
 def test_checkpoint_is_read_back_and_takes_one_page(tmp_path: Path) -> None:
     path = str(tmp_path / "checkpoint")
     saved = StoreCheckpoint(1, 2, 3, 4, 5, 6)
-    saved.save(FILESYSTEM, path)
+    write_atomically(FILESYSTEM, path, saved.pack())
     assert StoreCheckpoint.load(FILESYSTEM, path) == saved
     data = Path(path).read_bytes()
     assert len(data) == 4096 and CHECKPOINT.unpack_from(data) == (1, 2, 3, 4, 5, 6)

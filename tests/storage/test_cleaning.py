@@ -287,3 +287,32 @@ def test_files_of_batch_and_ext_queues_follow_the_log_too(lab: StoreLab, disk: M
 def files_in(folder: Path, size: int) -> QueueFiles:
     filesystem = LocalFileSystem()
     return QueueFiles(filesystem, HandleCache(filesystem), str(folder), size)
+
+
+def test_forced_deletion_stops_as_soon_as_there_is_room(lab: StoreLab, disk: MeasuredFileSystem) -> None:
+    store = lab.open()
+    lab.fill_files(6)
+    pauses: list[float] = []
+    store._retention._pause = lambda seconds: bool(pauses.append(seconds))
+    files = len(lab.log_files())
+    disk.used_by = lambda: 0.84 if len(lab.log_files()) <= files - 2 else 0.95
+    assert store._retention.run_round() == 2
+    assert store.is_writable and not pauses
+
+
+def test_store_opens_on_a_disk_without_a_free_page(lab: StoreLab) -> None:
+    clock = ManualClock()
+    filesystem = CrashFS(now_ms=clock.now_ms)
+    with MessageStore.open("/store", SMALL, filesystem=filesystem, clock=clock, threads=False) as store:
+        for _ in range(60):
+            assert store.put(Message(TOPIC, b"x" * 2000)).ok
+    filesystem.capacity = filesystem.used_bytes()
+    store = MessageStore.open("/store", SMALL, filesystem=filesystem, clock=clock, threads=False)
+    assert filesystem.exists("/store/abort")
+    assert not store.put(Message(TOPIC, b"x" * 2000)).ok
+    filesystem.capacity = 1 << 30
+    assert seconds_until_writable(store, clock) <= WITHIN_SECONDS
+    store.abandon()
+    after = MessageStore.open("/store", SMALL, filesystem=filesystem.kill(), clock=clock, threads=False)
+    assert after.max_offset(TOPIC, 0) == 61
+    after.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from flaremq.storage.checkpoint import StoreCheckpoint
-from flaremq.storage.filesystem import LocalFileSystem
 from flaremq.storage.put_result import PutResult
 from flaremq.storage.store_reader import StoreReader
 from tests.support.store_corpus import write_corpus
@@ -84,7 +83,7 @@ def test_without_our_offsets_the_checkpoint_times_choose_where_recovery_starts(
     lab.kill()
     (lab.root / "flaremq.offsets").unlink()
     at = start + seconds * 1_000
-    StoreCheckpoint(at, at + 5_000, 0).save(LocalFileSystem(), str(lab.root / "checkpoint"))
+    (lab.root / "checkpoint").write_bytes(StoreCheckpoint(at, at + 5_000, 0).pack())
     store = lab.open()
     assert store.recovery.started_at == file * LOG_FILE
     assert len(store.query(TOPIC, "k", 64)) == len(all_bodies(store)) == 8

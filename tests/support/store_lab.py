@@ -42,14 +42,16 @@ SMALL = StoreOptions(
 class MeasuredFileSystem(LocalFileSystem):
     """The local file system, with the used share of each partition given by the test."""
 
-    __slots__ = ("by_folder", "used")
+    __slots__ = ("by_folder", "used", "used_by")
 
     def __init__(self, used: float = 0.1) -> None:
         self.used = used
         self.by_folder: dict[str, float] = {}
+        self.used_by: Callable[[], float] | None = None  # asked instead of ``used``
 
     def used_ratio(self, path: str) -> float:
-        return self.by_folder.get(os.path.normpath(path), self.used)
+        used = self.used if self.used_by is None else self.used_by()
+        return self.by_folder.get(os.path.normpath(path), used)
 
 
 @dataclass

@@ -16,13 +16,15 @@ last is never overwritten, so a torn write costs nothing but the newest hint. Be
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import struct
 import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flaremq.errors import NotFoundError
+from flaremq.errors import NotFoundError, StoreIOError
 from flaremq.storage.filesystem import File, FileSystem, write_atomically
 
 # RocketMQ's checkpoint file: 4,096 bytes, the rest zero; 4.9 knows the first three fields.
@@ -68,7 +70,8 @@ class StoreCheckpoint:
             handle.close()
         return cls(*CHECKPOINT.unpack(data)) if len(data) == CHECKPOINT.size else cls()
 
-    def save(self, filesystem: FileSystem, path: str) -> None:
+    def pack(self) -> bytes:
+        """The whole file."""
         fields = (
             self.physic_msg_timestamp,
             self.logics_msg_timestamp,
@@ -77,7 +80,7 @@ class StoreCheckpoint:
             self.confirm_phy_offset,
             self.logics_physical_offset,
         )
-        write_atomically(filesystem, path, CHECKPOINT.pack(*fields).ljust(CHECKPOINT_SIZE, b"\0"))
+        return CHECKPOINT.pack(*fields).ljust(CHECKPOINT_SIZE, b"\0")
 
 
 # One slot of flaremq.offsets; slot k stands at byte k * 4096. See docs/formats/flaremq.offsets.md.
@@ -134,7 +137,14 @@ class DurableOffsets:
 
 def write_abort(filesystem: FileSystem, path: str, session: int) -> None:
     """Mark the store as open by us. Replaced as a whole: a shorter process id must not leave digits of a longer one."""
-    write_atomically(filesystem, path, _abort_text(session))
+    try:
+        write_atomically(filesystem, path, _abort_text(session))
+    except StoreIOError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        # No room for the text: the name alone says that the store is open, and after a crash not by whom.
+        filesystem.open(path, create=True).close()
+        filesystem.sync_directory(os.path.dirname(path))
 
 
 def is_our_abort(filesystem: FileSystem, path: str, offsets: DurableOffsets) -> bool:

@@ -798,7 +798,9 @@ class MessageStore:
                 return
             self._sync_views()
             hints = {"dispatched": dispatched, "logEnd": log_end, "queues": sorted(queues)}
-            self._save_hints(hints)
+            if self._unindexed_from is not None:
+                hints["unindexedFrom"] = self._unindexed_from
+            self._save_if_room(self._layout.queue_hints, pack_hints(hints))
             flushed, flushed_timestamp = self._commit_log.flushed_offset, self._commit_log.flushed_timestamp
             with self._offsets_lock:
                 self._offsets.save(
@@ -810,18 +812,20 @@ class MessageStore:
                 logics_msg_timestamp=min(timestamp, flushed_timestamp),
                 index_msg_timestamp=state.index_end_timestamp,
             )
-            self._checkpoint.save(self._filesystem, self._layout.checkpoint)
+            self._save_if_room(self._layout.checkpoint, self._checkpoint.pack())
 
-    def _save_hints(self, hints: dict[str, Any]) -> None:
+    def _save_if_room(self, path: str, data: bytes) -> None:
+        """Replace a file whose older content is safe: it is recognised as old, or recovery starts earlier.
+
+        On a disk without a free page the store opens nevertheless, and goes on to the offsets, which have their space:
+        without those nothing could be deleted to make room.
+        """
         try:
-            if self._unindexed_from is not None:
-                hints["unindexedFrom"] = self._unindexed_from
-            write_atomically(self._filesystem, self._layout.queue_hints, pack_hints(hints))
+            write_atomically(self._filesystem, path, data)
         except StoreIOError as error:
             if error.errno != errno.ENOSPC:
                 raise
-            # Older hints are recognised and not used. Without this checkpoint nothing could be deleted to make room.
-            _log.warning("no room for %s, the next start looks at every queue: %s", self._layout.queue_hints, error)
+            _log.warning("%s stays as it was: %s", path, error)
 
     def _sync_views(self) -> None:
         """Make queues and index durable. After one failure never again in this process.

@@ -85,7 +85,7 @@ class Retention:
         self._manual_rounds = max(0, self._manual_rounds - 1)
         deleted = 0
         if space_short or space_wanted or manual or self._is_delete_hour():
-            deleted = self.delete_expired(at_once=at_once)
+            deleted = self._delete_expired(at_once=at_once, to_make_room=at_once)
         self.follow_log()
         if deleted:
             self.check_disk()  # what was freed serves at once
@@ -136,9 +136,10 @@ class Retention:
     def delete_expired(self, *, at_once: bool = False) -> int:
         """Delete expired log files (all but the last when ``at_once``) up to the bound per round."""
         with self._lock:
-            return self._delete_expired(at_once=at_once)
+            return self._delete_expired(at_once=at_once, to_make_room=False)
 
-    def _delete_expired(self, *, at_once: bool) -> int:
+    def _delete_expired(self, *, at_once: bool, to_make_room: bool) -> int:
+        """``to_make_room``: without pauses, and no file more than needed to be below the level of forced deletion."""
         deleted = 0
         files = self._log.files
         leased = None if at_once or self._leases is None else self._leases.lowest(self._clock.now_ms())
@@ -151,7 +152,10 @@ class Retention:
                 break
             if following.start > self._log.flushed_offset or not self._may_delete_before(following.start):
                 break
-            if deleted and self._pause(self._options.delete_commit_log_files_interval / 1000):
+            if deleted and to_make_room:
+                if not self.check_disk()[1]:
+                    break
+            elif deleted and self._pause(self._options.delete_commit_log_files_interval / 1000):
                 break
             files.drop_first()
             _log.info("deleted %s", oldest.path)
