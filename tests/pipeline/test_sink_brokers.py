@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from flaremq.broker.service import BrokerService
 from flaremq.client.stream_ledger import StreamLedger, StreamName
+from flaremq.errors import UnavailableError
 from flaremq.message.write_stream import DoubtError, StreamState, link, search_stored, stem_of
 from flaremq.pipeline.sink_begun import batch_begun_ms
 from flaremq.pipeline.sink_options import SinkOptions, parse_sink_options
@@ -231,6 +232,24 @@ def test_a_broker_that_does_not_find_what_it_acknowledged_gets_no_more(
     assert 0 < len(stored_bodies(unindexed)) < 20
     run_task(options_for(unindexed, onDoubt="send"), TaskIdentity("q", 4, 1), [bodies(["all the same"])])
     assert "all the same" in stored_bodies(unindexed)
+
+
+def test_a_broker_that_goes_away_while_it_is_looked_into_gets_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes: list[bool] = []
+    caught_up = StreamLedger._index_caught_up
+
+    async def sometimes(ledger: StreamLedger, address: str) -> int:
+        outcomes.append(len(outcomes) == 1)  # the first is when the stream is opened
+        if outcomes[-1]:
+            raise UnavailableError("the connection was closed")
+        return await caught_up(ledger, address)
+
+    monkeypatch.setattr(StreamLedger, "_index_caught_up", sometimes)
+    with ephemeral_broker() as running:
+        without_fences(running.broker, monkeypatch)
+        run_task(options_for(running), TASK, [bodies(numbered(0, 500))], request_bytes=2048)
+        assert stored_bodies(running) == numbered(0, 500)
+    assert outcomes == [False, True, False]
 
 
 # When a batch was begun

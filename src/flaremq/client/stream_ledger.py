@@ -154,8 +154,12 @@ class StreamLedger:
         """DoubtError if a broker without fences does not find by key what it has acknowledged."""
         if address in self._indexing:
             return
-        await self._index_caught_up(address)
-        if await self._find(name, [address], number) is None:
+        try:
+            await self._index_caught_up(address)
+            found = await self._find(name, [address], number)
+        except UnavailableError:
+            return  # it went away: what it acknowledges next is looked up
+        if found is None:
             self._doubt(
                 DoubtError(
                     f"{address} has acknowledged a message and does not find it by its key: it keeps no index "
