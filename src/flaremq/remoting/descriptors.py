@@ -15,6 +15,8 @@ from typing import Final
 RESERVE: Final = 128
 _BACKLOG_MAX: Final = 1024
 _LEAST: Final = 16
+_FEW: Final = 4096
+DEFAULT_MAX: Final = 16384
 
 _log = logging.getLogger(__name__)
 _in_use = 0
@@ -33,7 +35,10 @@ def tell_limit(connections_max: int) -> None:
     allowed = connections_allowed()
     if allowed < connections_max and _told != (allowed, connections_max):
         _told = (allowed, connections_max)
-        _log.warning(
+        # The default is meant to be more than anybody needs: cutting it is news only where it leaves little.
+        is_news = allowed < _FEW or connections_max != DEFAULT_MAX
+        _log.log(
+            logging.WARNING if is_news else logging.INFO,
             "at most %d connections are taken, not connectionsMax=%d: the process may not have more descriptors "
             "(ulimit -n)",
             allowed,

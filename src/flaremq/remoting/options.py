@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flaremq.options import AT_START, PATH, check_values, option
+from flaremq.remoting.descriptors import DEFAULT_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class RemotingOptions:
         30, flaremq="writeStallSeconds", affects="behaviour", live=True, minimum=1,
         doc="A peer that reads nothing for so long while replies wait is cut off.")
     connections_max: int = option(
-        16384, flaremq="connectionsMax", affects="behaviour", live=True, minimum=1,
+        DEFAULT_MAX, flaremq="connectionsMax", affects="behaviour", live=True, minimum=1,
         doc="Connections a server accepts at a time; fewer where the process may not have descriptors for them.")
     connections_per_address_max: int = option(
         8192, flaremq="connectionsPerAddressMax", affects="behaviour", live=True, minimum=1,
