@@ -296,3 +296,21 @@ def test_truncation_takes_units_in_memory_along(tmp_path: Path) -> None:
         queue.append(number, unit(number), max_physical_offset=number + 1)
     queue.truncate(4)
     assert (queue.end, queue.unit(3) is not None, queue.unit(4)) == (4, True, None)
+
+
+def test_units_whose_draining_failed_are_not_appended_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = ConsumeQueue("T", 0, files_in(folder), tail_bytes=60)
+    append(queue, 0, 1, 2)
+
+    def full(*_: object) -> None:
+        raise StoreIOError("write", "queue", OSError("no space"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(QueueFiles, "write", full)
+        for _ in range(3):  # dispatch tries the same record again
+            with pytest.raises(StoreIOError):
+                append(queue, 3)
+    append(queue, 3, 4)
+    queue.drain()
+    assert queue.end == 5
+    assert queue.files.read(0, FILE_SIZE) == b"".join(map(unit, range(5))) + bytes(5 * 20)

@@ -105,6 +105,7 @@ class ConsumeQueue:
             units = memoryview(units)[known * UNIT_SIZE :]
             queue_offset += known
             if not len(units):
+                self._drain_if_full()  # an earlier try may have failed at that
                 return
         if not self.files.starts:
             # The first file of the queue starts at a file boundary; what lies before is filler.
@@ -129,6 +130,9 @@ class ConsumeQueue:
         self.max_physical_offset = max(self.max_physical_offset, max_physical_offset)
         self.end = queue_offset + len(units) // UNIT_SIZE
         # Last: units in memory count as appended, so that trying again after an error does not add them twice.
+        self._drain_if_full()
+
+    def _drain_if_full(self) -> None:
         if self._tail is not None and len(self._tail[1]) >= self._tail_bytes:
             self.drain()
 
