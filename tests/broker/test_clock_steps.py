@@ -23,6 +23,8 @@ def test_steps_back_are_told_once_and_small_ones_when_they_add_up() -> None:
     clock.jump(-HOUR_MS)
     clock.advance(50)
     assert (steps.back_ms(), steps.back_ms()) == (HOUR_MS, 0)
+    clock.jump(2 * HOUR_MS)
+    assert (steps.back_ms(), steps.back_ms()) == (-HOUR_MS, 0), "only what was told is undone"
     clock.jump(HOUR_MS)
     assert steps.back_ms() == 0
     clock.jump(-300)
@@ -57,6 +59,20 @@ def test_timer_comes_when_the_time_that_was_left_has_passed(is_read: bool, is_sa
     lab.clock.advance(12_000)
     assert run(service.run_due()) == 0
     lab.clock.advance(1_000)
+    assert run(service.run_due()) == 1
+
+
+def test_timer_comes_no_earlier_after_a_clock_that_is_set_back_and_right_again() -> None:
+    lab = WaitingLab()
+    service = timer(lab)
+    lab.send(b"a", TIMER_DELAY_SEC=str(2 * 3600))
+    run(service.run_due())
+    lab.clock.jump(-HOUR_MS)
+    assert run(service.run_due()) == 0
+    lab.clock.jump(HOUR_MS)
+    lab.clock.advance(2 * HOUR_MS - 1)
+    assert run(service.run_due()) == 0
+    lab.clock.advance(1)
     assert run(service.run_due()) == 1
 
 

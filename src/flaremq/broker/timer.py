@@ -108,7 +108,7 @@ class TimerService:
         if notes is not None:
             self._cursor = notes["cursor"]
             self._cancelled = {int(slot): set(keys) for slot, keys in notes["cancelled"].items()}
-            self._follow_clock(notes["savedMs"] - self._clock.now_ms())
+            self._follow_clock(max(0, notes["savedMs"] - self._clock.now_ms()))
         try:
             check = self._news_of_rocketmq(notes)
             if check is not None:
@@ -206,8 +206,8 @@ class TimerService:
         self._is_stopping = True
 
     def _follow_clock(self, back_ms: int) -> None:
-        """The clock was set back: what waits must not wait longer for that."""
-        if back_ms > STEP_MS:
+        """The clock was set back, or forwards again: what waits must wait neither longer nor shorter for that."""
+        if abs(back_ms) > STEP_MS:
             _log.warning("the clock was set back by %d ms: waiting timers follow it", back_ms)
             self._index.shift(-back_ms)
             self._is_changed = True
