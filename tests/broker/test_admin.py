@@ -179,7 +179,7 @@ def test_allowed_options_change_at_once_and_raise_the_version(tmp_path: Path) ->
         (b"brokerConfigPath=/elsewhere\n", ResponseCode.NO_PERMISSION),
         (b"filterServerNums=1\n", ResponseCode.NO_PERMISSION),
         (b"rocketmqHome=$(touch it)\n", ResponseCode.NO_PERMISSION),
-        (b"maxMessageSize=1\n", ResponseCode.NO_PERMISSION),
+        (b"mappedFileSizeCommitLog=1048576\n", ResponseCode.NO_PERMISSION),
         (b"flushDiskType=ASYNC_FLUSH\n", ResponseCode.NO_PERMISSION),  # nobody said how
         (b"noSuchOption=1\n", ResponseCode.NO_PERMISSION),
         (b"fileReservedTime=soon\n", ResponseCode.SYSTEM_ERROR),
@@ -223,6 +223,8 @@ def test_value_that_stays_as_it_is_is_no_change(tmp_path: Path) -> None:
     [
         ("defaultQueryMaxNum", "64"),
         ("syncFlushTimeout", "1234"),
+        ("maxMessageSize", "100"),
+        ("readUnCommitted", "true"),
         ("maxTransferCountOnMessageInMemory", "7"),
         ("frameSeconds", "20"),
         ("forceRegister", "false"),

@@ -319,3 +319,16 @@ def test_fast_and_plain_path_write_the_same_store(lab: StoreLab, tmp_path: Path)
 def test_system_topics_can_be_stored_by_the_embedding_program(lab: StoreLab) -> None:
     lab.open()
     assert lab.put(topic=SCHEDULE_TOPIC, queue_id=2).ok
+
+
+def test_limit_that_is_lowered_while_the_store_is_open_counts_from_then(lab: StoreLab) -> None:
+    store = lab.open()
+    for _ in range(2):  # the second takes the fast path
+        assert store.put(Message("T", bytes(200))).ok
+    object.__setattr__(store.options, "max_message_size", 100)
+    store.options_changed()
+    assert store.put(Message("T", bytes(200))).status is PutMessageStatus.MESSAGE_ILLEGAL
+    assert store.put(Message("T", bytes(50))).ok
+    object.__setattr__(store.options, "max_message_size", 1000)
+    store.options_changed()
+    assert store.put(Message("T", bytes(200))).ok

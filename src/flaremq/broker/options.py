@@ -206,7 +206,7 @@ class BrokerOptions:
         maximum=_LONG_MAX,
         doc="Bytes of backlog at which that happens.")
     slave_read_enable: bool = option(
-        False, rocketmq="slaveReadEnable", affects="behaviour", fixed=AT_START,
+        False, rocketmq="slaveReadEnable", affects="behaviour", live=True,
         doc="Send consumers of old messages to a slave.", unused="this version does not replicate.")
     transfer_msg_by_heap: bool = option(
         True, rocketmq="transferMsgByHeap", affects="speed", live=True,

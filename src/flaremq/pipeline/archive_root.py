@@ -91,8 +91,8 @@ class ArchiveRoot:
     def create_bytes(self, path: str, data: bytes) -> None:
         """A file that nobody else may make at the same time; UnavailableError if somebody did.
 
-        PyArrow has no conditional writes, so in an object store two writers within the same moment are found out
-        by reading back: at most one of them goes on. On a local disk there is a lock.
+        PyArrow has no conditional writes, so in an object store two writers within the same moment are usually
+        found out by reading back, and then at most one of them goes on. On a local disk there is a lock.
         """
         if self.is_local:
             self.write_bytes(path, data)

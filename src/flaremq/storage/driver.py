@@ -52,7 +52,6 @@ class StoreDriver:
         self._health = store.health_state
         self._statistics = store._statistics
         self._store_host = store._writer.store_host
-        self._plain_size_max = store._writer.plain_size_max
         clock = store._clock
         self._time_ns = time.time_ns if isinstance(clock, SystemClock) else lambda: clock.now_ms() * 1_000_000
         self.sync_mode = store._sync_mode
@@ -79,7 +78,7 @@ class StoreDriver:
         total = 90 + len(body) + len(properties)
         if (
             entry is None
-            or total + 128 > self._plain_size_max
+            or total + 128 > self._writer.plain_size_max
             or len(properties) > PROPERTIES_SIZE_MAX
             or sys_flag & _NOT_PLAIN
             or len(born_host) != 8
@@ -192,10 +191,10 @@ class StoreDriver:
         """
         writer = self._writer
         entry = writer.topics.get(topic)
-        if entry is None or self._plain_size_max < 0:
+        if entry is None or self._writer.plain_size_max < 0:
             return None
         total = (90 + len(entry.prefix)) * len(queue_ids) + content_bytes
-        if total > self._plain_size_max:
+        if total > self._writer.plain_size_max:
             return None
         log = self._log
         with log.lock:
@@ -275,7 +274,7 @@ class StoreDriver:
             entry is not None
             and len(body) <= self._store.options.max_message_size
             and kernels_are_loaded()
-            and self._plain_size_max > 0
+            and self._writer.plain_size_max > 0
             and len(born_host) == 8
             and not (born_host[4] or born_host[5])
             and not sys_flag & (_HOST_FAMILIES | INNER_BATCH | TRANSACTION_MASK)

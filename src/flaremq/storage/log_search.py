@@ -13,6 +13,7 @@ from typing import Final
 
 from flaremq.message.codec import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN
 from flaremq.message.message_ext import MessageExt
+from flaremq.storage.log_resync import next_record
 from flaremq.storage.message_store import MessageStore
 
 _FRAME: Final = Struct(">ii")  # size, magic
@@ -22,7 +23,7 @@ _WINDOW_BYTES: Final = 4 << 20
 def find_records(store: MessageStore, start: int, end: int, marks: Sequence[bytes]) -> Iterator[MessageExt]:
     """Records of [start, end) that contain one of ``marks``, in order; ``start`` must be where a record starts.
 
-    Ends early where there is no record, as at a ``start`` that is none.
+    Bytes that are no record are stepped over, as dispatch does it.
     """
     files = store._commit_log.files
     offset = max(start, store.min_physical_offset)
@@ -42,18 +43,20 @@ def find_records(store: MessageStore, start: int, end: int, marks: Sequence[byte
             offset = file.end
             continue
         if size > length and magic in (MAGIC_V1, MAGIC_V2):
-            view = file.view(offset - file.start, size)  # larger than a window
-            if view is None:
-                return
-        data = bytes(view)
+            view = file.view(offset - file.start, size)  # larger than a window; None if no file is so large
+        data = b"" if view is None else bytes(view)
         passed = 0
         for at, size in _frames(data):
             if any(data.find(mark, at, at + size) >= 0 for mark in marks):
                 yield MessageExt(data[at : at + size])
             passed = at + size
-        if not passed:
+        if passed:
+            offset += passed
+            continue
+        after = next_record(files, offset, end)
+        if after is None:
             return
-        offset += passed
+        offset = after
 
 
 def _frames(data: bytes) -> Iterator[tuple[int, int]]:

@@ -387,12 +387,13 @@ class MessageStore:
         self.flush()
         object.__setattr__(self.options, "flush_disk_type", name)  # frozen for everybody else, and shared by all parts
         self._sync_mode = self._writer.sync_mode = name == "SYNC_FLUSH"
-        self._commit_log.only_durable_readable = self._sync_mode and not self.options.read_un_committed
+        self.options_changed()
 
     def options_changed(self) -> None:
         """Look again at those of the live options that are not looked up each time."""
         self._writer.read_options(self.options)
         self._reader.read_options(self.options)
+        self._commit_log.only_durable_readable = self._sync_mode and not self.options.read_un_committed
         self._flush_timer = FlushTimer(
             least_pages=self.options.flush_commit_log_least_pages,
             thorough_interval_ms=self.options.flush_commit_log_thorough_interval,

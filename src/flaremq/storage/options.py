@@ -107,7 +107,7 @@ class StoreOptions:
 
     # --- messages -------------------------------------------------------------------------------------------
     max_message_size: int = option(
-        4_194_304, rocketmq="maxMessageSize", affects="behaviour", fixed=AT_START, minimum=1,
+        4_194_304, rocketmq="maxMessageSize", affects="behaviour", live=True, minimum=1,
         doc="Largest body in bytes; topic and properties come on top. A batch takes no more in all.")
     auto_message_version_on_topic_len: bool = option(
         True, rocketmq="autoMessageVersionOnTopicLen", affects="behaviour", fixed=STORED,
@@ -159,7 +159,7 @@ class StoreOptions:
         False, rocketmq="offsetCheckInSlave", affects="behaviour", live=True,
         doc="Let a slave correct a consumer's offset that lies outside the queue.")
     read_un_committed: bool = option(
-        False, rocketmq="readUnCommitted", affects="durability", fixed=AT_START,
+        False, rocketmq="readUnCommitted", affects="durability", live=True,
         doc="With SYNC_FLUSH, let consumers see messages before they are on disk; a "
         "power cut can then take them back.")
     message_index_enable: bool = option(

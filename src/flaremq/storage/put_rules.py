@@ -47,11 +47,15 @@ class PutRules:
     __slots__ = ("_body_max", "_crc", "_record_max", "_versioned", "store_host")
 
     def __init__(self, options: StoreOptions) -> None:
-        self._body_max = options.max_message_size
+        self.read_options(options)
         self._record_max = options.mapped_file_size_commit_log - _SPARE
         self._versioned = options.auto_message_version_on_topic_len
         self._crc = options.enabled_append_prop_crc
         self.store_host = encode_host(f"{options.broker_ip1}:{options.listen_port}")
+
+    def read_options(self, options: StoreOptions) -> None:
+        """What may change while the store is open."""
+        self._body_max = options.max_message_size
 
     @property
     def plain_size_max(self) -> int:

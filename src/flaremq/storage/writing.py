@@ -126,20 +126,23 @@ class MessageWriter:
         self._statistics = statistics
         self._after_append = after_append
         self.sync_mode = options.flush_disk_type == "SYNC_FLUSH"
-        self.read_options(options)
         self._crc = options.enabled_append_prop_crc
         self._rules = PutRules(options)
         self.store_host = self._rules.store_host
-        self.plain_size_max = self._rules.plain_size_max
         self._time_ns = time.time_ns if isinstance(clock, SystemClock) else lambda: clock.now_ms() * 1_000_000
         self.fast_path = True
         self._host_and_zeros = self.store_host + bytes(12)  # store host, reconsume times, prepared offset
         self.dispatch_service: ServiceThread | None = None
         self.topics: dict[str, _Topic] = {}
         self.queue_offsets: dict[str, dict[int, int]] = {}
+        self.read_options(options)
 
     def read_options(self, options: StoreOptions) -> None:
         """What may change while the store is open."""
+        self._rules.read_options(options)
+        self.plain_size_max = self._rules.plain_size_max
+        for entry in list(self.topics.values()):
+            entry.layouts.clear()  # sizes that were found right by the old limit
         self._timeout = options.sync_flush_timeout / 1000
         self._busy_seconds = options.os_page_cache_busy_time_out_mills / 1000
 
