@@ -10,6 +10,7 @@ import pytest
 from flaremq.client.options import ProducerOptions
 from flaremq.client.producer import Producer
 from flaremq.client.send_result import SendResult, SendStatus
+from flaremq.client.transactions import TransactionState
 from flaremq.errors import (
     InvalidArgumentError,
     InvalidReplyError,
@@ -20,6 +21,7 @@ from flaremq.errors import (
     UnavailableReplyError,
 )
 from flaremq.message.message import Message
+from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import parse_properties
 from flaremq.protocol.bodies import MessageQueue, TopicRouteData
 from flaremq.protocol.codes import RequestCode, ResponseCode
@@ -118,6 +120,89 @@ def test_send_to_a_broker_that_stays_away_fails_at_its_deadline(limit: str) -> N
         assert looks >= 3 if limit == "argument" else looks <= 4
 
     play(test, options=ProducerOptions(send_deadline=0) if limit == "option" else None)
+
+
+class Committing:
+    """A listener whose local transactions succeed."""
+
+    def execute(self, message: Message, argument: object) -> TransactionState:
+        return TransactionState.COMMIT
+
+    def check(self, message: MessageExt) -> TransactionState:
+        return TransactionState.COMMIT
+
+
+WAYS: dict[str, Callable[[Producer], Awaitable[object]]] = {
+    "send to a new topic": lambda producer: producer.send(Message("T2", b"x")),
+    "batch to a new topic": lambda producer: producer.send_batch([Message("T2", b"x")]),
+    "ordered, to a new topic": lambda producer: producer.send_ordered(Message("T2", b"x"), "key"),
+    "delayed by seconds": lambda producer: producer.send_delayed(Message("T", b"x"), seconds=7),
+    "transaction": lambda producer: producer.transaction(Message("T", b"x")),
+}
+
+
+@pytest.mark.parametrize("way", list(WAYS))
+def test_every_way_of_sending_waits_for_a_cluster_that_restarts(way: str) -> None:
+    async def run() -> None:
+        async with fake_cluster() as cluster:
+            cluster.name_server.routes["T2"] = cluster.route()
+            async with Producer(cluster.address, group="g", listener=Committing()) as producer:
+                await producer.send(Message("T", b"before"))
+                servers = [cluster.name_server, cluster.broker()]
+                ports = [int(server.address.rpartition(":")[2]) for server in servers]
+                for server in servers:
+                    await server.stop()
+                sending = asyncio.ensure_future(WAYS[way](producer))
+                done, _ = await asyncio.wait([sending], timeout=0.5)  # it would fail within milliseconds
+                assert not done
+                for server, port in zip(servers, ports, strict=True):
+                    await server.restart(port)
+                await sending
+                assert cluster.broker().bodies[-1] == b"x"
+
+    asyncio.run(run())
+
+
+def test_timeout_of_a_send_bounds_the_search_for_its_route() -> None:
+    async def run() -> None:
+        async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        silent = await asyncio.start_server(ignore, "127.0.0.1", 0)
+        address = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+        async with silent, Producer(address, group="g") as producer:
+            with pytest.raises(UnavailableError, match=r"within 0\.2 seconds"):
+                await producer.send(Message("T", b"x"), timeout=0.2)
+            with pytest.raises(UnavailableError, match=r"within 0\.2 seconds"):
+                await producer.send_delayed(Message("T", b"x"), seconds=7, timeout=0.2)
+
+    asyncio.run(run())
+
+
+def test_cluster_that_was_never_reached_is_not_waited_for() -> None:
+    async def run() -> None:
+        async with fake_cluster() as cluster, Producer(cluster.address, group="g") as producer:
+            await cluster.name_server.stop()
+            with pytest.raises(UnavailableError, match="no name server can be reached"):
+                await producer.send(Message("T", b"x"))
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+@pytest.mark.parametrize("way", ["send", "batch", "delayed"])
+def test_timeout_that_leaves_no_time_is_refused(way: str) -> None:
+    async def test(cluster: FakeCluster, producer: Producer) -> None:
+        message = Message("T", b"x")
+        sending: dict[str, Callable[[], Awaitable[object]]] = {
+            "send": lambda: producer.send(message, timeout=0),
+            "batch": lambda: producer.send_batch([message], timeout=0),
+            "delayed": lambda: producer.send_delayed(message, level=1, timeout=0),
+        }
+        with pytest.raises(InvalidArgumentError, match="leaves no time"):
+            await sending[way]()
+
+    play(test)
 
 
 @pytest.mark.parametrize("level", [0, -1, 19, 99])

@@ -110,6 +110,7 @@ class Producer:
         self, messages: Iterable[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
     ) -> list[SendResult]:
         """Send messages of one topic to one queue, in this order, in as few requests as possible."""
+        _check_timeout(timeout)
         given = list(messages)
         batch = [self._prepare(message) for message in given]
         if not batch:
@@ -125,7 +126,7 @@ class Producer:
                 )
             outgoing.is_uncompressed = False  # a batch has no place to say that one body is compressed
         if queue is None:
-            queue = self._sender.pick(await self._sender.route(batch[0].topic))
+            queue = self._sender.pick(await self._sender.find_route(batch[0].topic, timeout=timeout))
         results: list[SendResult] = []
         for part in _split(batch, self.options.max_message_size):
             results += await self._sender.transmit(part, queue=queue, timeout=timeout)
@@ -140,7 +141,9 @@ class Producer:
         outgoing = self._prepare(message)
         if timeout is not None:
             _set_timeout(outgoing, timeout)
-        route = self._instance.routes.known(outgoing.topic) or await self._sender.route(outgoing.topic)
+        route = self._instance.routes.known(outgoing.topic) or await self._sender.find_route(
+            outgoing.topic, timeout=timeout
+        )
         return await self._lane(queue_of_key(route.write_queues, key)).send(outgoing)
 
     async def send_delayed(
@@ -159,12 +162,13 @@ class Producer:
         """
         if sum(given is not None for given in (level, seconds, at)) != 1:
             raise InvalidArgumentError("send_delayed takes exactly one of level, seconds and at")
+        _check_timeout(timeout)
         if level is not None:
             if not 1 <= level <= len(_LEVELS.delays_ms):
                 raise InvalidArgumentError(f"delay level {level} is none: levels count from 1 (1 s) to 18 (2 h)")
             extra = {DELAY: str(level)}
         else:
-            extra = await self._delay_properties(message.topic, seconds, at)
+            extra = await self._delay_properties(message.topic, seconds, at, timeout)
         outgoing = self._prepare(message, extra)
         return (await self._sender.transmit([outgoing], timeout=timeout))[0]
 
@@ -223,12 +227,14 @@ class Producer:
             lane = self._lanes[key] = Lane(self._sender, self.options, queue=queue)
         return lane
 
-    async def _delay_properties(self, topic: str, seconds: float | None, at: datetime | int | None) -> dict[str, str]:
+    async def _delay_properties(
+        self, topic: str, seconds: float | None, at: datetime | int | None, timeout: float | None
+    ) -> dict[str, str]:
         if isinstance(at, datetime):
             if at.tzinfo is None:
                 raise InvalidArgumentError(f"the time {at} has no time zone, so it is not clear when that is")
             at = int(at.timestamp() * 1000)
-        has_timers = await self._has_timers(topic)
+        has_timers = await self._has_timers(topic, timeout)
         if seconds is not None:
             if seconds <= 0:
                 raise InvalidArgumentError(f"a delay of {seconds} seconds is none")
@@ -244,20 +250,20 @@ class Producer:
             "a message with another delay would be delivered at once"
         )
 
-    async def _has_timers(self, topic: str) -> bool:
-        """Whether all brokers of a topic know timer messages."""
-        route = await self._sender.route(topic)
-        for addresses in route.addresses.values():
-            if 0 in addresses:
-                await self._instance.heartbeats.ensure(addresses[0])
-                if self._instance.transport.versions.get(addresses[0], 0) < _TIMER_VERSION:
-                    return False
-        return True
+    async def _has_timers(self, topic: str, timeout: float | None) -> bool:
+        """Whether all brokers of a topic know timer messages, as far as they can be reached."""
+        versions = self._instance.transport.versions
+        masters = await self._sender.greet(topic, timeout=timeout)
+        return all(versions.get(address, _TIMER_VERSION) >= _TIMER_VERSION for address in masters)
+
+
+def _check_timeout(timeout: float | None) -> None:
+    if timeout is not None and timeout <= 0:
+        raise InvalidArgumentError(f"a timeout of {timeout} seconds leaves no time to send")
 
 
 def _set_timeout(outgoing: Outgoing, timeout: float) -> None:
-    if timeout <= 0:
-        raise InvalidArgumentError(f"a timeout of {timeout} seconds leaves no time to send")
+    _check_timeout(timeout)
     outgoing.timeout = timeout
     outgoing.is_alone = True  # others would have to share its timeout
 

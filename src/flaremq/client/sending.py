@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
 
 from flaremq.client.errors import reply_error
 from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ProducerOptions
 from flaremq.client.outgoing import Outgoing
 from flaremq.client.queue_selection import FaultTable, QueueSelector
-from flaremq.client.routes import TopicRoute
+from flaremq.client.routes import MASTER_ID, TopicRoute
 from flaremq.client.send_result import STATUS_BY_CODE, SendResult, SendStatus
 from flaremq.errors import FlareMQError, RemoteProtocolError, UnavailableError
 from flaremq.message.batch import ITEM
@@ -40,6 +40,7 @@ _WORTH_RETRYING: Final = frozenset(
 )
 _PAUSES: Final = (0.02, 0.1, 0.3, 0.5, 1.0)  # seconds before the second, third, … and any later try on the same broker
 _BATCH_PROPERTIES: Final = "WAIT\x01true\x02"
+_T = TypeVar("_T")
 
 
 class Sender:
@@ -67,6 +68,52 @@ class Sender:
             topic, template=options.create_topic_key, queues_max=options.default_topic_queue_nums
         )
 
+    async def find_route(self, topic: str, *, timeout: float | None = None) -> TopicRoute:
+        """:meth:`route`, waiting for a cluster that is away like :meth:`transmit`."""
+        return await self._patiently(lambda: self.route(topic), timeout)
+
+    async def greet(self, topic: str, *, timeout: float | None = None) -> list[str]:
+        """Be known to the brokers that a message may go to, and know their releases: the addresses of their masters.
+
+        Brokers that are away are waited for like those of :meth:`transmit`, unless another one of the topic is there.
+        """
+        return await self._patiently(lambda: self._greet(topic), timeout)
+
+    async def _greet(self, topic: str) -> list[str]:
+        route = await self.route(topic)
+        masters = [addresses[MASTER_ID] for addresses in route.addresses.values() if MASTER_ID in addresses]
+        failures: list[UnavailableError] = []
+        for address in masters:
+            try:
+                await self._instance.heartbeats.ensure(address)
+            except UnavailableError as error:
+                failures.append(error)
+        if failures and len(failures) == len(masters):
+            await self._another_look(topic, route)
+            raise failures[0]
+        return masters
+
+    async def _patiently(self, ask: Callable[[], Awaitable[_T]], timeout: float | None) -> _T:
+        """What must be known before a send, asked for as long as that may take.
+
+        Nobody waits for a cluster that was never reached: its address is likely wrong.
+        """
+        deadline = self._clock.monotonic() + (self._options.send_deadline / 1000 if timeout is None else timeout)
+        attempt = 0
+        while True:
+            left = deadline - self._clock.monotonic()
+            try:
+                async with asyncio.timeout(None if timeout is None else left):
+                    return await ask()
+            except TimeoutError:
+                raise UnavailableError(f"neither name server nor broker answered within {timeout} seconds") from None
+            except UnavailableError:
+                left = deadline - self._clock.monotonic()
+                if left <= 0 or not self._routes.master_addresses():
+                    raise
+            await asyncio.sleep(min(_PAUSES[min(attempt, len(_PAUSES) - 1)], left))
+            attempt += 1
+
     async def transmit(
         self,
         messages: Sequence[Outgoing],
@@ -81,12 +128,12 @@ class Sender:
         refuse as often as the options say. At least once: a try whose reply got lost may have been stored.
         """
         topic = messages[0].topic
-        route = self._routes.known(topic) or await self.route(topic)
-        for message in messages:
-            if message.is_uncompressed:
-                await message.pack(self._options)
         clock, options = self._clock, self._options
         began = clock.monotonic()
+        route = self._routes.known(topic) or await self.find_route(topic, timeout=timeout)
+        for message in messages:
+            if message.is_uncompressed:
+                await message.pack(options)
         patience = options.send_deadline / 1000 if timeout is None else timeout
         deadline = began + max(patience, options.send_timeout if timeout is None else 0.0)
         tries_left = 1 + options.retry_times_when_send_failed

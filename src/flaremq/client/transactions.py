@@ -99,10 +99,7 @@ class Transactions:
         half = prepare(message, key, self._options, marks)
         half.sys_flag = int(TransactionType.PREPARED)
         # Be known to the brokers first: they ask back on a connection that has sent a heartbeat.
-        route = await self._sender.route(message.topic)
-        for addresses in route.addresses.values():
-            if 0 in addresses:
-                await self._instance.heartbeats.ensure(addresses[0])
+        await self._sender.greet(message.topic)
         (sent,) = await self._sender.transmit([half])
         state = TransactionState.UNKNOWN
         try:
