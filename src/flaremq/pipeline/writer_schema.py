@@ -72,7 +72,7 @@ def check_schema(schema: StructType, *, has_topic: bool) -> None:
 
 
 def _hint(name: str) -> str:
-    close = difflib.get_close_matches(name.lower(), {known.lower(): known for known in COLUMNS}, n=1)
+    close = difflib.get_close_matches(name.lower(), {known.lower(): known for known in COLUMNS}, n=1, cutoff=0.7)
     spelled = next((known for known in COLUMNS if close and known.lower() == close[0]), _ALIASES.get(name.lower()))
     written = f"writes {', '.join(COLUMNS)}; select these"
     return f": did you mean {spelled}? The sink {written}" if spelled else f", which {written}"
