@@ -99,6 +99,19 @@ def test_damaged_record_costs_itself_and_nothing_else(
     assert all_bodies(lab.store) == [*expected, b"later"]
 
 
+def test_filler_magic_in_a_file_that_appends_have_left_costs_its_record(lab: StoreLab, path: str) -> None:
+    lab.broken_on_purpose = True
+    store = lab.open()
+    count = lab.options.mapped_file_size_commit_log // 250  # into the next file
+    starts = put_undispatched(lab, count)
+    assert len(store._commit_log.files.files) == 2
+    change(lab, starts[HIT] + 4, b"\xcb\xd4\x31\x94")
+    dispatch(lab)
+    assert store.dispatch_lag_bytes == 0
+    assert store.statistics()["damagedLogBytes"] == starts[HIT + 1] - starts[HIT]
+    assert len(all_bodies(store)) == count - 1
+
+
 def test_record_that_claims_to_be_a_batch_does_not_change_the_kind_of_its_queue(lab: StoreLab, path: str) -> None:
     lab.broken_on_purpose = True
     store = lab.open()

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.message import properties as names
-from flaremq.message.codec import RECORD_SIZE_MIN
+from flaremq.message.codec import INT, RECORD_SIZE_MIN
 from flaremq.message.delay import DelayLevels
 from flaremq.message.java_hash import tags_code
 from flaremq.message.message_ext import MessageExt
@@ -171,11 +171,17 @@ class Dispatcher:
             return
         if walk.reason is None or self.position >= end:
             return
-        file = self.log.files.find(self.position)
-        if walk.reason is CheckReason.BLANK and file is not None and end >= file.end:
+        if walk.reason is CheckReason.BLANK and self._is_filler(end):
             return  # another thread is just going over to the next file
         following = next_record(self.log.files, self.position, end)
         self.step_over(end if following is None else following, walk.reason.value)
+
+    def _is_filler(self, end: int) -> bool:
+        """Whether the rest of a file that appends have left is one filler; its magic alone may be damage."""
+        file = self.log.files.find(self.position)
+        if file is None or end < file.end:
+            return False
+        return bool(INT.unpack_from(file.buffer, self.position - file.start)[0] == file.end - self.position)
 
     def _run_singly(self, end: int) -> None:
         """Go on without kernels up to the one record that made dispatch fail, and set it aside."""
