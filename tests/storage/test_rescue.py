@@ -370,6 +370,21 @@ def test_whatever_verify_finds_wrong_with_a_record_rescue_does_not_pass_over(lab
     assert told > 8
 
 
+@pytest.mark.parametrize(("at", "mask"), [(15, 2), (22, 1), (39, 4)], ids=["queue id", "queue offset", "transaction"])
+def test_a_record_that_left_its_queue_in_a_store_that_was_killed_is_told(
+    lab: StoreLab, tmp_path: Path, at: int, mask: int
+) -> None:
+    """Its unit lies where the next start writes units anew, and still is a witness."""
+    lab.open()
+    puts = [lab.put(b"body %d" % number) for number in range(6)]
+    lab.store.abandon()
+    lab.broken_on_purpose = True
+    lab.damage_log(puts[2].physical_offset + at, bytes([mask]))
+    with StoreReader.open(lab.root) as reader:
+        report = rescue_store(reader, str(tmp_path / "new"))
+    assert puts[2].physical_offset in report.doubtful and not report.is_whole
+
+
 def test_a_flipped_byte_of_a_key_is_told_and_the_record_kept(lab: StoreLab, tmp_path: Path) -> None:
     lab.open()
     puts = [lab.put(keys=[f"key{number}"]) for number in range(3)]

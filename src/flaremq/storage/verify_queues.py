@@ -303,6 +303,8 @@ class QueueChecker:
         elif state.restarts:
             return  # left from the topic's earlier life
         else:
+            # A witness also where the next start writes units anew: that start would hide the record from its queue.
+            self.contradicted.add(start)
             state.remark("unit-wrong", self._severity(start), number, 1, f"{place}, which is not in this queue")
 
     def _is_lost(self, unit: QueueUnit) -> bool:
