@@ -24,7 +24,8 @@ from flaremq.storage.status import PutMessageStatus
 from tests.broker.waiting_lab import ROOT, InlineGate, WaitingLab, run, timer
 from tests.support.golden import open_golden
 
-DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 DEAD_LETTERS = f"%DLQ%{TIMER_TOPIC}"
 RULES = TimerRules()
 
@@ -287,6 +288,32 @@ def test_what_rocketmq_delivered_is_not_delivered_again(tmp_path: Path) -> None:
         assert store.check() == []  # our folder in the store disturbs nobody
     finally:
         store.close()
+
+
+@pytest.mark.parametrize("hours", [(24, 48), (48, 24), (24, 48, 12)], ids=str)
+def test_roll_time_that_changes_between_runs_brings_no_message_early(hours: tuple[int, ...]) -> None:
+    lab = WaitingLab()
+    due_ms = lab.clock.now_ms() + 60 * HOUR_MS
+    for number, hour in enumerate(hours):
+        service = timer(lab, roll_after_ms=hour * HOUR_MS)
+        if not number:
+            for delay in (30, 60):
+                lab.send(b"%d" % delay, queue_id=1, TIMER_DELIVER_MS=str(due_ms - (60 - delay) * HOUR_MS))
+        run(service.run_due())
+        assert run(service.persist())
+    for hour in range(1, 61):
+        lab.clock.advance(HOUR_MS)
+        run(service.run_due())
+        assert lab.bodies(queue_id=1) == [b"30"] * (hour >= 30) + [b"60"] * (hour >= 60), hour
+
+
+def test_shorter_retention_of_a_running_broker_rolls_new_messages_earlier() -> None:
+    lab = WaitingLab()
+    service = timer(lab)
+    object.__setattr__(lab.access.store.options, "file_reserved_time", 10)  # as a live change does
+    lab.send(b"a", queue_id=1, TIMER_DELIVER_MS=str(lab.clock.now_ms() + 60 * HOUR_MS))
+    run(service.run_due())
+    assert service.next_due_ms() == lab.clock.now_ms() + 5 * HOUR_MS
 
 
 def test_message_that_waits_long_is_rolled_before_its_record_expires() -> None:

@@ -23,6 +23,7 @@ from flaremq.message.properties import encode_properties
 from flaremq.message.stored_form import StoredForm
 from flaremq.message.sys_flag import TransactionType
 from flaremq.message.topics import HALF_TOPIC, OP_HALF_TOPIC, TIMER_TOPIC
+from flaremq.options import change_live
 from flaremq.protocol.bodies import TopicConfig
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
@@ -209,9 +210,9 @@ def test_unnoted_outcome_is_noted_by_the_next_round() -> None:
     assert bank.noted() == [1]
 
 
-def test_many_ends_at_a_time_share_op_records() -> None:
-    bank = Bank()
-    halves = [bank.half(b"%03d" % number) for number in range(300)]
+def end_together(bank: Bank, count: int) -> None:
+    """Commit so many transactions while the store is slow."""
+    halves = [bank.half(b"%03d" % number) for number in range(count)]
 
     async def play() -> None:
         bank.lab.gate.pause = asyncio.Event()
@@ -224,11 +225,23 @@ def test_many_ends_at_a_time_share_op_records() -> None:
         await asyncio.gather(*ends)
 
     asyncio.run(play())
-    assert sorted(bank.noted()) == list(range(300))
+    assert sorted(bank.noted()) == list(range(count))
+    assert sorted(bank.committed()) == [b"%03d" % number for number in range(count)]
+
+
+def test_many_ends_at_a_time_share_op_records() -> None:
+    bank = Bank()
+    end_together(bank, 300)
     records = bank.lab.messages(OP_HALF_TOPIC)
     assert len(records) < 10
     assert all(record.tags == "d" and record.body_length <= 4096 for record in records)
-    assert sorted(bank.committed()) == [b"%03d" % number for number in range(300)]
+
+
+def test_size_of_op_records_may_change_while_the_broker_runs() -> None:
+    bank = Bank()
+    change_live({"transactionOpMsgMaxSize": "20"}, [bank.options])
+    end_together(bank, 100)
+    assert max(record.body_length for record in bank.lab.messages(OP_HALF_TOPIC)) <= 20
 
 
 def test_end_later_than_the_senders_own_time_is_refused_unless_it_was_asked_for() -> None:

@@ -20,7 +20,7 @@ from flaremq.broker.store_access import StoreAccess
 from flaremq.clock import Clock
 from flaremq.errors import CorruptionError, FlareMQError
 from flaremq.message.topics import OP_HALF_TOPIC
-from flaremq.message.transaction import OP_BODY_SIZE_MAX, operation, parse_operation
+from flaremq.message.transaction import operation, parse_operation
 from flaremq.storage.get_result import GetResult
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class OperationLog:
     """Writes and reads the op topic's one queue. Event loop only."""
 
     def __init__(
-        self, gate: StoreAccess, clock: Clock, store_host: bytes, *, body_bytes_max: int = OP_BODY_SIZE_MAX
+        self, gate: StoreAccess, clock: Clock, store_host: bytes, *, body_bytes_max: Callable[[], int]
     ) -> None:
         self._gate = gate
         self._clock = clock
@@ -111,9 +111,10 @@ class OperationLog:
     def _batch(self) -> list[int]:
         offsets: list[int] = []
         size = 0
+        body_bytes_max = self._body_bytes_max()
         for offset in self._waiting:
             size += len(str(offset)) + 1
-            if offsets and size > self._body_bytes_max:
+            if offsets and size > body_bytes_max:
                 break
             offsets.append(offset)
         return offsets

@@ -73,8 +73,8 @@ class TimerService:
         self._clock = clock
         self._rules = rules
         self._filesystem = filesystem
-        kept_ms = gate.store.options.file_reserved_time * HOUR_MS
-        self._roll_after_ms = min(2 * DAY_MS, kept_ms // 2) if roll_after_ms is None else roll_after_ms
+        self._given_roll_ms = roll_after_ms
+        self._least_roll_ms = self._roll_after_ms  # of all that were in force since what waits was noted
         self._index = TimerIndex(filesystem, gate.store.path)
         self._delivery = Delivery(gate, TIMER_TOPIC, declare_topic)
         self._cursor = 0  # queue offset up to which the topic was read
@@ -96,6 +96,13 @@ class TimerService:
 
     # Starting
 
+    @property
+    def _roll_after_ms(self) -> int:
+        """The age at which a record is rolled, so that retention, which may change at any time, does not take it."""
+        if self._given_roll_ms is not None:
+            return self._given_roll_ms
+        return min(2 * DAY_MS, self._gate.store.options.file_reserved_time * HOUR_MS // 2)
+
     def load(self) -> None:
         """Take up where the last run ended; call it before the first step. Disk."""
         store = self._gate.store
@@ -108,6 +115,8 @@ class TimerService:
         if notes is not None:
             self._cursor = notes["cursor"]
             self._cancelled = {int(slot): set(keys) for slot, keys in notes["cancelled"].items()}
+            if self.waiting_count:
+                self._least_roll_ms = min(self._least_roll_ms, notes.get("leastRollMs", 0))
             self._follow_clock(max(0, notes["savedMs"] - self._clock.now_ms()))
         try:
             check = self._news_of_rocketmq(notes)
@@ -261,7 +270,9 @@ class TimerService:
             and (rules_of.out_ms(record) or 0) < delivered.read_ms
         ):
             return
-        handled_ms = min(due_ms, record.store_timestamp + self._roll_after_ms)
+        roll_after_ms = self._roll_after_ms
+        self._least_roll_ms = min(self._least_roll_ms, roll_after_ms)
+        handled_ms = min(due_ms, record.store_timestamp + roll_after_ms)
         ahead_ms = record.store_timestamp - self._clock.now_ms()
         if ahead_ms > STEP_MS:  # stored before the clock was set back
             handled_ms -= ahead_ms
@@ -332,9 +343,12 @@ class TimerService:
         return build
 
     def _is_to_roll(self, record: MessageExt, now_ms: int) -> bool:
-        """Whether the record was noted for the time it is rolled at rather than for the time it is due."""
+        """Whether the record may have been noted for the time it is rolled at rather than for the time it is due.
+
+        Where the clock was set back, one noted for its due time is due before the clock says so.
+        """
         due_ms = self._due_ms(record)
-        return due_ms is not None and due_ms > max(now_ms, record.store_timestamp + self._roll_after_ms)
+        return due_ms is not None and due_ms > max(now_ms, record.store_timestamp + self._least_roll_ms)
 
     def _forget_cancelled(self) -> None:
         """Drop delete keys of slots that are over."""
@@ -381,6 +395,7 @@ class TimerService:
             "cursor": self._cursor,
             "savedMs": self._clock.now_ms(),
             "logEnd": self._log_end,
+            "leastRollMs": self._least_roll_ms,
             "timerChecks": self._checks,
             "cancelled": {str(slot): sorted(keys) for slot, keys in self._cancelled.items()},
         }

@@ -69,7 +69,9 @@ class TransactionService:
         self._topics = topics
         self._offsets = offsets
         self.half = HalfTable()
-        self.operations = OperationLog(gate, clock, store_host, body_bytes_max=options.transaction_op_msg_max_size)
+        self.operations = OperationLog(
+            gate, clock, store_host, body_bytes_max=lambda: options.transaction_op_msg_max_size
+        )
         self.rounds = CheckRounds(options, clock, gate, producers, self.half, self.operations)
         self._reach = 0  # end of the last commit
 

@@ -19,7 +19,6 @@ from flaremq.message.stored_form import StoredForm, delay_level_of, real_place
 from flaremq.message.sys_flag import TransactionType, with_transaction_type
 from flaremq.message.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 
-OP_BODY_SIZE_MAX = 4096
 _OP_PROPERTIES = encode_properties({names.TAGS: "d", names.WAIT: "true"})
 
 
