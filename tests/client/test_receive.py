@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from flaremq import sync
 from flaremq.client.admin import Admin
 from flaremq.client.consumer import Consumer
+from flaremq.client.options import ConsumerOptions
 from flaremq.client.producer import Producer
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.message import Message
@@ -178,3 +180,25 @@ def test_message_sent_directly_to_a_consumer_that_nobody_reads_is_answered(
     with consumer_of(broker) as consumer, sync.Admin(broker.name_server) as admin:
         result = admin.consume_directly("g", consumer.client_id, sent.offset_message_id, topic="T")
         assert result.consume_result == "CR_LATER" and "nobody takes messages" in (result.remark or "")
+
+
+def test_orderly_retry_comes_though_its_timer_rings_before_the_clock_says_so(broker: EphemeralBroker) -> None:
+    pause = ConsumerOptions().suspend_current_queue_time_millis / 1000
+    send(broker, b"1")
+
+    async def play() -> None:
+        loop = asyncio.get_running_loop()
+        call_later = loop.call_later
+
+        def ring_early(delay: float, callback: Any, *arguments: Any) -> asyncio.TimerHandle:
+            return call_later(delay / 2 if delay == pause else delay, callback, *arguments)
+
+        loop.call_later = ring_early  # type: ignore[method-assign, assignment]  # as uvloop's timers may, by a little
+        async with Consumer(broker.name_server, group="g", subscribe="T", start_from="first", orderly=True) as consumer:
+            for attempt in (1, 2):
+                message = await consumer.receive(SOON / 4)  # the regular look at all queues comes later
+                assert message is not None
+                assert message.delivery_attempt == attempt
+                await message.retry()
+
+    asyncio.run(play())
