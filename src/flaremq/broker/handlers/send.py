@@ -434,7 +434,7 @@ class SendHandler:
         """
         if not header.topic.startswith(RETRY_PREFIX):
             return form
-        group = header.topic[len(RETRY_PREFIX) :].partition("+")[0]
+        group = header.topic[len(RETRY_PREFIX) :]
         group_config = self._groups.find(group)
         if group_config is None:
             remark = f"subscription group not exist, {group}"
