@@ -32,11 +32,11 @@ def printed(rows: list[dict[str, Any]], output: str, **named: Any) -> str:
 
 
 @pytest.mark.parametrize("body", ["x" * 500, "中文" * 200], ids=["ascii", "chinese"])
-def test_narrow_table_shortens_the_longest_text_and_never_a_number(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_narrow_table_shortens_texts_and_never_a_number_or_a_time(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    row = {"broker": "broker-a", "queue": 3, "offset": 1234567, "stored": "2026-11-16 17:06:59", "tags": "a" * 40}
-    header, line = printed([{**row, "body": body}], out.TABLE).splitlines()
-    assert header.split() == ["broker", "queue", "offset", "stored", "tags", "body"]
+    row = {"broker": "broker-a", "queue": 3, "offset": 1234567, "stored": "2026-11-16 17:06:59"}
+    header, line = printed([{**row, "tags": "a" * 40, "keys": body, "body": body}], out.TABLE).splitlines()
+    assert header.split() == ["broker", "queue", "offset", "stored", "tags", "keys", "body"]
     assert line.split()[:5] == ["broker-a", "3", "1234567", "2026-11-16", "17:06:59"]
     assert cell_len(line) <= 80 and "…" in line
 

@@ -30,6 +30,7 @@ def chosen(output: str | None, *, in_pipe: str) -> str:
     return output or (TABLE if sys.stdout.isatty() else in_pipe)
 
 
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}")
 _CONTROLS = re.compile(rb"\x7f|\xc2[\x80-\x9f]")  # in UTF-8; JSON leaves them as they are, some terminals obey them
 
 
@@ -119,7 +120,9 @@ def _print_table(rows: Iterator[Mapping[str, Any]], columns: Sequence[str], titl
         cells = [[_cell(row.get(name)) for name in names] for row in block]
         numeric = [all(isinstance(row.get(name), int) for row in block) for name in names]
         natural = [max(cell_len(name), *(line[at].cell_len for line in cells)) for at, name in enumerate(names)]
-        for name, is_number, width in zip(names, numeric, _fitted(natural, numeric, console.width), strict=True):
+        times = [all(_is_time(row.get(name)) for row in block) for name in names]
+        fixed = [is_number or is_time for is_number, is_time in zip(numeric, times, strict=True)]
+        for name, is_number, width in zip(names, numeric, _fitted(natural, fixed, console.width), strict=True):
             table.add_column(name, justify="right" if is_number else "left", no_wrap=True, width=width)
         for line in cells:
             table.add_row(*line)
@@ -135,12 +138,16 @@ def _title(title: str | None) -> Any:
     return None if title is None else Text(visible(title, keep="\n"), style="table.title")
 
 
+def _is_time(value: object) -> bool:
+    return value is None or (isinstance(value, str) and _TIME.fullmatch(value) is not None)
+
+
 def _fitted(widths: Sequence[int], fixed: Sequence[bool], total: int) -> list[int]:
     """Column widths that fit into ``total``, with a blank on either side of each. The longest text gives way first; a
-    number never does, because a cut number is a wrong number."""
+    number or a time never does, because a cut one is a wrong one."""
     fitted = list(widths)
     excess = sum(fitted) + 2 * len(fitted) - total
-    texts = sorted((at for at, is_number in enumerate(fixed) if not is_number), key=lambda at: -widths[at])
+    texts = sorted((at for at, is_fixed in enumerate(fixed) if not is_fixed), key=lambda at: -widths[at])
     for least in _TEXT_WIDTHS_LEAST:
         for at in texts:
             step = min(max(excess, 0), max(fitted[at] - least, 0))
