@@ -17,6 +17,7 @@ from flaremq.broker.filter.work import FilterWork
 from flaremq.broker.filter_lane import FilterLane
 from flaremq.broker.pull_request import wanted_by
 from flaremq.errors import UnavailableError
+from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from tests.support.broker_lab import BrokerLab, bodies, run, until
 
@@ -78,6 +79,24 @@ def test_pull_with_a_property_filter_is_evaluated_off_the_loop(threads: set[str]
         lab.topic("orders")
         await fill(lab, 10)
         reply = await lab.pull("orders", subscription="a >= 4", **SQL)
+        assert bodies(reply) == [b"%d" % number for number in range(4, 10)]
+
+    run(scenario, **ON)
+
+
+def test_pop_with_a_property_filter_is_evaluated_off_the_loop(threads: set[str]) -> None:
+    async def scenario(lab: BrokerLab) -> None:
+        lab.topic("orders", queues=1)
+        await fill(lab, 10)
+        ext = {"consumerGroup": "readers", "topic": "orders", "queueId": -1, "maxMsgNums": 32, "invisibleTime": 60_000}
+        ext |= {
+            "pollTime": 0,
+            "bornTime": lab.broker.clock.now_ms(),
+            "initMode": 0,
+            "expType": "SQL92",
+            "exp": "a >= 4",
+        }
+        reply = await lab.ask(RequestCode.POP_MESSAGE, ext)
         assert bodies(reply) == [b"%d" % number for number in range(4, 10)]
 
     run(scenario, **ON)

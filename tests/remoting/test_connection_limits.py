@@ -122,6 +122,7 @@ def test_refused_connections_do_not_fill_the_log(caplog: pytest.LogCaptureFixtur
 
 def test_peers_that_say_nothing_keep_no_tls_client_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tls_acceptor, "GREETINGS_MAX", 5)
+    monkeypatch.setattr(tls_acceptor, "_GREETING_SECONDS", 600.0)  # time gives up none of them
 
     async def scenario(server: RemotingServer) -> None:
         silent = [await dial(server) for _ in range(5)]
@@ -131,7 +132,7 @@ def test_peers_that_say_nothing_keep_no_tls_client_out(monkeypatch: pytest.Monke
         client = RemotingClient(tls=ssl.create_default_context(cafile=TLS["tls_cert_path"]))
         reply = await client.request(f"127.0.0.1:{server.port}", RemotingCommand.request(1, None, b"hello"), 10)
         assert reply.body_bytes == b"hello"
-        assert await silent[0][0].read() == b""  # the oldest made room
+        assert await asyncio.wait_for(silent[0][0].read(), 10) == b""  # the oldest made room
         assert acceptor.greetings == 4
         await client.close()
         for _, writer in silent:
