@@ -595,6 +595,18 @@ def test_limits_of_a_pull_change_while_the_broker_runs() -> None:
     run(scenario, **ASYNC)
 
 
+def test_reply_of_a_pull_has_an_end_whatever_the_options_say() -> None:
+    async def scenario(lab: BrokerLab) -> None:
+        lab.topic("orders")
+        for _ in range(6):
+            assert (await lab.send("orders", bytes(1 << 20))).code == 0
+        line = b"maxTransferBytesOnMessageInMemory=%d\nmaxTransferCountOnMessageInMemory=1000" % (2**31 - 1)
+        assert (await lab.ask(RequestCode.UPDATE_BROKER_CONFIG, {}, line)).code == 0
+        assert len(bodies(await lab.pull("orders", maxMsgNums=1000, maxMsgBytes=2**31 - 1))) == 3
+
+    run(scenario, **ASYNC)
+
+
 @pytest.mark.parametrize(
     "name", ["maxFilterMessageSize", "travelCqFileNumWhenGetMessage", "maxMsgsNumBatch", "defaultQueryMaxNum"]
 )

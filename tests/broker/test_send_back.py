@@ -14,7 +14,7 @@ from flaremq.broker.schedule import ScheduleService
 from flaremq.broker.statistics import BrokerStatistics
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.topics import HALF_TOPIC, SCHEDULE_TOPIC
+from flaremq.message.topics import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from flaremq.protocol.bodies import SubscriptionGroupConfig
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
@@ -177,6 +177,13 @@ def test_half_message_cannot_be_made_visible_by_sending_it_back() -> None:
     half = counter.lab.send(b"half", TRAN_MSG="true", PGROUP="p")
     assert counter.lab.bodies(HALF_TOPIC) == [b"half"]
     assert counter.refusal(half.physical_offset).code == ResponseCode.SYSTEM_ERROR
+
+
+@pytest.mark.parametrize("topic", [SCHEDULE_TOPIC, OP_HALF_TOPIC, TIMER_TOPIC, "rmq_sys_REVIVE_LOG_DefaultCluster"])
+def test_record_of_the_brokers_own_topics_cannot_be_sent_back(topic: str) -> None:
+    counter = Counter()
+    own = counter.lab.send(b"own", topic)
+    assert counter.refusal(own.physical_offset).code == ResponseCode.SYSTEM_ERROR
 
 
 def test_message_that_could_not_be_stored_is_not_acknowledged() -> None:
