@@ -242,6 +242,12 @@ def test_queues_of_all_brokers_are_found_sorted_and_readable_only(lab: Assignmen
     assert client.asked == ["down:1", "b:1"]
 
 
+def test_queues_of_an_absurd_route_are_not_listed(lab: AssignmentLab) -> None:
+    brokers = [(f"broker-{number}", 2**31 - 1, 6) for number in range(3)]
+    queues = cluster(lab, FakeNameServers({"a:1": lambda: route(*brokers)}), "a:1")
+    assert asyncio.run(queues.find("T")) is None
+
+
 def test_route_is_kept_for_a_moment_and_asked_for_once_by_many(lab: AssignmentLab) -> None:
     client = FakeNameServers({"a:1": lambda: route(("broker-a", 1, 6))})
     queues = cluster(lab, client, "a:1")

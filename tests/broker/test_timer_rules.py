@@ -141,6 +141,13 @@ def handle_of(lab: WaitingLab, number: int = -1) -> str:
     return handle
 
 
+def test_nothing_is_recalled_from_a_topic_that_clients_may_not_send_to() -> None:
+    lab = WaitingLab()
+    lab.send(b"waits", UNIQ_KEY="K1", TIMER_DELAY_SEC="5")
+    assert recall(lab, handle_of(lab), TIMER_TOPIC).code == ResponseCode.NO_PERMISSION
+    assert len(lab.messages(TIMER_TOPIC)) == 1
+
+
 def test_recalled_message_is_not_delivered_but_its_neighbours_are() -> None:
     lab = WaitingLab()
     service = timer(lab)
