@@ -72,6 +72,14 @@ def test_option_without_effect_says_so() -> None:
     ]
 
 
+def test_address_that_others_reach_and_are_not_told_is_a_warning() -> None:
+    opened = {"bindAddress": "0.0.0.0", "insecureBindEnable": "true"}
+    assert BrokerOptions.from_properties(opened).warnings == [
+        "clients are told to come to brokerIP1=127.0.0.1, where only those of this machine find the broker"
+    ]
+    assert BrokerOptions.from_properties({**opened, "brokerIP1": "192.0.2.7"}).warnings == []
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.0.2.7"])
 def test_address_that_others_reach_needs_a_word_more(address: str) -> None:
     with pytest.raises(InvalidArgumentError, match="insecureBindEnable"):

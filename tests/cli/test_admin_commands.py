@@ -46,11 +46,12 @@ def test_topics_are_created_listed_by_kind_and_deleted(shell: Shell) -> None:
 
 def test_deletion_at_a_terminal_asks_first(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     shell.ok("topic", "create", "Precious", "--queues", 1)
-    for reply, remains in (("n\n", True), ("", True), ("y\n", False)):
+    for reply, remains, code in (("n\n", True, 1), ("", True, 130), ("y\n", False, 0)):
         stdin = io.StringIO(reply)
         monkeypatch.setattr(stdin, "isatty", lambda: True, raising=False)
         monkeypatch.setattr(sys, "stdin", stdin)
-        shell.run("topic", "delete", "Precious")
+        done = shell.run("topic", "delete", "Precious")
+        assert done.code == code and ("nothing was deleted" in done.err) == (code == 1)
         assert ("Precious" in {row["topic"] for row in shell.rows("topic", "list")}) == remains
 
 
@@ -187,11 +188,22 @@ def test_a_message_is_sent_and_found_by_key_id_and_place(shell: Shell) -> None:
     assert [track["group"] for track in tracked["tracks"]] == ["Readers"] and "body" not in tracked
 
 
+def test_the_ids_of_a_message_that_was_sent_are_whole_at_a_terminal(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shell.ok("topic", "create", "Shown", "--queues", 1)
+    shown = shell.ok("message", "send", "Shown", "x", "-o", "table")
+    (found,) = shell.rows("message", "print", "Shown")
+    assert found["messageId"] in shown and found["offsetMessageId"] in shown
+
+
 def test_a_message_that_is_not_there_is_not_found(shell: Shell) -> None:
     shell.ok("topic", "create", "Empty")
     assert shell.run("message", "get", "Empty", "no-such-id").code == 1
     assert shell.run("message", "get", "Empty", "--queue-id", 0, "--offset", 9).code == 1
-    assert shell.run("message", "query", "Empty", "--key", "none").code == 1
+    done = shell.run("message", "query", "Empty", "--key", "none")
+    assert (done.code, done.err) == (1, "flaremq: no message of topic Empty has the key none\n")
     assert shell.run("message", "get", "Empty").code == 2
 
 

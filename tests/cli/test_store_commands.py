@@ -233,6 +233,7 @@ def test_rescue_writes_a_healthy_store_elsewhere(closed: StoreLab, tmp_path: Pat
     closed.damage_log(90)
     done = flaremq("store", "rescue", closed.root, "--to", tmp_path / "new")
     assert done.code == 1, "a message is lost"
+    assert done.err.startswith("flaremq: 1 message(s) are lost, 1 range(s) of the log hold no record: lostRanges")
     report = json.loads(done.out)
     assert (report["records"], report["lostMessages"]) == (5, 1)
     assert flaremq("store", "verify", tmp_path / "new").code == 0

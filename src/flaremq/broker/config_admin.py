@@ -107,7 +107,7 @@ class ConfigAdmin:
         refused = live_refusals(sorted(names), self._layers, ONLY_IN_ROCKETMQ)
         refused += [f"{name} cannot be changed here" for name in sorted(APPLIED & names.keys() - self._appliers.keys())]
         if refused:
-            raise NotChangeableError(f"{'; '.join(refused[:8])}; nothing was changed")
+            raise NotChangeableError(f"nothing was changed: {'; '.join(refused[:8])}")
 
 
 def _escaped(value: str) -> str:

@@ -401,7 +401,13 @@ class BrokerOptions:
         ignored = [
             f"{name} is ignored: that part of RocketMQ's broker does not exist here" for name in self.ignored_names
         ]
-        return ignored + idle_warnings(self)
+        return ignored + self._address_warnings() + idle_warnings(self)
+
+    def _address_warnings(self) -> list[str]:
+        told = _checked_address("brokerIP1", self.broker_ip1)
+        if _checked_address("bindAddress", self.bind_address).is_loopback or not told.is_loopback:
+            return []
+        return [f"clients are told to come to brokerIP1={told}, where only those of this machine find the broker"]
 
 
 _BROKER_NAMES = frozenset(rows_by_key(BrokerOptions))

@@ -151,7 +151,11 @@ def send(
         }
         for result in results
     ]
-    out.print_rows(rows, out.chosen(output, in_pipe=out.JSONL))
+    chosen = out.chosen(output, in_pipe=out.JSONL)
+    if chosen == out.TABLE and len(rows) == 1:
+        out.print_record(rows[0])  # one below the other: side by side the ids would be cut, and they are wanted whole
+    else:
+        out.print_rows(rows, chosen)
     return failure.DONE if all(result.ok for result in results) else failure.FAILED
 
 
@@ -209,6 +213,7 @@ def query(
     topic: str, key: str, max_count: int, begin: int, end: int | None, body: str, name_servers: str, output: str | None
 ) -> int:
     """Messages by key, oldest first. Exit code 1 if there is none."""
+    from flaremq.cli import output as out
 
     async def work(admin: AdminTool) -> list[dict[str, Any]]:
         until = _END_OF_TIME if end is None or end < 0 else end
@@ -216,6 +221,8 @@ def query(
         return [message_row(item, body) for item in found]
 
     rows = administer(name_servers, work)
+    if not rows:
+        out.note(f"flaremq: no message of topic {topic} has the key {key}")
     print_messages(rows, output)
     return failure.DONE if rows else failure.FAILED
 

@@ -26,6 +26,8 @@ from flaremq.cli.store import open_reader
 if TYPE_CHECKING:
     from flaremq.storage.recovery import RecoveryReport
 
+_PLACES_NAMED = 8  # of records in doubt; the report in the new store has all
+
 
 @click.command()
 @path_argument
@@ -108,9 +110,15 @@ def rescue(path: str, target: str, config_file: str | None, assignments: tuple[s
         report = rescue_store(reader, target, on_progress=progress)
     for complaint in report.complaints:
         out.note(f"flaremq: {complaint}")
+    if report.damaged or report.lost:
+        ranges = f"{len(report.damaged)} range(s) of the log hold no record"
+        out.note(f"flaremq: {report.lost_messages} message(s) are lost, {ranges}: lostRanges and queues say which")
     if report.doubtful:
-        count = len(report.doubtful)
-        out.note(f"flaremq: {count} of the records are kept although queue, index or their own form denies them")
+        places = ", ".join(map(str, report.doubtful[:_PLACES_NAMED])) + ", …" * (len(report.doubtful) > _PLACES_NAMED)
+        out.note(
+            f"flaremq: {len(report.doubtful)} record(s) are kept although queue, index or their own form denies them: "
+            f"formerly at {places}"
+        )
     _show(report.to_dict(), output)
     return failure.DONE if report.is_whole else failure.FAILED
 

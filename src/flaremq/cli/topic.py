@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flaremq.cli import failure
 from flaremq.cli.administration import (
     NounGroup,
     administer,
@@ -186,11 +187,12 @@ async def _known_settings(admin: AdminTool, topic: str, cluster: str | None, bro
 @name_server_option
 @output_option("json", "jsonl", "table")
 @debug_option
-def delete(topic: str, cluster: str | None, yes: bool, name_servers: str, output: str | None) -> None:
+def delete(topic: str, cluster: str | None, yes: bool, name_servers: str, output: str | None) -> int:
     """Delete a topic on all brokers and name servers; its messages cannot be read any more.
 
-    At a terminal it asks first; in a script it does not.
+    At a terminal it asks first; in a script it does not. Exit code 1 if the answer is no.
     """
+    from flaremq.cli import output as out
     from flaremq.visible import visible
 
     async def find(admin: AdminTool) -> None:
@@ -201,9 +203,12 @@ def delete(topic: str, cluster: str | None, yes: bool, name_servers: str, output
 
     administer(name_servers, find)
     if not yes and sys.stdin.isatty():
-        click.confirm(f"Delete topic {visible(topic)} and all its messages?", abort=True, err=True)
+        if not click.confirm(f"Delete topic {visible(topic)} and all its messages?", err=True):
+            out.note("flaremq: nothing was deleted")
+            return failure.FAILED
     administer(name_servers, work)
     answer(f"topic {topic} is deleted", {"topic": topic, "cluster": cluster, "deleted": True}, output)
+    return failure.DONE
 
 
 @topic.command()

@@ -71,7 +71,7 @@ class ConfigHandlers:
             raise RequestError(ResponseCode.SYSTEM_ERROR, "the properties are not UTF-8") from None
         refused = live_refusals(properties, [self._options, self._options.remoting], NOT_IMPLEMENTED)
         if refused:
-            raise RequestError(ResponseCode.NO_PERMISSION, f"{'; '.join(refused[:8])}; nothing was changed")
+            raise RequestError(ResponseCode.NO_PERMISSION, f"nothing was changed: {'; '.join(refused[:8])}")
         self._options.change(properties)
         told = ", ".join(f"{name}={text!r}" for name, text in properties.items())
         _log.warning("options were changed: %s", told)
