@@ -202,10 +202,10 @@ def delete(topic: str, cluster: str | None, yes: bool, name_servers: str, output
         await admin.delete_topic(topic, cluster=cluster)
 
     administer(name_servers, find)
-    if not yes and sys.stdin.isatty():
-        if not click.confirm(f"Delete topic {visible(topic)} and all its messages?", err=True):
-            out.note("flaremq: nothing was deleted")
-            return failure.FAILED
+    asks = not yes and sys.stdin.isatty()
+    if asks and not click.confirm(f"Delete topic {visible(topic)} and all its messages?", err=True):
+        out.note("flaremq: nothing was deleted")
+        return failure.FAILED
     administer(name_servers, work)
     answer(f"topic {topic} is deleted", {"topic": topic, "cluster": cluster, "deleted": True}, output)
     return failure.DONE
