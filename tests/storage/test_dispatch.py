@@ -180,3 +180,15 @@ def test_readers_are_told_which_queues_grew(lab: StoreLab) -> None:
     lab.put(queue_id=3)
     lab.put(topic="bills")
     assert store._dispatcher.touched == {(TOPIC, 3), ("bills", 0)}
+
+
+@pytest.mark.parametrize("gap", [10, 1000])
+def test_offset_that_the_writer_gave_out_is_believed_however_large_the_gap(lab: StoreLab, gap: int) -> None:
+    store = lab.open()
+    assert store.put(Message(TOPIC, b"before")).queue_offset == 0
+    store.wait_for_dispatch()
+    store._writer.queue_offsets[TOPIC][0] += gap  # records that were taken back, or lost in a damaged stretch
+    put = store.put(Message(TOPIC, b"behind"))
+    assert put.queue_offset == 1 + gap
+    store.wait_for_dispatch()
+    assert [message.body for message in store.get(TOPIC, 0, put.queue_offset).messages] == [b"behind"]
