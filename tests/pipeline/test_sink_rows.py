@@ -225,8 +225,28 @@ def test_properties_that_do_not_fit_a_record_are_refused() -> None:
 
 @pytest.mark.parametrize("keys", [["a b"], [""], [None]])
 def test_keys_of_a_list_are_single_words(keys: list[str | None]) -> None:
-    with pytest.raises(InvalidArgumentError, match="keys"):
-        check_batch(batch([{"body": b"x", "keys": keys}], keys=pa.list_(pa.string())), RULES)
+    rows = [{"body": b"x", "keys": ["a", "b"]}, {"body": b"x", "keys": ["c", *keys]}]
+    with pytest.raises(InvalidArgumentError, match=r"row 1 .*keys"):
+        check_batch(batch(rows, keys=pa.list_(pa.string())), RULES)
+
+
+def test_a_tab_is_part_of_its_key() -> None:
+    checked = check_batch(batch([{"body": b"x", "keys": ["a\tb", "c"]}], keys=pa.list_(pa.string())), RULES)
+    assert bytes(checked.properties.data) == b"KEYS\x01a\tb c\x02"
+
+
+def test_bytes_under_a_null_do_not_hide_what_is_wrong_with_a_later_row() -> None:
+    tags = pa.array([b"\x01", b"fine", b"a\x02b"]).view(pa.string())
+    hidden = pa.Array.from_buffers(pa.string(), 3, [pa.py_buffer(b"\x06"), *tags.buffers()[1:]])  # the first is null
+    with pytest.raises(InvalidArgumentError, match=r"row 2 has tags b'a\\x02b' with a byte 0, 1 or 2"):
+        check_batch(pa.record_batch({"body": pa.array([b"x"] * 3), "tags": hidden}), RULES)
+
+
+@pytest.mark.parametrize("name", ["topic", "tags", "keys"])
+def test_texts_that_are_no_utf8_are_refused(name: str) -> None:
+    texts = pa.array([b"good", b"\xed\xa0\x80"]).view(pa.string())
+    with pytest.raises(InvalidArgumentError, match=rf"row 1 has {name} .*no UTF-8"):
+        check_batch(pa.record_batch({"body": pa.array([b"x"] * 2), name: texts}), RULES)
 
 
 def test_a_row_without_topic_needs_the_option() -> None:

@@ -20,7 +20,6 @@ import pytest
 from flaremq.clock import ManualClock
 from flaremq.message.batch import encode_batch_item
 from flaremq.message.codec import MAGIC_V1, MAGIC_V2, encode_record
-from flaremq.message.stored_form import StoredForm
 from flaremq.message.topics import encode_topic
 from flaremq.storage.driver import StoreDriver
 from flaremq.storage.message_store import MessageStore
@@ -95,7 +94,7 @@ class Entrance:
 
     def form(self, item: Item) -> PutResult:
         """The general way, for what another cannot express."""
-        return _unstorable() if item.properties is None else self.store.put_form(form_of(item, self.host))
+        return _unstorable() if item.properties is None else self.store.put_form(item.form(self.host))
 
     def in_batch(self, item: Item) -> bool:
         return item.message is not None and item.reconsume_times == 0
@@ -233,20 +232,6 @@ ENTRANCES: list[Callable[[Path, StoreOptions], Entrance]] = [
     Put, PutSlowly, PutForm, PutBatch, PutBatchCompiled, PutMany, Append, AppendBatch, AppendBatchCompiled,
     AppendBatchBody, AppendBatchBodyCompiled,
 ]  # fmt: skip
-
-
-def form_of(item: Item, host: bytes) -> StoredForm:
-    return StoredForm(
-        topic=item.topic,
-        queue_id=item.queue_id,
-        body=item.body,
-        properties=item.properties or b"",
-        flag=item.flag,
-        sys_flag=item.sys_flag,
-        born_timestamp=item.born_timestamp,
-        born_host=host,
-        reconsume_times=item.reconsume_times,
-    )
 
 
 def _unstorable() -> PutResult:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from flaremq.message import properties as names
 from flaremq.message.message import Message
 from flaremq.message.properties import UnstorableError
+from flaremq.message.stored_form import StoredForm
 from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.status import PutMessageStatus as Status
@@ -61,6 +62,19 @@ class Item:
     sys_flag: int
     born_timestamp: int
     reconsume_times: int
+
+    def form(self, host: bytes) -> StoredForm:
+        return StoredForm(
+            topic=self.topic,
+            queue_id=self.queue_id,
+            body=self.body,
+            properties=self.properties or b"",
+            flag=self.flag,
+            sys_flag=self.sys_flag,
+            born_timestamp=self.born_timestamp,
+            born_host=host,
+            reconsume_times=self.reconsume_times,
+        )
 
 
 class Hostile:

@@ -14,36 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flaremq.errors import InvalidArgumentError
-from flaremq.message.properties import SIZE_MAX
 from flaremq.message.topics import NO_CLIENT_SEND, RETRY_PREFIX, validate_topic
 from flaremq.pipeline.sink_names import is_reserved
+from flaremq.pipeline.sink_run import Integers, Run
+from flaremq.pipeline.sink_text import RowError, as_binary, check_texts, check_utf8
 from flaremq.storage.kernels_sink import SUFFIX_SIZE
 
-Integers = np.ndarray[Any, np.dtype[np.int64]]
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-
+# What a record can hold, 32,767 bytes, less room for what is added to a row's own: its key and digest, the checksum,
+# and by brokers their region and cluster and where a delayed message goes.
+PROPERTIES_MAX = 32_000
 _SHOWN = 60
 _EMPTY = pa.scalar(b"", pa.large_binary())
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Pieces of bytes end to end; piece ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
-
-    data: Bytes
-    offsets: Integers
-
-    @classmethod
-    def of(cls, array: pa.Array) -> Run:
-        """A large_binary array without nulls; nothing is copied."""
-        _, offsets, data = array.buffers()
-        bounds = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8)
-        content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
-        return cls(content, bounds)
-
-    @property
-    def lengths(self) -> Integers:
-        return np.diff(self.offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +68,18 @@ def check_batch(batch: pa.RecordBatch, rules: RowRules) -> SinkRows:
     bodies = _bodies(columns["body"])
     properties = Run.of(_properties(columns, delays, count, rules.drop_reserved))
     sizes, limit = bodies.lengths, rules.max_message_size
-    _refuse(sizes == 0, lambda row: f"row {row} has an empty body, which no broker accepts")
+    whole = sizes + properties.lengths + SUFFIX_SIZE + 22
+    _refuse(sizes == 0, lambda row: "has an empty body, which no broker accepts")
     _refuse(
-        sizes + properties.lengths + SUFFIX_SIZE + 22 > limit,
-        lambda row: f"row {row} makes a message of {sizes[row]} bytes, larger than maxMessageSize {limit}",
+        properties.lengths > PROPERTIES_MAX,
+        lambda row: (
+            f"has {properties.lengths[row]} bytes of properties, tags and keys, at most {PROPERTIES_MAX} can be stored"
+        ),
     )
     _refuse(
-        properties.lengths + SUFFIX_SIZE > SIZE_MAX,
+        whole > limit,
         lambda row: (
-            f"row {row} has {properties.lengths[row]} bytes of properties, tags and keys, at most "
-            f"{SIZE_MAX - SUFFIX_SIZE} can be stored"
+            f"makes a message of {whole[row]} bytes, {sizes[row]} of them its body, larger than maxMessageSize {limit}"
         ),
     )
     queue_ids = _integers(columns.get("queueId"), "queueId", -1, count)
@@ -105,7 +88,8 @@ def check_batch(batch: pa.RecordBatch, rules: RowRules) -> SinkRows:
 
 def _refuse(bad: np.ndarray[Any, np.dtype[np.bool_]], say: Callable[[int], str]) -> None:
     if bad.any():
-        raise InvalidArgumentError(say(int(np.argmax(bad))))
+        row = int(np.argmax(bad))
+        raise RowError(row, say(row))
 
 
 def _topics(column: pa.Array | None, default: str | None, count: int) -> tuple[tuple[str, ...], Integers]:
@@ -115,13 +99,22 @@ def _topics(column: pa.Array | None, default: str | None, count: int) -> tuple[t
     if column.null_count:
         if default is None:
             row = int(np.argmax(pc.is_null(column).to_numpy(zero_copy_only=False)))
-            raise InvalidArgumentError(f"row {row} has no topic, and there is no option topic for those without one")
+            raise RowError(row, "has no topic, and there is no option topic for those without one")
         column = pc.fill_null(column, default)
     coded = column if isinstance(column, pa.DictionaryArray) else pc.dictionary_encode(column)
+    numbers: Integers = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+    def row_of(number: int) -> int:
+        return int(np.argmax(numbers == number))
+
+    check_utf8(coded.dictionary, "topic", row_of)
     names = tuple(coded.dictionary.to_pylist())
-    for name in names:
-        check_topic(name)
-    return names, coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    for number, name in enumerate(names):
+        try:
+            check_topic(name)
+        except InvalidArgumentError as error:
+            raise RowError(row_of(number), f"cannot be written: {error}") from None
+    return names, numbers
 
 
 def _integers(column: pa.Array | None, name: str, default: int, count: int) -> Integers:
@@ -131,7 +124,7 @@ def _integers(column: pa.Array | None, name: str, default: int, count: int) -> I
     given = pc.is_valid(column).to_numpy(zero_copy_only=False)
     _refuse(
         given & ((values < 0) | (values > 0x7FFFFFFF)),
-        lambda row: f"row {row} has {name} {values[row]}, which is none",
+        lambda row: f"has {name} {values[row]}, which is none",
     )
     return values
 
@@ -141,7 +134,7 @@ def _delay_levels(column: pa.Array | None, count: int, level_max: int) -> Intege
     levels = _integers(column, "delayLevel", 0, count)
     _refuse(
         levels > level_max,
-        lambda row: f"row {row} has delayLevel {levels[row]}, levels are 1 to {level_max}, and 0 for no delay",
+        lambda row: f"has delayLevel {levels[row]}, levels are 1 to {level_max}, and 0 for no delay",
     )
     return levels
 
@@ -149,14 +142,8 @@ def _delay_levels(column: pa.Array | None, count: int, level_max: int) -> Intege
 def _bodies(column: pa.Array) -> Run:
     if column.null_count:
         row = int(np.argmax(pc.is_null(column).to_numpy(zero_copy_only=False)))
-        raise InvalidArgumentError(f"row {row} has no body (null)")
-    return Run.of(_binary(column))
-
-
-def _binary(column: pa.Array) -> pa.Array:
-    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
-        column = column.cast(pa.binary())
-    return column.cast(pa.large_binary())
+        raise RowError(row, "has no body (null)")
+    return Run.of(as_binary(column))
 
 
 # Properties: user's own, then KEYS, TAGS and DELAY, the order in which clients write them
@@ -169,7 +156,7 @@ def _properties(columns: dict[str, pa.Array], delays: Integers, count: int, drop
     if (keys := columns.get("keys")) is not None:
         parts.append(_named("KEYS", _joined_keys(keys)))
     if (tags := columns.get("tags")) is not None:
-        parts.append(_named("TAGS", _binary(tags)))
+        parts.append(_named("TAGS", as_binary(tags)))
     if delays.any():
         texts = pa.array(delays).cast(pa.string()).cast(pa.binary()).cast(pa.large_binary())
         parts.append(pc.if_else(pa.array(delays > 0), _wrapped("DELAY", texts), _EMPTY))
@@ -185,25 +172,28 @@ def _wrapped(name: str, values: pa.Array) -> pa.Array:
 
 def _named(name: str, values: pa.Array) -> pa.Array:
     """``name 0x01 value 0x02`` where there is a value, nothing where there is none."""
-    _refuse_separators(values, f"{name.lower()} of row")
     filled = pc.fill_null(values, _EMPTY)
+    check_texts(filled, name.lower())
     return pc.if_else(pc.greater(pc.binary_length(filled), 0), _wrapped(name, filled), _EMPTY)
 
 
 def _joined_keys(column: pa.Array) -> pa.Array:
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
-        return _binary(column)
+        return as_binary(column)
     column = column.cast(
         pa.list_(pa.string())
     )  # Spark's lists say whether they may hold nulls, and no kernel takes those
-    members = column.flatten()
+    members, rows = column.flatten(), pc.list_parent_indices(column)
     if members.null_count:
-        raise InvalidArgumentError("a list of keys holds a null; leave it out of the list")
-    bad = pc.match_substring_regex(members, r"^$|\s")
+        row = rows[pc.index(pc.is_null(members), True).as_py()].as_py()
+        raise RowError(row, "has a null in its list of keys; leave it out of the list")
+    check_utf8(members, "the key", lambda at: rows[at].as_py())
+    bad = pc.match_substring_regex(members, "^$| ")
     if pc.any(bad).as_py():
-        key = members[pc.index(bad, True).as_py()].as_py()
-        raise InvalidArgumentError(f"key {key[:_SHOWN]!r} of a list is empty or contains a blank, which separates keys")
-    return _binary(pc.binary_join(column, " "))
+        at = pc.index(bad, True).as_py()
+        key = members[at].as_py()[:_SHOWN]
+        raise RowError(rows[at].as_py(), f"has the key {key!r}, empty or with a blank, which separates keys, in a list")
+    return as_binary(pc.binary_join(column, " "))
 
 
 def _map_properties(column: pa.Array, drop_reserved: bool) -> pa.Array:
@@ -211,24 +201,31 @@ def _map_properties(column: pa.Array, drop_reserved: bool) -> pa.Array:
     start, length = int(bounds[0]), int(bounds[-1] - bounds[0])
     names, values = column.keys.slice(start, length), column.items.slice(start, length)
     bounds = bounds - start
+
+    def row_of(entry: int) -> int:
+        return int(np.searchsorted(bounds, entry, "right")) - 1
+
+    check_utf8(names, "a property named", row_of)
     reserved = _reserved(names)
     if reserved.any():
         if not drop_reserved:
-            name = names[int(np.argmax(reserved))].as_py()
-            raise InvalidArgumentError(
-                f"property {name!r} is RocketMQ's own: use the columns tags, keys and delayLevel, or the option "
-                "reservedProperties=drop to leave such properties out"
+            at = int(np.argmax(reserved))
+            raise RowError(
+                row_of(at),
+                f"has the property {names[at].as_py()!r}, which is RocketMQ's own: use the columns tags, keys and "
+                "delayLevel, or the option reservedProperties=drop to leave such properties out",
             )
         kept = pa.array(~reserved)
         names, values = names.filter(kept), values.filter(kept)
         bounds = np.concatenate(([0], np.cumsum(~reserved)))[bounds]
-    for what, array in (("the name of a property", names), ("a property", values)):
+    for what, array in (("a property named", names), ("a property of value", values)):
         empty = pc.fill_null(pc.equal(pc.binary_length(array), 0), True)
         if pc.any(empty).as_py():
-            name = names[pc.index(empty, True).as_py()].as_py()
-            raise InvalidArgumentError(f"{what} is empty or null (property {name!r}), which cannot be stored")
-        _refuse_separators(_binary(array), what)
-    pairs = pc.binary_join_element_wise(_binary(names), _binary(values), pa.scalar(b"\x01", pa.large_binary()))
+            at = pc.index(empty, True).as_py()
+            why = f"has the property {names[at].as_py()!r}: its name or its value is empty or null"
+            raise RowError(row_of(at), f"{why}, which cannot be stored")
+        check_texts(array, what, row_of)
+    pairs = pc.binary_join_element_wise(as_binary(names), as_binary(values), pa.scalar(b"\x01", pa.large_binary()))
     pieces = pc.binary_join_element_wise(pairs, _EMPTY, pa.scalar(b"\x02", pa.large_binary()))
     pieces = pieces.cast(pa.binary())
     lists = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pieces, mask=pc.is_null(column))
@@ -242,17 +239,3 @@ def _reserved(names: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
         return np.zeros(0, np.bool_)
     taken: np.ndarray[Any, np.dtype[np.bool_]] = verdicts[coded.indices.to_numpy(zero_copy_only=False)]
     return taken
-
-
-def _refuse_separators(values: pa.Array, what: str) -> None:
-    """Bytes 0 to 2 separate properties, or end a record as far as recovery can tell: no text may contain them."""
-    run = Run.of(values)
-    low = run.data[int(run.offsets[0]) : int(run.offsets[-1])] <= 2
-    if low.any():
-        at = int(np.argmax(low)) + int(run.offsets[0])
-        row = int(np.searchsorted(run.offsets, at, "right")) - 1
-        text = values[row].as_py()
-        if text is not None:
-            raise InvalidArgumentError(
-                f"{what} {row}: {text[:_SHOWN]!r} contains a byte 0, 1 or 2, which separates properties"
-            )

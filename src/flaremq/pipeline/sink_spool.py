@@ -10,7 +10,7 @@ from typing import IO, Any, Generic, TypeVar
 import pyarrow as pa
 
 from flaremq.errors import StoreIOError
-from flaremq.pipeline.sink_rows import Integers
+from flaremq.pipeline.sink_run import Integers
 
 _L = TypeVar("_L")
 

@@ -37,10 +37,16 @@ from flaremq.storage.store_reader import StoreReader
 _LOCK_SECONDS: Final = 60.0
 _LOCK_POLL_SECONDS: Final = 0.1
 _SYNC_BYTES: Final = 64 << 20  # appended between two dispatches
+# Of a log file, not for a row: what a record holds beside body and properties, a long topic twice where it is delayed,
+# the checksum, and the end of the file.
+_RECORD_ROOM: Final = 512
 
 
-def check_store(options: SinkOptions) -> None:
-    """On the driver, before a job: the directory is a store or can become one, and nobody has it open."""
+def check_store(options: SinkOptions) -> SinkOptions:
+    """On the driver, before a job: the directory is a store or can become one, and nobody has it open.
+
+    Returns the options for tasks: they must refuse what the store would not take once it is decided on.
+    """
     path = options.path
     assert path is not None
     check_log_below(path, options.store)
@@ -48,7 +54,7 @@ def check_store(options: SinkOptions) -> None:
         parent = os.path.dirname(path)
         if not os.path.isdir(parent):
             raise InvalidArgumentError(f"neither {path} nor {parent} exists: create the directory of the store")
-        return
+        return _fitting(options)
     if not os.path.isdir(path):
         raise InvalidArgumentError(f"{path} is a file, not the directory of a store")
     names = [name for name in os.listdir(path) if not name.startswith("flaremq.")]
@@ -62,7 +68,17 @@ def check_store(options: SinkOptions) -> None:
         raise UnavailableError(
             f"the store {path} is in use: rows for a running broker are sent with the option nameServer instead of path"
         ) from error
-    store_options(options)
+    return _fitting(options)
+
+
+def _fitting(options: SinkOptions) -> SinkOptions:
+    """A row, and rows that travel together, fit a log file: what is staged and decided on must go in."""
+    size = store_options(options).mapped_file_size_commit_log
+    largest = min(options.max_message_size, size - _RECORD_ROOM)
+    if largest <= 0:
+        raise InvalidArgumentError(f"mappedFileSizeCommitLog {size}: no row fits a log file of so few bytes")
+    # Small rows of a long topic take not quite four times the bytes as records that they take on their way.
+    return replace(options, max_message_size=largest, request_bytes=min(options.request_bytes, size // 4))
 
 
 def store_options(options: SinkOptions) -> StoreOptions:

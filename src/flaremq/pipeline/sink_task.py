@@ -16,7 +16,7 @@ by another one. Then the task fails and none of it is sent, unless duplicates ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,8 +26,10 @@ import pyarrow as pa
 from flaremq.client.stream_sending import Parcel
 from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.message.write_stream import CHAIN_START, NUMBER_MAX, DoubtError, Stored, stem_of, unlink
-from flaremq.pipeline.sink_rows import Integers, RowRules, SinkRows, check_batch
+from flaremq.pipeline.sink_rows import RowRules, SinkRows, check_batch
+from flaremq.pipeline.sink_run import Integers
 from flaremq.pipeline.sink_spool import Spool
+from flaremq.pipeline.sink_text import RowError
 from flaremq.storage import kernels_sink as kernels
 
 _ITEMS_MAX = 16_384  # of one request; brokers take up to 65,536
@@ -110,7 +112,10 @@ class _Lane:
 
 
 class SinkTask:
-    """Writes the rows of one partition. With ``sends_in_doubt`` rows never wait for stored ones to come again."""
+    """Writes the rows of one partition. With ``sends_in_doubt`` rows never wait for stored ones to come again.
+
+    ``name_row`` says of which message a row is that cannot be written; the default knows its place in the partition.
+    """
 
     def __init__(
         self,
@@ -120,8 +125,10 @@ class SinkTask:
         *,
         request_bytes: int,
         sends_in_doubt: bool = False,
+        name_row: Callable[[pa.RecordBatch, int], str] | None = None,
     ) -> None:
         self._target = target
+        self._name_row = name_row
         self._task = task
         self._rules = rules
         self._sends_in_doubt = sends_in_doubt
@@ -166,8 +173,10 @@ class SinkTask:
     def _checked(self, batch: pa.RecordBatch) -> SinkRows:
         try:
             return check_batch(batch, self._rules)
-        except InvalidArgumentError as error:
+        except RowError as error:
             place = f"partition {self._task.partition}, batch of rows from {self._seen} on"
+            if self._name_row is not None:
+                place = self._name_row(batch, error.row)
             raise InvalidArgumentError(f"{error} ({place}; none of them was written)") from None
 
     def _send_waiting(self) -> None:

@@ -194,8 +194,7 @@ def _checked(options: Mapping[str, str], schema: StructType, overwrite: bool) ->
     if parsed.topic is not None:
         check_topic(parsed.topic)
     if parsed.name_server is None:
-        check_store(parsed)
-    else:
-        with WireTarget(parsed, None) as target:
-            target.check_topic(parsed.topic)
+        return check_store(parsed)
+    with WireTarget(parsed, None) as target:
+        target.check_topic(parsed.topic)
     return parsed

@@ -83,8 +83,7 @@ def replay(
         raise InvalidArgumentError(f"a rate of {rate} messages a second sends nothing; give more than 0, or none")
     spec = source_spec(parsed)
     name = replay_id or default_replay_id(parsed, spec, to_name_server, to_path, to_topic, keep_queues=keep_queues)
-    sink = _sink_options(name, to_name_server, to_path, to_topic, to_options or {})
-    _check_target(sink)
+    sink = checked_target(_sink_options(name, to_name_server, to_path, to_topic, to_options or {}))
     with open_source(spec) as source:  # open until the tasks are done: it keeps what was planned from being deleted
         spans = scan_spans(source, parsed)
         if to_topic is None:
@@ -179,16 +178,18 @@ def _sink_options(
     return parse_sink_options(given)
 
 
-def _check_target(sink: SinkOptions) -> None:
+def checked_target(sink: SinkOptions) -> SinkOptions:
+    """The target's options for tasks, when it is known that it can be written to."""
     if sink.topic is not None:
         check_topic(sink.topic)
     if sink.path is None:
         with WireTarget(sink, None) as target:
             target.check_topic(sink.topic)
-        return
-    check_store(sink)
+        return sink
+    checked = check_store(sink)
     if os.path.isdir(os.path.join(sink.path, STAGING)):
-        take_in(sink)  # a run before was cut short after it had decided
+        take_in(checked)  # a run before was cut short after it had decided
+    return checked
 
 
 def _check_own_topic(topic: str) -> None:

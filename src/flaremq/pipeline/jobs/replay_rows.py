@@ -37,6 +37,11 @@ def sink_rows(
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)), skipped
 
 
+def origin_of(rows: pa.RecordBatch, row: int) -> str:
+    """Where the message of a row to send came from."""
+    return str(dict(rows.column("properties")[row].as_py())[REPLAY_ORIGIN])
+
+
 def _sendable(batch: pa.RecordBatch, replay_id: str) -> pa.Array:
     has_body = pc.fill_null(pc.greater(pc.binary_length(batch.column("body")), 0), False)
     keep = has_body.to_numpy(zero_copy_only=False).copy()

@@ -21,7 +21,7 @@ from flaremq.client.stream_sending import Parcel
 from flaremq.message.compression import INFLATED_SIZE_MAX
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.write_stream import NOTHING_STORED, Stored, chain_of, count_stored, stem_of, unique_key
-from flaremq.pipeline.jobs.replay_rows import SCHEMA, sink_rows
+from flaremq.pipeline.jobs.replay_rows import SCHEMA, origin_of, sink_rows
 from flaremq.pipeline.sink_options import SinkOptions
 from flaremq.pipeline.sink_rows import RowRules
 from flaremq.pipeline.sink_staging import StagedFile, StagingTarget, batch_folder
@@ -100,8 +100,15 @@ def _write(target: SinkTarget, task: ReplayTask, batches: Iterable[pa.RecordBatc
     if task.rate is not None:
         target = PacedTarget(target, task.rate)
     # A replay may be repeated for less than before: what does not come again is counted and told.
-    request_bytes = task.sink.request_bytes
-    return SinkTask(target, task.identity, rules, request_bytes=request_bytes, sends_in_doubt=True).write(batches)
+    sink = SinkTask(
+        target,
+        task.identity,
+        rules,
+        request_bytes=task.sink.request_bytes,
+        sends_in_doubt=True,
+        name_row=lambda batch, row: f"message {origin_of(batch, row)}",
+    )
+    return sink.write(batches)
 
 
 def _rows(source: Source, task: ReplayTask, skipped: list[int]) -> Iterator[pa.RecordBatch]:
