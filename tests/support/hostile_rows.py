@@ -94,9 +94,9 @@ def hostile_rows(seed: int, options: StoreOptions, size_max: int, count: int) ->
                 row.queue_id = None
             if chance.random() < 0.01:
                 row.tags = row.keys = None
+                row.delay_level = chance.choice((None, 18))
                 taken = len(f"DELAY12{row.level}") if row.level else 0
                 row.properties = {b"p": b"v" * (PROPERTIES_MAX - 3 - taken + chance.randrange(-1, 2))}
-                row.delay_level = row.delay_level if chance.random() < 0.5 else 18
             if chance.random() < 0.01 and not row.refusals(2**62, drops_reserved=True):
                 size = sum(
                     len(name.encode()) + len(text.encode()) + 2 for name, text in row.stored_properties().items()
