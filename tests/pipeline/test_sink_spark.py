@@ -154,7 +154,7 @@ def refused(action: Callable[[], Any]) -> str:
 def test_what_is_wrong_is_told_before_a_job_starts(
     spark: SparkSession, broker: EphemeralBroker, tmp_path: Path
 ) -> None:
-    good = {"nameServer": broker.name_server, "topic": "T"}
+    good = {"nameServer": broker.name_server, "topic": "refused"}
     body = rows(spark)
     cases: list[tuple[DataFrame, dict[str, Any], str]] = [
         (body, {"topic": "T"}, "neither of the options nameServer and path"),
@@ -186,6 +186,6 @@ def test_what_is_wrong_is_told_before_a_job_starts(
         assert words in refused(lambda frame=frame, options=options: write(frame, **options))
     overwrite = body.write.format("flaremq").options(**good).mode("overwrite")
     assert "append is the only way" in refused(overwrite.save)
-    assert stored(broker) == []
+    assert stored(broker, "refused") == []
     text = refused(lambda: write(body.selectExpr("IF(body = 'row-7', '', body) AS body"), **good))
     assert "row 7 has an empty body" in text and "partition 0" in text
