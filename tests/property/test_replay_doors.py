@@ -33,10 +33,9 @@ from flaremq.pipeline.source import ReadRequest, Source, open_source
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.testing import ephemeral_broker
-from tests.property.test_sink_doors import KINDS
 from tests.support.hostile_messages import BORN, Hostile
 from tests.support.hostile_rows import Row
-from tests.support.stored_rows import check_stored
+from tests.support.stored_rows import KINDS, check_chunks, check_stored
 
 TARGET = "copies"
 NAME = "hostile"
@@ -137,21 +136,10 @@ def check_chunk(root: Path, name: str, seed: int, count: int) -> None:
     check_stored(root / "broker", kind, good, key_name="REPLAY_ORIGIN")
 
 
-def run_all(root: Path, seed: int, count: int, chunks: int) -> None:
-    print(f"seed {seed}")
-    for number in range(chunks):
-        name = list(KINDS)[number % len(KINDS)]
-        try:
-            check_chunk(root / f"{number}", name, seed + number, count)
-        except BaseException as error:
-            error.add_note(f"with check_chunk(root, {name!r}, {seed + number}, {count})")
-            raise
-
-
 def test_messages_are_carried_over_or_refused_by_name(tmp_path: Path) -> None:
-    run_all(tmp_path, 20261118, 500, len(KINDS))
+    check_chunks(check_chunk, tmp_path, 20261118, 500, len(KINDS))
 
 
 @pytest.mark.soak
 def test_messages_are_carried_over_or_refused_by_name_for_many(tmp_path: Path) -> None:
-    run_all(tmp_path, secrets.randbits(32), 5_000, 20)
+    check_chunks(check_chunk, tmp_path, secrets.randbits(32), 5_000, 20)

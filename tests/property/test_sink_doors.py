@@ -27,22 +27,10 @@ from flaremq.pipeline.sink_wire import WireTarget
 from flaremq.storage.options import StoreOptions
 from flaremq.testing import ephemeral_broker
 from tests.support.hostile_rows import Row, batch_of, hostile_rows
-from tests.support.stored_rows import check_stored
+from tests.support.stored_rows import KINDS, check_chunks, check_stored
 
 TASK = TaskIdentity("hostile", 0, 1)
 ROWS = 500  # in an Arrow batch
-SMALL = {"mappedFileSizeCommitLog": "67108864", "mappedFileSizeConsumeQueue": "60000", "maxMessageSize": "4096"}
-SMALL |= {"maxHashSlotNum": "1000", "maxIndexNum": "200000", "reserveStepCommitLog": "4194304"}
-SMALL |= {"reserveStepIndex": "1048576"}
-WIDE = SMALL | {"maxMessageSize": "131072"}
-NARROW = SMALL | {"mappedFileSizeCommitLog": "40000", "reserveStepCommitLog": "40000", "maxMessageSize": "1048576"}
-KINDS = {
-    "small": SMALL,
-    "wide": WIDE,
-    "sealed": WIDE | {"enabledAppendPropCRC": "true"},
-    "narrow": NARROW,
-    "sealed narrow": NARROW | {"enabledAppendPropCRC": "true", "brokerIP1": "::1"},
-}  # fmt: skip
 
 
 class Kept:
@@ -146,21 +134,10 @@ def check_chunk(root: Path, name: str, seed: int, count: int) -> None:
     check_stored(root / "broker", kind, keyed(taken))
 
 
-def run_all(root: Path, seed: int, count: int, chunks: int) -> None:
-    print(f"seed {seed}")
-    for number in range(chunks):
-        name = list(KINDS)[number % len(KINDS)]
-        try:
-            check_chunk(root / f"{number}", name, seed + number, count)
-        except BaseException as error:
-            error.add_note(f"with check_chunk(root, {name!r}, {seed + number}, {count})")
-            raise
-
-
 def test_rows_are_refused_with_a_reason_or_stored_as_they_are(tmp_path: Path) -> None:
-    run_all(tmp_path, 20261118, 1_200, len(KINDS))
+    check_chunks(check_chunk, tmp_path, 20261118, 1_200, len(KINDS))
 
 
 @pytest.mark.soak
 def test_rows_are_refused_with_a_reason_or_stored_as_they_are_for_many(tmp_path: Path) -> None:
-    run_all(tmp_path, secrets.randbits(32), 10_000, 20)
+    check_chunks(check_chunk, tmp_path, secrets.randbits(32), 10_000, 20)

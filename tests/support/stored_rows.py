@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from tests.support.hostile_rows import Row
 from tests.support.store_lab import StoreLab
+
+# Options of the stores that hostile rows are written to.
+SMALL = {"mappedFileSizeCommitLog": "67108864", "mappedFileSizeConsumeQueue": "60000", "maxMessageSize": "4096"}
+SMALL |= {"maxHashSlotNum": "1000", "maxIndexNum": "200000", "reserveStepCommitLog": "4194304"}
+SMALL |= {"reserveStepIndex": "1048576"}
+WIDE = SMALL | {"maxMessageSize": "131072"}
+NARROW = SMALL | {"mappedFileSizeCommitLog": "40000", "reserveStepCommitLog": "40000", "maxMessageSize": "1048576"}
+KINDS = {
+    "small": SMALL,
+    "wide": WIDE,
+    "sealed": WIDE | {"enabledAppendPropCRC": "true"},
+    "narrow": NARROW,
+    "sealed narrow": NARROW | {"enabledAppendPropCRC": "true", "brokerIP1": "::1"},
+}  # fmt: skip
+
+
+def check_chunks(check: Callable[[Path, str, int, int], None], root: Path, seed: int, count: int, chunks: int) -> None:
+    """Messages of one seed after the other through all kinds of stores in turn; a failure says how to repeat it."""
+    print(f"seed {seed}")
+    for number in range(chunks):
+        name = list(KINDS)[number % len(KINDS)]
+        try:
+            check(root / f"{number}", name, seed + number, count)
+        except BaseException as error:
+            error.add_note(f"with {check.__name__}(root, {name!r}, {seed + number}, {count})")
+            raise
+
 
 _ADDED = {"UNIQ_KEY", "FMQ_CHAIN", "__CRC32#"}
 _ADDED_TO_DELAYED = {"REAL_TOPIC", "REAL_QID", "MSG_REGION", "CLUSTER", "TRACE_ON"}

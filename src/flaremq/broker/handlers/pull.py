@@ -115,14 +115,15 @@ class PullHandler:
         is_cold = self._puller.is_cold(topic, queue_id, offset)
         if is_cold:
             max_count, max_bytes = min(max_count, cold_count_max), min(max_bytes, cold_bytes_max)
-        if wanted.matches is not None and offset < gate.store.max_offset(topic, queue_id):
-            work = self._pull_filtered(connection, request, header, wanted, max_count, max_bytes, is_cold)
-            if self._filter_lane is None:
+        is_filtered = wanted.matches is not None and offset < gate.store.max_offset(topic, queue_id)
+        if is_filtered or is_cold:
+            work = self._pull_on_worker(
+                connection, request, header, wanted, max_count, max_bytes, is_filtered=is_filtered, is_cold=is_cold
+            )
+            if not is_filtered or self._filter_lane is None:
                 return work
             self._filter_lane.enter(connection, request, work)
             return None
-        if is_cold:
-            return self._pull_cold(connection, request, header, wanted, max_count, max_bytes)
         began = perf_counter()
         result = self._puller.pull(topic, queue_id, offset, max_count, max_bytes, wanted.codes)
         statistics = self._statistics
@@ -131,7 +132,7 @@ class PullHandler:
             statistics.fall_behind.note_caught_up(group, topic, queue_id)
         return self._answer(connection, request, header, wanted, max_count, max_bytes, result)
 
-    async def _pull_cold(
+    async def _pull_on_worker(
         self,
         connection: Connection,
         request: RemotingCommand,
@@ -139,43 +140,25 @@ class PullHandler:
         wanted: Wanted,
         max_count: int,
         max_bytes: int,
-    ) -> RemotingCommand | None:
-        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
-        began = perf_counter()
-        result = await self._gate.run_cold(
-            self._puller.pull, topic, queue_id, header.queue_offset, max_count, max_bytes, wanted.codes
-        )
-        self._answer(connection, request, header, wanted, max_count, max_bytes, result)
-        self._statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000), result.count)
-        await self._note_behind(group, topic, queue_id, result)
-        return None
-
-    async def _pull_filtered(
-        self,
-        connection: Connection,
-        request: RemotingCommand,
-        header: PullMessageRequestHeader,
-        wanted: Wanted,
-        max_count: int,
-        max_bytes: int,
+        *,
+        is_filtered: bool,
         is_cold: bool,
-    ) -> RemotingCommand | None:
+    ) -> None:
+        """Pull off the loop: a filter takes its time, a cold record waits for the disk."""
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         began = perf_counter()
 
         def pull() -> PullResult:
-            return self._puller.pull(
-                topic, queue_id, header.queue_offset, max_count, max_bytes, wanted.codes, wanted.work()
-            )
+            work = wanted.work() if is_filtered else None
+            return self._puller.pull(topic, queue_id, header.queue_offset, max_count, max_bytes, wanted.codes, work)
 
-        result = await self._gate.run_filter(group, pull)
+        result = await (self._gate.run_filter(group, pull) if is_filtered else self._gate.run_cold(pull))
         self._answer(connection, request, header, wanted, max_count, max_bytes, result)
         self._statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000), result.count)
         if is_cold:
             await self._note_behind(group, topic, queue_id, result)
         elif self._statistics.fall_behind.sizes:
             self._statistics.fall_behind.note_caught_up(group, topic, queue_id)
-        return None
 
     async def _note_behind(self, group: str, topic: str, queue_id: int, result: PullResult) -> None:
         statistics = self._statistics
