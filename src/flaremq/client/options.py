@@ -69,7 +69,8 @@ class ProducerOptions(ClientOptions):
             "broker is waited for; 0 leaves it at `retryTimesWhenSendFailed`. The `timeout` of a send replaces it.")
     retry_times_when_send_failed: int = option(
         2, rocketmq="retryTimesWhenSendFailed", affects="behaviour", maximum=100,
-        doc="Further tries of a send that was refused or not answered, on another broker if there is one.")
+        doc="Further tries of a send that was refused, on another broker if there is one; one that was not answered "
+            "in time is not tried again, because it may be stored.")
     retry_another_broker_when_not_store_ok: bool = option(
         False, rocketmq="retryAnotherBrokerWhenNotStoreOK", affects="behaviour",
         doc="Whether a message that is stored but not flushed or replicated in time is sent again elsewhere.")

@@ -10,6 +10,8 @@ import logging
 import sys
 from typing import Final
 
+from flaremq.log_lines import LineFormatter
+
 _LOGGER: Final = logging.getLogger("flaremq")
 
 
@@ -18,7 +20,7 @@ class LastResort(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        self.setFormatter(LineFormatter())
 
     def emit(self, record: logging.LogRecord) -> None:
         if logging.getLogger().handlers or any(handler is not self for handler in _LOGGER.handlers):
