@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 # More than four workers gain little: each one loads the compiled kernels anew.
 # loadgroup: all Spark tests run in one worker, with one JVM.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadgroup
-KERNELS := $(wildcard src/flaremq/*/kernels*.py)
+KERNELS := $(filter-out %/__init__.py,$(wildcard src/flaremq/*/kernels/*.py) src/flaremq/broker/ingest/kernels.py)
 KERNEL_MODULES := $(subst /,.,$(patsubst src/%.py,%,$(KERNELS)))
 PIP_TOOLS := pip-tools==7.6.2
 
@@ -30,7 +30,6 @@ $(VENV)/.installed: requirements/dev.txt pyproject.toml
 
 # Compiled once here, cached beside the source, so that no test and no first command pays for it.
 $(VENV)/.kernels: $(VENV)/.installed $(KERNELS)
-	$(BIN)/python -m flaremq.storage.kernels
 	$(BIN)/python -c "import importlib; [*map(importlib.import_module, '$(KERNEL_MODULES)'.split())]"
 	touch $@
 

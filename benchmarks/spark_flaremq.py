@@ -95,14 +95,14 @@ def cases(spark: Any, settings: dict[str, Any]) -> dict[str, Callable[..., Row]]
         return {}
 
     def verify_job(store: str) -> Row:
-        from flaremq.pipeline.jobs.verify import verify
+        from flaremq.pipeline.jobs.verify.job import verify
 
         begin = time.perf_counter()
         result = verify(spark, path=store)
         return {"seconds": round(time.perf_counter() - begin, 3), "verdict": result.verdict, "rows": result.records}
 
     def rebuild_job(store: str) -> Row:
-        from flaremq.pipeline.jobs.rebuild import rebuild
+        from flaremq.pipeline.jobs.rebuild.job import rebuild
 
         out = cleared(scratch / "rebuilt")
         begin = time.perf_counter()

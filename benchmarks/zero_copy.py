@@ -89,7 +89,7 @@ async def _measure(size: int) -> dict[str, float]:
 
 
 def main() -> None:
-    import flaremq.storage.bulk_pull  # noqa: F401  # the kernels, before the clock starts
+    import flaremq.storage.get.views  # noqa: F401  # the kernels, before the clock starts
     from flaremq.remoting import event_loop
 
     print(json.dumps({f"32 x {size} B": event_loop.run(_measure(size)) for size in (128, 1024, 4096)}, indent=2))

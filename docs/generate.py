@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flaremq.broker.options import BrokerOptions
-from flaremq.cli.mqadmin_table import ABSENT, COMMANDS, AdminCommand, Flag
+from flaremq.cli.mqadmin.table import ABSENT, COMMANDS, AdminCommand, Flag
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.options import OptionRow, markdown_table, rows
@@ -91,7 +91,7 @@ def _own_names(option_rows: Iterable[OptionRow]) -> str:
 MQADMIN_HEAD = """\
 # `flaremq mqadmin`
 
-<!-- Written by `make docs` from src/flaremq/cli/mqadmin_table.py; change it there. -->
+<!-- Written by `make docs` from src/flaremq/cli/mqadmin/table.py; change it there. -->
 
 RocketMQ's own commands with the same names, flags and columns, for those who have them in their fingers and in their
 scripts; the layout is that of RocketMQ 5.5. Rows are sorted where the original leaves their order to chance. What goes

@@ -9,49 +9,49 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flaremq import errors, sync, testing
-    from flaremq.client.admin import Admin
-    from flaremq.client.consumer import Consumer
+    from flaremq.client.admin.admin import Admin
+    from flaremq.client.consumer.consumer import Consumer
+    from flaremq.client.consumer.received import ReceivedMessage
+    from flaremq.client.consumer.subscription import SqlFilter
     from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
-    from flaremq.client.producer import Producer
-    from flaremq.client.received import ReceivedMessage
-    from flaremq.client.send_result import SendResult, SendStatus
-    from flaremq.client.subscription import SqlFilter
-    from flaremq.client.transactions import TransactionListener, TransactionResult, TransactionState
+    from flaremq.client.producer.producer import Producer
+    from flaremq.client.producer.send_result import SendResult, SendStatus
+    from flaremq.client.producer.transactions import TransactionListener, TransactionResult, TransactionState
     from flaremq.message.message import Message
     from flaremq.message.message_ext import MessageExt
     from flaremq.pipeline.scan import scan
-    from flaremq.protocol.bodies_queue import MessageQueue
-    from flaremq.storage.get_result import GetResult
+    from flaremq.protocol.bodies.queue import MessageQueue
+    from flaremq.storage.get.get_result import GetResult
     from flaremq.storage.message_store import MessageStore
     from flaremq.storage.options import StoreOptions
-    from flaremq.storage.put_result import PutResult
+    from flaremq.storage.put.put_result import PutResult
     from flaremq.storage.status import GetMessageStatus, PutMessageStatus
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Admin": "flaremq.client.admin",
+    "Admin": "flaremq.client.admin.admin",
     "ClientOptions": "flaremq.client.options",
-    "Consumer": "flaremq.client.consumer",
+    "Consumer": "flaremq.client.consumer.consumer",
     "ConsumerOptions": "flaremq.client.options",
     "GetMessageStatus": "flaremq.storage.status",
-    "GetResult": "flaremq.storage.get_result",
+    "GetResult": "flaremq.storage.get.get_result",
     "Message": "flaremq.message.message",
     "MessageExt": "flaremq.message.message_ext",
-    "MessageQueue": "flaremq.protocol.bodies_queue",
+    "MessageQueue": "flaremq.protocol.bodies.queue",
     "MessageStore": "flaremq.storage.message_store",
-    "Producer": "flaremq.client.producer",
+    "Producer": "flaremq.client.producer.producer",
     "ProducerOptions": "flaremq.client.options",
     "PutMessageStatus": "flaremq.storage.status",
-    "PutResult": "flaremq.storage.put_result",
-    "ReceivedMessage": "flaremq.client.received",
-    "SendResult": "flaremq.client.send_result",
-    "SendStatus": "flaremq.client.send_result",
-    "SqlFilter": "flaremq.client.subscription",
+    "PutResult": "flaremq.storage.put.put_result",
+    "ReceivedMessage": "flaremq.client.consumer.received",
+    "SendResult": "flaremq.client.producer.send_result",
+    "SendStatus": "flaremq.client.producer.send_result",
+    "SqlFilter": "flaremq.client.consumer.subscription",
     "StoreOptions": "flaremq.storage.options",
-    "TransactionListener": "flaremq.client.transactions",
-    "TransactionResult": "flaremq.client.transactions",
-    "TransactionState": "flaremq.client.transactions",
+    "TransactionListener": "flaremq.client.producer.transactions",
+    "TransactionResult": "flaremq.client.producer.transactions",
+    "TransactionState": "flaremq.client.producer.transactions",
     "scan": "flaremq.pipeline.scan",
 }
 

@@ -16,19 +16,19 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
-from flaremq.client import admin as _admin
-from flaremq.client import consumer as _consumer
-from flaremq.client import producer as _producer
-from flaremq.client.delivery import ExchangeLoop, Receiver
+from flaremq.client.admin import admin as _admin
+from flaremq.client.consumer import consumer as _consumer
+from flaremq.client.consumer.delivery import ExchangeLoop, Receiver
+from flaremq.client.consumer.received import ReceivedMessage
+from flaremq.client.consumer.subscription import Subscription
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
-from flaremq.client.received import ReceivedMessage
-from flaremq.client.send_result import SendResult
-from flaremq.client.subscription import Subscription
-from flaremq.client.transactions import TransactionListener, TransactionState, Verdict
+from flaremq.client.producer import producer as _producer
+from flaremq.client.producer.send_result import SendResult
+from flaremq.client.producer.transactions import TransactionListener, TransactionState, Verdict
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
-from flaremq.protocol.bodies import MessageQueue
+from flaremq.protocol.bodies.queue import MessageQueue
 
 __all__ = ["Admin", "Consumer", "Producer"]
 
@@ -131,7 +131,7 @@ class _Admin(_admin.Admin):
 
 
 class Producer:
-    """Sends messages. See :class:`flaremq.client.producer.Producer`; use it inside ``with``."""
+    """Sends messages. See :class:`flaremq.client.producer.producer.Producer`; use it inside ``with``."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class Producer:
 
 
 class Consumer:
-    """Receives messages. See :class:`flaremq.client.consumer.Consumer`; use it inside ``with``, iterate by ``for``.
+    """Receives messages. See :class:`flaremq.Consumer`; use it inside ``with``, iterate by ``for``.
 
     Several threads may iterate at the same time. What is done is reported in groups while a loop is fast, so a crash
     may repeat some more messages than with the asyncio consumer.
@@ -329,7 +329,7 @@ async def _as_coroutine(function: Callable[[], R]) -> R:
 
 
 class Admin:
-    """Orders to brokers and name servers. See :class:`flaremq.client.admin.Admin`; use it inside ``with``."""
+    """Orders to brokers and name servers. See :class:`flaremq.client.admin.admin.Admin`; use it inside ``with``."""
 
     def __init__(
         self, name_servers: str | Sequence[str], *, options: ClientOptions | None = None, timeout: float = 5.0

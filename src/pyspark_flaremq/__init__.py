@@ -5,7 +5,7 @@ What went wrong is told by a source that can do nothing else; without one Spark 
 """
 
 try:
-    from flaremq.pipeline.datasource import FlareMQDataSource as DefaultSource
+    from flaremq.pipeline.spark.datasource import FlareMQDataSource as DefaultSource
 except Exception as error:
     try:
         from pyspark_flaremq.refusal import refusing_source

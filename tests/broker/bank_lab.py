@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flaremq.broker.client_info import ClientInfo
-from flaremq.broker.consumer_offsets import ConsumerOffsets
-from flaremq.broker.handlers.end_transaction import EndTransactionHandler
+from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
+from flaremq.broker.members.client_info import ClientInfo
+from flaremq.broker.members.producers import ProducerTable
 from flaremq.broker.options import BrokerOptions
-from flaremq.broker.producers import ProducerTable
-from flaremq.broker.transactions import TransactionService
+from flaremq.broker.requests.transactions import EndTransactionHandler
+from flaremq.broker.transactions.service import TransactionService
 from flaremq.message.topics import OP_HALF_TOPIC
 from flaremq.message.transaction import parse_operation
-from flaremq.protocol.bodies import TopicConfig
+from flaremq.protocol.bodies.topic import TopicConfig
 from flaremq.protocol.command import RemotingCommand
-from flaremq.storage.put_result import PutResult
+from flaremq.storage.put.put_result import PutResult
 from tests.broker.waiting_lab import HOST, FakeConnection, WaitingLab, run
 
 GROUP = "GP_TX"

@@ -12,28 +12,29 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from flaremq.broker.config_file import ConfigFile
-from flaremq.broker.consumer_offsets import ConsumerOffsets
-from flaremq.broker.gate import StoreGate
-from flaremq.broker.groups import GroupTable
-from flaremq.broker.handlers.pop import PopHandler
-from flaremq.broker.handlers.pop_ack import PopAckHandler
+from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
+from flaremq.broker.catalog.groups import GroupTable
+from flaremq.broker.catalog.topics import TopicTable
 from flaremq.broker.options import BrokerOptions
-from flaremq.broker.order_info import ConsumerOrderInfo
-from flaremq.broker.pop import PopService
-from flaremq.broker.pop_receipts import Receipt, real_topic, retry_flag
-from flaremq.broker.statistics import BrokerStatistics
-from flaremq.broker.topics import TopicTable
+from flaremq.broker.pop.order_info import ConsumerOrderInfo
+from flaremq.broker.pop.receipts import Receipt, real_topic, retry_flag
+from flaremq.broker.pop.service import PopService
+from flaremq.broker.requests.pop import PopHandler
+from flaremq.broker.requests.pop_ack import PopAckHandler
+from flaremq.broker.statistics.counters import BrokerStatistics
+from flaremq.broker.store_loop.gate import StoreGate
 from flaremq.clock import ManualClock
 from flaremq.message.hosts import encode_host
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import encode_properties
 from flaremq.message.stored_form import StoredForm
-from flaremq.protocol.bodies import SubscriptionGroupConfig, TopicConfig
-from flaremq.protocol.bodies_pop import BatchAck, BatchAckMessageRequestBody
+from flaremq.protocol.bodies.group import SubscriptionGroupConfig
+from flaremq.protocol.bodies.pop import BatchAck, BatchAckMessageRequestBody
+from flaremq.protocol.bodies.topic import TopicConfig
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand, RequestError
-from flaremq.storage.filesystem import LocalFileSystem
+from flaremq.storage.config.config_file import ConfigFile
+from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 

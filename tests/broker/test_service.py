@@ -18,7 +18,9 @@ from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.java_json import parse_java_json
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.namesrv.service import NamesrvService
-from flaremq.protocol.bodies import SetMessageRequestModeRequestBody, SubscriptionGroupConfig, TopicRouteData
+from flaremq.protocol.bodies.group import SubscriptionGroupConfig
+from flaremq.protocol.bodies.queue import SetMessageRequestModeRequestBody
+from flaremq.protocol.bodies.route import TopicRouteData
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient

@@ -12,16 +12,15 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from flaremq.broker.config_file import ConfigFile
-from flaremq.broker.consumer_offsets import ConsumerOffsets
-from flaremq.broker.gate import StoreGate
-from flaremq.broker.groups import GroupTable
-from flaremq.broker.message_rules import TimerRules, prepare
+from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
+from flaremq.broker.catalog.groups import GroupTable
+from flaremq.broker.catalog.topics import TopicTable
+from flaremq.broker.delay.levels import ScheduleService
+from flaremq.broker.delay.message_rules import TimerRules, prepare
+from flaremq.broker.delay.timer import TimerService
 from flaremq.broker.options import BrokerOptions
-from flaremq.broker.schedule import ScheduleService
-from flaremq.broker.store_access import StoreAccess
-from flaremq.broker.timer import TimerService
-from flaremq.broker.topics import TopicTable
+from flaremq.broker.store_loop.access import StoreAccess
+from flaremq.broker.store_loop.gate import StoreGate
 from flaremq.clock import ManualClock
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, DelayLevels, parse_delay_levels
 from flaremq.message.message_ext import MessageExt
@@ -29,9 +28,10 @@ from flaremq.message.properties import encode_properties
 from flaremq.message.stored_form import StoredForm
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.connection import Connection
+from flaremq.storage.config.config_file import ConfigFile
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
-from flaremq.storage.put_result import PutResult
+from flaremq.storage.put.put_result import PutResult
 from flaremq.storage.status import PutMessageStatus
 from tests.support.crash_fs import CrashFS
 

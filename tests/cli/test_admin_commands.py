@@ -14,8 +14,8 @@ import pytest
 
 from flaremq import sync
 from flaremq.cli import times
+from flaremq.cli.admin.versions import version_text
 from flaremq.cli.main import run
-from flaremq.cli.versions import version_text
 from flaremq.testing import EphemeralBroker
 from tests.support.admin_cli import Shell, until
 from tests.support.cli import flaremq
@@ -386,7 +386,7 @@ def test_topic_list_loads_neither_the_client_nor_an_event_loop(shell: Shell) -> 
     code = (
         "import sys; from flaremq.cli.main import run\n"
         "run(sys.argv[1:])\n"
-        "heavy = {'asyncio', 'flaremq.client.admin', 'flaremq.protocol.bodies', 'rich'} & sys.modules.keys()\n"
+        "heavy = {'asyncio', 'flaremq.client.admin.admin', 'flaremq.protocol.bodies', 'rich'} & sys.modules.keys()\n"
         "print(*heavy, file=sys.stderr)\n"
     )
     for command in (["topic", "list", "--all"], ["mqadmin", "topicList"]):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from flaremq.cli import demo as demo_module
-from flaremq.cli.bench_report import latency_micros
+from flaremq.cli.bench.report import latency_micros
+from flaremq.cli.demo import demo as demo_module
 from tests.support.cli import flaremq
 
 

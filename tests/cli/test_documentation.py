@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flaremq.broker.options import BrokerOptions
-from flaremq.cli.mqadmin_table import ABSENT, COMMANDS
+from flaremq.cli.mqadmin.table import ABSENT, COMMANDS
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.options import rows

@@ -10,9 +10,9 @@ import pytest
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.message import Message
 from flaremq.pipeline.options import parse_options
-from flaremq.pipeline.places import source_spec
-from flaremq.pipeline.sink_options import parse_sink_options
-from flaremq.pipeline.sink_store import check_store
+from flaremq.pipeline.sink.options import parse_sink_options
+from flaremq.pipeline.sink.store import check_store
+from flaremq.pipeline.sources.places import source_spec
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from tests.support.cli import flaremq

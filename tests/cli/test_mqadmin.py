@@ -17,16 +17,18 @@ from pathlib import Path
 import pytest
 
 from flaremq import sync
-from flaremq.cli import mqadmin_text as text
-from flaremq.cli.mqadmin_messages import _keep_body as keep_body
-from flaremq.cli.mqadmin_table import ABSENT, COMMANDS
-from flaremq.cli.mqadmin_trace import trace_records
+from flaremq.cli.mqadmin import text
+from flaremq.cli.mqadmin.messages import _keep_body as keep_body
+from flaremq.cli.mqadmin.table import ABSENT, COMMANDS
+from flaremq.cli.mqadmin.trace import trace_records
 from flaremq.cli.times import parse_mqadmin_time
-from flaremq.client.received import ReceivedMessage
-from flaremq.message.codec import encode_record
+from flaremq.client.consumer.received import ReceivedMessage
 from flaremq.message.message import Message
 from flaremq.message.properties import encode_properties
-from flaremq.protocol.bodies import MessageQueue, SubscriptionGroupConfig, TopicConfig
+from flaremq.message.record.codec import encode_record
+from flaremq.protocol.bodies.group import SubscriptionGroupConfig
+from flaremq.protocol.bodies.queue import MessageQueue
+from flaremq.protocol.bodies.topic import TopicConfig
 from flaremq.testing import EphemeralBroker
 from tests.support.admin_cli import Shell, until
 from tests.support.cli import flaremq
@@ -55,7 +57,7 @@ def test_every_command_that_tools_need_is_there_and_has_a_function() -> None:
     assert set(NEEDED) <= set(COMMANDS)
     for name, command in COMMANDS.items():
         module, _, function = command.place.partition(":")
-        work = getattr(importlib.import_module(f"flaremq.cli.mqadmin_{module}"), function)
+        work = getattr(importlib.import_module(f"flaremq.cli.mqadmin.{module}"), function)
         assert list(inspect.signature(work).parameters)[1] == "given", name
         long_names = [flag.long for flag in command.flags]
         assert len(set(long_names)) == len(long_names) and set(command.one_of) <= set(long_names), name

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flaremq.protocol.bodies import TopicRouteData
+from flaremq.protocol.bodies.route import TopicRouteData
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flaremq.client.admin import Admin
-from flaremq.client.consumer import Consumer
-from flaremq.client.producer import Producer
-from flaremq.client.transactions import TransactionState
+from flaremq.client.admin.admin import Admin
+from flaremq.client.consumer.consumer import Consumer
+from flaremq.client.producer.producer import Producer
+from flaremq.client.producer.transactions import TransactionState
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.message import Message
 from flaremq.protocol.codes import RequestCode

@@ -9,7 +9,8 @@ import pytest
 
 from flaremq.client.routes import RouteTable, TopicRoute
 from flaremq.errors import RemoteProtocolError
-from flaremq.protocol.bodies import BrokerData, MessageQueue, QueueData, TopicRouteData
+from flaremq.protocol.bodies.queue import MessageQueue
+from flaremq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from flaremq.protocol.command import RemotingCommand
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from flaremq.client.options import ProducerOptions
-from flaremq.client.producer import Producer
+from flaremq.client.producer.producer import Producer
 from flaremq.client.signing import signed
 from flaremq.message.message import Message
 from tests.support.fake_cluster import fake_cluster

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 import pytest
 
 import flaremq.sync
-from flaremq.client import admin, consumer, producer
-from flaremq.client.received import ReceivedMessage
-from flaremq.client.transactions import TransactionState
+from flaremq.client.admin import admin
+from flaremq.client.consumer import consumer
+from flaremq.client.consumer.received import ReceivedMessage
+from flaremq.client.producer import producer
+from flaremq.client.producer.transactions import TransactionState
 from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt

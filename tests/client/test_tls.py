@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flaremq.client.options import ProducerOptions
-from flaremq.client.producer import Producer
+from flaremq.client.producer.producer import Producer
 from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.message.message import Message
 from flaremq.remoting.handlers import HandlerTable

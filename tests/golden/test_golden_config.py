@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from flaremq.java_json import parse_java_json
-from flaremq.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from flaremq.protocol.bodies.group import SubscriptionGroupConfig
+from flaremq.protocol.bodies.topic import TopicConfig
 from tests.support.golden import golden_names, open_golden
 from tests.support.metadata_lab import MetadataLab
 

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from flaremq.message.message_ext import MessageExt
-from flaremq.storage.checkpoint import StoreCheckpoint
-from flaremq.storage.consume_queue import UNIT
-from flaremq.storage.consume_queue_ext import is_ext_address
-from flaremq.storage.filesystem import LocalFileSystem
+from flaremq.storage.files.checkpoint import StoreCheckpoint
+from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
+from flaremq.storage.queue.consume_queue import UNIT
+from flaremq.storage.queue.consume_queue_ext import is_ext_address
 from tests.support.golden import GoldenStore, golden_names, open_golden
 
 LONG_BODY = 96

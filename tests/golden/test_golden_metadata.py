@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from flaremq.broker.handlers.assignment import AssignmentHandler
+from flaremq.broker.requests.assignment import AssignmentHandler
 from flaremq.java_json import parse_java_json
-from flaremq.protocol.bodies import MessageQueue, TopicConfig
+from flaremq.protocol.bodies.queue import MessageQueue
+from flaremq.protocol.bodies.topic import TopicConfig
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from tests.support.fake_connection import FakeConnection, ask

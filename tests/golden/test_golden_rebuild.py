@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 
 from flaremq.message.message import Message
-from flaremq.storage.consume_queue import FILLER, UNIT
-from flaremq.storage.consume_queue_ext import is_ext_address
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
+from flaremq.storage.queue.consume_queue import FILLER, UNIT
+from flaremq.storage.queue.consume_queue_ext import is_ext_address
 from tests.support.golden import GoldenStore, golden_names, load_manifest, open_golden
 
 CLEAN = [name for name in golden_names() if not load_manifest(name)["abortFilePresent"]]

@@ -12,12 +12,12 @@ import pytest
 
 from flaremq.message import transaction
 from flaremq.message.batch import decode_batch, encode_batch_item, inner_messages
-from flaremq.message.codec import CheckReason, check_record, encode_record
-from flaremq.message.crc import CRC_PROPERTY_SIZE, has_crc_property
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.java_hash import tags_code
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import encode_properties, find_property, parse_properties
+from flaremq.message.record.codec import CheckReason, check_record, encode_record
+from flaremq.message.record.crc import CRC_PROPERTY_SIZE, has_crc_property
 from flaremq.message.stored_form import StoredForm, delay_level_of, delivered, sent_back
 from flaremq.message.sys_flag import TransactionType
 from flaremq.message.topics import SCHEDULE_TOPIC, encode_topic

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from flaremq.message.message_ext import MessageExt
-from flaremq.storage.finding import Severity
-from flaremq.storage.store_indexes import IndexGeometry
-from flaremq.storage.store_outlook import outlook_of
-from flaremq.storage.store_reader import StoreReader
-from flaremq.storage.verify import StoreVerifier
+from flaremq.storage.at_rest.indexes import IndexGeometry
+from flaremq.storage.at_rest.outlook import outlook_of
+from flaremq.storage.at_rest.reader import StoreReader
+from flaremq.storage.verify.finding import Severity
+from flaremq.storage.verify.verifier import StoreVerifier
 from tests.support.cli import flaremq
 from tests.support.golden import GoldenStore, golden_names, open_golden
 

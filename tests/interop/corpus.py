@@ -13,8 +13,8 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from flaremq.message import Message
 from flaremq.message.compression import compress
+from flaremq.message.message import Message
 from flaremq.message.sys_flag import CompressionType
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.status import PutMessageStatus

@@ -12,20 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from flaremq.broker.config_file import ConfigFile
+from flaremq.broker.catalog.topics import TopicTable
 from flaremq.broker.options import BrokerOptions
-from flaremq.broker.registration import Registration
-from flaremq.broker.topics import TopicTable
+from flaremq.broker.registration.name_servers import Registration
 from flaremq.clock import SystemClock
 from flaremq.errors import UnavailableError
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.namesrv.service import NamesrvService
-from flaremq.protocol.bodies import ClusterInfo, KVTable, TopicConfig, TopicRouteData
-from flaremq.protocol.bodies_replication import HARuntimeInfo
+from flaremq.protocol.bodies.replication import HARuntimeInfo
+from flaremq.protocol.bodies.route import ClusterInfo, TopicRouteData
+from flaremq.protocol.bodies.topic import KVTable, TopicConfig
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
-from flaremq.storage.filesystem import LocalFileSystem
+from flaremq.storage.config.config_file import ConfigFile
+from flaremq.storage.files.filesystem import LocalFileSystem
 from tests.interop import jvm
 from tests.interop.wire.programs import why_no_java
 from tests.interop.wire.server_process import ServerProcess

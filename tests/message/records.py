@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flaremq.message.codec import encode_record
 from flaremq.message.hosts import encode_host
+from flaremq.message.record.codec import encode_record
 
 # topic TopicTest, body hello, TAGS=TagA, KEYS=key1, queue 3, queue offset 7, physical offset 1234.
 VECTOR = bytes.fromhex(

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from flaremq.errors import CorruptionError, InvalidArgumentError
-from flaremq.message.codec import (
+from flaremq.message.hosts import encode_host
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.record.codec import (
     BLANK,
     MAGIC_BLANK,
     MAGIC_V1,
@@ -14,8 +16,6 @@ from flaremq.message.codec import (
     encode_blank,
     store_timestamp_at,
 )
-from flaremq.message.hosts import encode_host
-from flaremq.message.message_ext import MessageExt
 from tests.message.records import VECTOR, make_record
 
 

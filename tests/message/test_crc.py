@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flaremq.message.crc import CRC_PROPERTY_SIZE, body_crc, crc_property, has_crc_property, record_crc
+from flaremq.message.record.crc import CRC_PROPERTY_SIZE, body_crc, crc_property, has_crc_property, record_crc
 
 
 @pytest.mark.parametrize(("body", "expected"), [(b"hello", 907060870), (b"a", 1756872259), (b"", 0)])

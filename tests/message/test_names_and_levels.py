@@ -6,12 +6,7 @@ import pytest
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.message import sys_flag, topics
-from flaremq.message.delay import (
-    DEFAULT_DELAY_LEVELS,
-    level_of_queue_id,
-    parse_delay_levels,
-    queue_id_of_level,
-)
+from flaremq.message.delay import DEFAULT_DELAY_LEVELS, level_of_queue_id, parse_delay_levels, queue_id_of_level
 from flaremq.message.sys_flag import CompressionType, TransactionType
 
 

@@ -5,9 +5,9 @@ import zlib
 
 import pytest
 
-from flaremq.message.codec import CheckReason, check_record, encode_blank
-from flaremq.message.crc import crc_property
 from flaremq.message.hosts import encode_host
+from flaremq.message.record.codec import CheckReason, check_record, encode_blank
+from flaremq.message.record.crc import crc_property
 from tests.message.records import VECTOR, flip, make_record
 
 IPV6 = make_record(born_host=encode_host("[::1]:5"), store_host=encode_host("[::2]:6"))

@@ -8,12 +8,12 @@ import pytest
 
 from flaremq.errors import CorruptionError, InvalidArgumentError
 from flaremq.message import transaction
-from flaremq.message.codec import check_record, encode_record
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.hosts import encode_host
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import parse_properties
+from flaremq.message.record.codec import check_record, encode_record
 from flaremq.message.stored_form import StoredForm, delay_level_of, delayed, delivered, sent_back
 from flaremq.message.sys_flag import TransactionType, transaction_type
 from flaremq.message.topics import HALF_TOPIC, SCHEDULE_TOPIC

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from flaremq.broker.filter import compile_filter
-from flaremq.broker.pull_request import EVERYTHING, wanted_by
-from flaremq.broker.subscription import build_subscription
-from flaremq.client.subscription import tags_of
+from flaremq.broker.filter.message_filter import compile_filter
+from flaremq.broker.filter.subscription import build_subscription
+from flaremq.broker.long_polling.pull_request import EVERYTHING, wanted_by
+from flaremq.client.consumer.subscription import tags_of
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.java_hash import java_hash
 from flaremq.message.tags import split_tags
-from flaremq.storage.get_result import parse_tags
+from flaremq.storage.get.get_result import parse_tags
 
 
 @pytest.mark.parametrize("expression", [None, "", "*"])

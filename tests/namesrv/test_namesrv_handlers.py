@@ -15,13 +15,8 @@ from hypothesis import strategies as st
 
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.options import parse_properties
-from flaremq.protocol.bodies import (
-    DataVersion,
-    RegisterBrokerBody,
-    TopicConfig,
-    TopicConfigSerializeWrapper,
-    body_crc32,
-)
+from flaremq.protocol.bodies.register import RegisterBrokerBody, body_crc32
+from flaremq.protocol.bodies.topic import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.connection import Connection

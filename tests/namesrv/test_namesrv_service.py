@@ -12,7 +12,9 @@ from flaremq.clock import ManualClock
 from flaremq.errors import UnavailableError
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.namesrv.service import NamesrvService
-from flaremq.protocol.bodies import RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper, TopicRouteData
+from flaremq.protocol.bodies.register import RegisterBrokerBody
+from flaremq.protocol.bodies.route import TopicRouteData
+from flaremq.protocol.bodies.topic import TopicConfig, TopicConfigSerializeWrapper
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import BINARY_HEADER, RemotingCommand
 from flaremq.remoting.client import RemotingClient

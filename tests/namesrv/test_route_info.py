@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flaremq.namesrv.route_info import BrokerRegistration, RegisterResult, RouteInfo
-from flaremq.protocol.bodies import DataVersion, QueueData, TopicConfig
+from flaremq.protocol.bodies.route import QueueData
+from flaremq.protocol.bodies.topic import DataVersion, TopicConfig
 from flaremq.protocol.command import RequestError
 
 CLUSTER = "DefaultCluster"

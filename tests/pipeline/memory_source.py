@@ -11,15 +11,15 @@ from typing import Any, Self
 import pyarrow as pa
 
 from flaremq.errors import NotFoundError
-from flaremq.pipeline.archive_entries import ArchiveFile
-from flaremq.pipeline.archive_manifest import Manifest
-from flaremq.pipeline.archive_root import ArchiveRoot
-from flaremq.pipeline.archive_run import begin, find_missing, finish, plan_tasks, recover
-from flaremq.pipeline.archive_task import ArchiveTask, Receipt, archive_batches
-from flaremq.pipeline.columns import SCHEMA
+from flaremq.pipeline.archive.entries import ArchiveFile
+from flaremq.pipeline.archive.increment import begin, find_missing, finish, plan_tasks, recover
+from flaremq.pipeline.archive.manifest import Manifest
+from flaremq.pipeline.archive.root import ArchiveRoot
+from flaremq.pipeline.archive.task import ArchiveTask, Receipt, archive_batches
+from flaremq.pipeline.model.columns import SCHEMA
+from flaremq.pipeline.model.spans import ProfilePoint, QueueExtent, QueueRef, SizeProfile, Span
 from flaremq.pipeline.options import ScanOptions
-from flaremq.pipeline.source import ReadRequest, SourceSpec, TopicSelector
-from flaremq.pipeline.spans import ProfilePoint, QueueExtent, QueueRef, SizeProfile, Span
+from flaremq.pipeline.sources.source import ReadRequest, SourceSpec, TopicSelector
 
 DAY_MS = 86_400_000
 NOON = 1_700_000_000_000 // DAY_MS * DAY_MS + DAY_MS // 2

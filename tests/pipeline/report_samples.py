@@ -7,15 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from flaremq.pipeline.columns import schema_of
-from flaremq.pipeline.jobs import report_sections as sections
 from flaremq.pipeline.jobs.group_lag import GroupLag
-from flaremq.pipeline.jobs.report_disk import DAY_MS, FolderUse, StoreDisk, disk_json, forecast
-from flaremq.pipeline.jobs.report_notices import notices_of
-from flaremq.pipeline.jobs.report_partial import COLUMNS
-from flaremq.pipeline.jobs.report_scan import Findings, add_up
-from flaremq.pipeline.jobs.report_texts import TextCounter
-from flaremq.pipeline.spans import QueueExtent, QueueRef
+from flaremq.pipeline.jobs.report import sections
+from flaremq.pipeline.jobs.report.disk import DAY_MS, FolderUse, StoreDisk, disk_json, forecast
+from flaremq.pipeline.jobs.report.notices import notices_of
+from flaremq.pipeline.jobs.report.partial import COLUMNS
+from flaremq.pipeline.jobs.report.scan import Findings, add_up
+from flaremq.pipeline.jobs.report.texts import TextCounter
+from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.spans import QueueExtent, QueueRef
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from flaremq.broker.options import load_options
 from flaremq.broker.service import BrokerService
-from flaremq.pipeline.sink_options import SinkOptions, parse_sink_options
-from flaremq.pipeline.sink_rows import RowRules
-from flaremq.pipeline.sink_task import SinkTask, TaskIdentity, TaskReport
-from flaremq.pipeline.sink_wire import WireTarget
+from flaremq.pipeline.sink.options import SinkOptions, parse_sink_options
+from flaremq.pipeline.sink.rows import RowRules
+from flaremq.pipeline.sink.task import SinkTask, TaskIdentity, TaskReport
+from flaremq.pipeline.sink.wire import WireTarget
 from flaremq.testing.ephemeral_broker import EphemeralBroker
 
 

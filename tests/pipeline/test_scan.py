@@ -15,7 +15,7 @@ import pytest
 import flaremq
 from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.message.topics import is_system_topic
-from flaremq.pipeline.columns import NAMES, SCHEMA
+from flaremq.pipeline.model.columns import NAMES, SCHEMA
 from tests.pipeline.conftest import FIRST_MS, FilledStore
 from tests.support.golden import GoldenStore
 from tests.support.golden_rows import golden_rows

@@ -16,11 +16,11 @@ from flaremq.broker.options import load_options
 from flaremq.broker.service import BrokerService
 from flaremq.clock import ManualClock
 from flaremq.message.message import Message
-from flaremq.pipeline.columns import schema_of
-from flaremq.pipeline.source import ReadRequest, Source, SourceSpec, TopicSelector
-from flaremq.pipeline.spans import QueueRef, Span
-from flaremq.pipeline.wire_source import WireSource
-from flaremq.protocol.bodies import MessageQueue
+from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.spans import QueueRef, Span
+from flaremq.pipeline.sources.source import ReadRequest, Source, SourceSpec, TopicSelector
+from flaremq.pipeline.sources.wire import WireSource
+from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.sync import Admin, Producer
 from flaremq.testing import EphemeralBroker, ephemeral_broker
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from flaremq.errors import CorruptionError
 from flaremq.message.batch import decode_batch, encode_batch
-from flaremq.message.codec import CheckReason, check_record, encode_record
 from flaremq.message.hosts import encode_host, format_host
 from flaremq.message.java_hash import continue_hash, java_hash
 from flaremq.message.message import Message
@@ -22,6 +21,7 @@ from flaremq.message.properties import (
     parse_properties,
     strip_unstored,
 )
+from flaremq.message.record.codec import CheckReason, check_record, encode_record
 
 I32 = st.integers(-(1 << 31), (1 << 31) - 1)
 I64 = st.integers(-(1 << 63), (1 << 63) - 1)

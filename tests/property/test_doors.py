@@ -19,16 +19,16 @@ import pytest
 
 from flaremq.clock import ManualClock
 from flaremq.message.batch import encode_batch_item
-from flaremq.message.codec import MAGIC_V1, MAGIC_V2, encode_record
+from flaremq.message.record.codec import MAGIC_V1, MAGIC_V2, encode_record
 from flaremq.message.topics import encode_topic
-from flaremq.storage.driver import StoreDriver
+from flaremq.storage.at_rest.indexes import IndexGeometry
+from flaremq.storage.at_rest.reader import StoreReader
+from flaremq.storage.engine.driver import StoreDriver
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
-from flaremq.storage.put_result import PutResult
-from flaremq.storage.rescue import rescue_store
+from flaremq.storage.put.put_result import PutResult
+from flaremq.storage.rescue.rescue import rescue_store
 from flaremq.storage.status import PutMessageStatus as Status
-from flaremq.storage.store_indexes import IndexGeometry
-from flaremq.storage.store_reader import StoreReader
 from tests.support.driven_store import kernels
 from tests.support.hostile_messages import BORN, Hostile, Item, expected_status
 from tests.support.store_lab import StoreLab

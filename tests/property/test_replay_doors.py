@@ -21,15 +21,15 @@ from flaremq.clock import ManualClock
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.properties import parse_properties
 from flaremq.message.topics import is_system_topic
-from flaremq.pipeline.jobs.replay import ReplayResult, checked_target, finish_replay, plan_replay, result_of
-from flaremq.pipeline.jobs.replay_rows import SCHEMA
-from flaremq.pipeline.jobs.replay_task import ReplayTask, replay_from
+from flaremq.pipeline.jobs.replay.job import ReplayResult, checked_target, finish_replay, plan_replay, result_of
+from flaremq.pipeline.jobs.replay.rows import SCHEMA
+from flaremq.pipeline.jobs.replay.task import ReplayTask, replay_from
 from flaremq.pipeline.options import parse_options
-from flaremq.pipeline.partitions import scan_spans
-from flaremq.pipeline.places import source_spec
-from flaremq.pipeline.sink_options import SinkOptions, parse_sink_options
-from flaremq.pipeline.sink_staging import STAGING
-from flaremq.pipeline.source import ReadRequest, Source, open_source
+from flaremq.pipeline.planning.partitions import scan_spans
+from flaremq.pipeline.sink.options import SinkOptions, parse_sink_options
+from flaremq.pipeline.sink.staging import STAGING
+from flaremq.pipeline.sources.places import source_spec
+from flaremq.pipeline.sources.source import ReadRequest, Source, open_source
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.testing import ephemeral_broker

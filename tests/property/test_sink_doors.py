@@ -18,12 +18,12 @@ import pytest
 from flaremq.clock import ManualClock
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.write_stream import stem_of, unique_key
-from flaremq.pipeline import sink_staging as staging
-from flaremq.pipeline.sink_options import SinkOptions, parse_sink_options
-from flaremq.pipeline.sink_rows import RowRules
-from flaremq.pipeline.sink_store import check_queue, check_store, take_in
-from flaremq.pipeline.sink_task import LaneKey, SinkTask, TaskIdentity
-from flaremq.pipeline.sink_wire import WireTarget
+from flaremq.pipeline.sink import staging
+from flaremq.pipeline.sink.options import SinkOptions, parse_sink_options
+from flaremq.pipeline.sink.rows import RowRules
+from flaremq.pipeline.sink.store import check_queue, check_store, take_in
+from flaremq.pipeline.sink.task import LaneKey, SinkTask, TaskIdentity
+from flaremq.pipeline.sink.wire import WireTarget
 from flaremq.storage.options import StoreOptions
 from flaremq.testing import ephemeral_broker
 from tests.support.hostile_rows import Row, batch_of, hostile_rows

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from flaremq.cli.free_ports import free_ports
+from flaremq.cli.servers.free_ports import free_ports
 from flaremq.clock import ManualClock
 from flaremq.errors import UnavailableError
 from flaremq.message.batch import encode_batch_item
-from flaremq.message.record_check import check_record
+from flaremq.message.record.check import check_record
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.frame import FrameDecoder, encode_frame

@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 from typing import Any
 
 import pytest
 
 from flaremq.errors import LocalProtocolError, RemoteProtocolError
 from flaremq.protocol import bodies
-from flaremq.protocol.bean import BODY_SIZE_MAX, BODY_VALUES_MAX, CLIENT_BODY_SIZE_MAX, Bean, properties
-from flaremq.protocol.bodies import (
-    BatchAck,
-    BatchAckMessageRequestBody,
-    BrokerData,
+from flaremq.protocol.bodies.bean import BODY_SIZE_MAX, BODY_VALUES_MAX, CLIENT_BODY_SIZE_MAX, Bean, properties
+from flaremq.protocol.bodies.client import HeartbeatData, ProducerInfo, ProducerTableInfo, SubscriptionData
+from flaremq.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from flaremq.protocol.bodies.pop import BatchAck, BatchAckMessageRequestBody
+from flaremq.protocol.bodies.queue import MessageQueue, QueryAssignmentResponseBody, SetMessageRequestModeRequestBody
+from flaremq.protocol.bodies.replication import DelayOffsetSerializeWrapper, MessageRequestModeSerializeWrapper
+from flaremq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from flaremq.protocol.bodies.stats import (
     ConsumeStats,
     ConsumeStatsList,
-    DataVersion,
-    DelayOffsetSerializeWrapper,
     GetConsumerStatusBody,
-    HeartbeatData,
-    KVTable,
-    MessageQueue,
-    MessageRequestModeSerializeWrapper,
     OffsetWrapper,
-    ProducerInfo,
-    ProducerTableInfo,
-    QueryAssignmentResponseBody,
     QueryConsumeTimeSpanBody,
-    QueueData,
     QueueTimeSpan,
     ResetOffsetBody,
-    SetMessageRequestModeRequestBody,
-    SubscriptionData,
-    SubscriptionGroupConfig,
-    TopicConfig,
-    TopicRouteData,
 )
+from flaremq.protocol.bodies.topic import DataVersion, KVTable, TopicConfig
 
 ALL_BODIES = sorted(
-    {body for body in vars(bodies).values() if isinstance(body, type) and issubclass(body, Bean)},
+    {
+        body
+        for module in pkgutil.iter_modules(bodies.__path__, "flaremq.protocol.bodies.")
+        for body in vars(importlib.import_module(module.name)).values()
+        if isinstance(body, type) and issubclass(body, Bean)
+    },
     key=lambda body: body.__name__,
 )
 QUEUE = MessageQueue("T", "broker-a", 1)
@@ -122,10 +118,10 @@ def test_what_is_kept_unread_is_kept_only_so_deep_that_it_can_be_written() -> No
     def nested(depth: int) -> bytes:
         return b'{"forbiddenTable":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
 
-    kept = bodies.SubscriptionGroupWrapper.from_json(nested(20))
-    assert bodies.SubscriptionGroupWrapper.from_json(kept.to_json()) == kept
+    kept = SubscriptionGroupWrapper.from_json(nested(20))
+    assert SubscriptionGroupWrapper.from_json(kept.to_json()) == kept
     with pytest.raises(RemoteProtocolError, match="nested at most"):
-        bodies.SubscriptionGroupWrapper.from_json(nested(300))
+        SubscriptionGroupWrapper.from_json(nested(300))
 
 
 def test_bodies_of_clients_are_bounded_below_the_frame() -> None:

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 from flaremq.java_json import parse_java_json
-from flaremq.protocol.bean import Bean
-from flaremq.protocol.bodies import ClusterInfo, HeartbeatData, MessageQueue, RegisterBrokerBody
+from flaremq.protocol.bodies.bean import Bean
+from flaremq.protocol.bodies.client import HeartbeatData
+from flaremq.protocol.bodies.queue import MessageQueue
+from flaremq.protocol.bodies.register import RegisterBrokerBody
+from flaremq.protocol.bodies.route import ClusterInfo
 from flaremq.protocol.codes import RequestCode
 from tests.support.body_table import REQUEST_BODIES, RESPONSE_BODIES
 from tests.support.golden_frames import RECORDINGS, golden_frames, golden_pairs

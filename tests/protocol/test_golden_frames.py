@@ -9,13 +9,9 @@ import pytest
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import BINARY_HEADER, RemotingCommand
 from flaremq.protocol.frame import FrameDecoder, encode_frame, encode_parts
-from flaremq.protocol.headers import (
-    REQUEST_HEADERS,
-    RESPONSE_HEADERS,
-    SendMessageRequestHeader,
-    decode_pull_header,
-    decode_send_header,
-)
+from flaremq.protocol.headers.consume import decode_pull_header
+from flaremq.protocol.headers.send import SendMessageRequestHeader, decode_send_header
+from flaremq.protocol.headers.table import REQUEST_HEADERS, RESPONSE_HEADERS
 from tests.support.golden_frames import (
     RECORDINGS,
     GoldenFrame,

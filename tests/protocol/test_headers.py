@@ -10,20 +10,17 @@ from hypothesis import strategies as st
 
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RequestError
-from flaremq.protocol.custom_header import CustomHeader, ext_fields, parse_flag, parse_int32, parse_int64
-from flaremq.protocol.headers import (
-    REQUEST_HEADERS,
-    RESPONSE_HEADERS,
-    DeleteSubscriptionGroupRequestHeader,
-    GetConsumeStatsRequestHeader,
+from flaremq.protocol.headers.admin import DeleteSubscriptionGroupRequestHeader, GetConsumeStatsRequestHeader
+from flaremq.protocol.headers.consume import (
     GetMaxOffsetRequestHeader,
     PullMessageRequestHeader,
     QueryMessageRequestHeader,
     SearchOffsetRequestHeader,
-    SendMessageRequestHeader,
     decode_pull_header,
-    decode_send_header,
 )
+from flaremq.protocol.headers.custom_header import CustomHeader, ext_fields, parse_flag, parse_int32, parse_int64
+from flaremq.protocol.headers.send import SendMessageRequestHeader, decode_send_header
+from flaremq.protocol.headers.table import REQUEST_HEADERS, RESPONSE_HEADERS
 
 ALL_HEADERS = sorted({*REQUEST_HEADERS.values(), *RESPONSE_HEADERS.values()}, key=lambda kind: kind.__name__)
 V2 = RequestCode.SEND_MESSAGE_V2

@@ -13,11 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flaremq.errors import LocalProtocolError, RemoteProtocolError
-from flaremq.protocol.bodies import RegisterBrokerBody
+from flaremq.protocol.bodies.register import RegisterBrokerBody
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.protocol.frame import FRAME_SIZE_MAX, HEADER_SIZE_MAX, FrameDecoder, encode_frame
-from flaremq.protocol.headers import REQUEST_HEADERS, RESPONSE_HEADERS, decode_pull_header, decode_send_header
+from flaremq.protocol.headers.consume import decode_pull_header
+from flaremq.protocol.headers.send import decode_send_header
+from flaremq.protocol.headers.table import REQUEST_HEADERS, RESPONSE_HEADERS
 from tests.support.body_table import REQUEST_BODIES, RESPONSE_BODIES
 from tests.support.golden_frames import decode_one, sample_frames
 

@@ -11,14 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flaremq.errors import RemoteProtocolError
-from flaremq.protocol.bodies import (
-    DataVersion,
-    RegisterBrokerBody,
-    TopicConfig,
-    TopicConfigSerializeWrapper,
-    body_crc32,
-)
-from flaremq.protocol.bodies_register import INFLATED_SIZE_MAX, PACKED_ITEMS_MAX
+from flaremq.protocol.bodies.register import INFLATED_SIZE_MAX, PACKED_ITEMS_MAX, RegisterBrokerBody, body_crc32
+from flaremq.protocol.bodies.topic import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 
 
 def sized(data: bytes) -> bytes:

@@ -28,9 +28,9 @@ from flaremq.java_json import parse_java_json
 from flaremq.message.batch import encode_batch_item
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
-from flaremq.protocol.custom_header import ext_fields
 from flaremq.protocol.frame import FrameDecoder, encode_frame
-from flaremq.protocol.headers import REQUEST_HEADERS
+from flaremq.protocol.headers.custom_header import ext_fields
+from flaremq.protocol.headers.table import REQUEST_HEADERS
 from flaremq.remoting.client import RemotingClient
 from tests.support.broker_lab import UNIQUE, bodies, pull_fields, send_header, texts
 from tests.support.golden_frames import sample_frames

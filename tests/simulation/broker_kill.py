@@ -33,7 +33,7 @@ from flaremq.broker.service import BrokerService
 from flaremq.errors import UnavailableError
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
-from flaremq.protocol.headers_consume import EndTransactionRequestHeader
+from flaremq.protocol.headers.consume import EndTransactionRequestHeader
 from flaremq.remoting import event_loop
 from flaremq.remoting.client import RemotingClient
 from flaremq.storage.message_store import MessageStore

@@ -18,21 +18,25 @@ import pytest
 
 from flaremq.clock import ManualClock
 from flaremq.errors import StoreIOError
-from flaremq.message import record_check
 from flaremq.message.message import Message
-from flaremq.storage import checkpoint, dispatch, mapped_file_queue, message_store, reading, recovery
-from flaremq.storage.commit_log import CommitLog
-from flaremq.storage.consume_queues import ConsumeQueues
-from flaremq.storage.filesystem import FileSystem
-from flaremq.storage.flush import GroupCommit
-from flaremq.storage.health import Health, RunningFlag
-from flaremq.storage.index_service import IndexService
-from flaremq.storage.mapped_file import MappedFile
+from flaremq.message.record import check as record_check
+from flaremq.storage import message_store
+from flaremq.storage.dispatch import dispatcher as dispatch
+from flaremq.storage.engine import recovery
+from flaremq.storage.engine.recovery import Recovery
+from flaremq.storage.engine.retention import Retention
+from flaremq.storage.files import checkpoint, mapped_file_queue
+from flaremq.storage.files.filesystem import FileSystem
+from flaremq.storage.files.mapped_file import MappedFile
+from flaremq.storage.files.queue_files import QueueFiles
+from flaremq.storage.get import reader as reading
+from flaremq.storage.get.reader import MessageReader
+from flaremq.storage.index.index_service import IndexService
+from flaremq.storage.log.commit_log import CommitLog
+from flaremq.storage.log.flush import GroupCommit
 from flaremq.storage.message_store import MessageStore
-from flaremq.storage.queue_files import QueueFiles
-from flaremq.storage.reading import MessageReader
-from flaremq.storage.recovery import Recovery
-from flaremq.storage.retention import Retention
+from flaremq.storage.queue.table import ConsumeQueues
+from flaremq.storage.runtime.health import Health, RunningFlag
 from tests.simulation import bounded, flips, io_errors
 from tests.simulation.world import World, small_options
 from tests.support import oracle

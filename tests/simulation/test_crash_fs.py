@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from flaremq.errors import NotFoundError, StoreIOError, UnavailableError
-from flaremq.storage.filesystem import FileSystem, write_atomically
+from flaremq.storage.files.filesystem import FileSystem, write_atomically
 from tests.support.crash_choices import PAGE, SubsetChooser
 from tests.support.crash_fs import CrashFS, Fault, SimulatedCrash
 

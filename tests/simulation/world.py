@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from flaremq.clock import ManualClock
 from flaremq.errors import FlareMQError, StoreIOError, UnavailableError
 from flaremq.message.message import Message
-from flaremq.storage import dispatch
+from flaremq.storage.dispatch import dispatcher as dispatch
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.status import PutMessageStatus

@@ -7,27 +7,29 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from flaremq.broker.client_info import ClientInfo
-from flaremq.broker.config_admin import Applier, ConfigAdmin
-from flaremq.broker.gate import StoreGate
-from flaremq.broker.handlers.admin import AdminHandler, DelayProgress
-from flaremq.broker.handlers.client_relay import ClientRelayHandler
-from flaremq.broker.handlers.consume_stats import ConsumeStatsHandler
-from flaremq.broker.handlers.group_query import GroupQueryHandler
-from flaremq.broker.handlers.query import QueryHandler
-from flaremq.broker.handlers.reset_offset import ResetOffsetHandler
+from flaremq.broker.administration.broker import AdminHandler, DelayProgress
+from flaremq.broker.administration.group_query import GroupQueryHandler
+from flaremq.broker.administration.progress import ConsumeStatsHandler
+from flaremq.broker.administration.relay import ClientRelayHandler
+from flaremq.broker.administration.reset_offset import ResetOffsetHandler
+from flaremq.broker.live_config import Applier, ConfigAdmin
+from flaremq.broker.members.client_info import ClientInfo
 from flaremq.broker.options import BrokerOptions
-from flaremq.broker.runtime_info import RuntimeInfo
-from flaremq.broker.statistics import BrokerStatistics
+from flaremq.broker.requests.queries import QueryHandler
+from flaremq.broker.statistics.counters import BrokerStatistics
+from flaremq.broker.statistics.runtime_info import RuntimeInfo
+from flaremq.broker.store_loop.gate import StoreGate
 from flaremq.message.hosts import encode_host
 from flaremq.message.message import Message
 from flaremq.message.stored_form import StoredForm
-from flaremq.protocol.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig, TopicConfig
+from flaremq.protocol.bodies.client import ConsumerData, SubscriptionData
+from flaremq.protocol.bodies.group import SubscriptionGroupConfig
+from flaremq.protocol.bodies.topic import TopicConfig
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
 from flaremq.storage.message_store import MessageStore
-from flaremq.storage.put_result import PutResult
+from flaremq.storage.put.put_result import PutResult
 from tests.support.fake_connection import FakeConnection, ask
 from tests.support.metadata_lab import MetadataLab
 from tests.support.store_lab import SMALL

@@ -14,7 +14,7 @@ from flaremq.clock import Clock
 from flaremq.message.message_ext import MessageExt
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
-from flaremq.protocol.headers_send import SendMessageRequestHeader
+from flaremq.protocol.headers.send import SendMessageRequestHeader
 from flaremq.remoting.client import RemotingClient
 from flaremq.testing import ephemeral_broker
 
@@ -121,7 +121,7 @@ class BrokerLab:
         return await self.ask(code, pull_fields(topic, offset, group=group, queue_id=queue_id, **fields), **outer)
 
     def topic(self, name: str, queues: int = 4, **changes: Any) -> None:
-        from flaremq.protocol.bodies import TopicConfig
+        from flaremq.protocol.bodies.topic import TopicConfig
 
         config = TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)
         from dataclasses import replace

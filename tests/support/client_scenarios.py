@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from flaremq.client.admin import Admin
-from flaremq.client.admin_messages import TrackType
-from flaremq.client.consumer import Consumer
+from flaremq.client.admin.admin import Admin
+from flaremq.client.admin.messages import TrackType
+from flaremq.client.consumer.consumer import Consumer
+from flaremq.client.consumer.pulling import PullStatus
+from flaremq.client.consumer.received import ReceivedMessage
+from flaremq.client.consumer.subscription import SqlFilter
 from flaremq.client.options import ConsumerOptions, ProducerOptions
-from flaremq.client.producer import Producer
-from flaremq.client.pulling import PullStatus
-from flaremq.client.received import ReceivedMessage
-from flaremq.client.subscription import SqlFilter
-from flaremq.client.transactions import TransactionState
+from flaremq.client.producer.producer import Producer
+from flaremq.client.producer.transactions import TransactionState
 from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt

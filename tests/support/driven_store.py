@@ -8,21 +8,21 @@ from contextlib import contextmanager
 from typing import Any
 
 from flaremq.message.batch import encode_batch_item
-from flaremq.storage.driver import StoreDriver
+from flaremq.storage.engine.driver import StoreDriver
 from flaremq.storage.message_store import MessageStore
 from tests.support.store_lab import StoreLab
 
 BORN_HOST = bytes([10, 0, 0, 7]) + (40001).to_bytes(4, "big")
 BORN_HOST_V6 = bytes(15) + b"\x01" + (40001).to_bytes(4, "big")
-_KERNELS = "flaremq.storage.kernels"
+_KERNELS = "flaremq.storage.kernels.preload"
 
 
 @contextmanager
 def kernels(used: bool) -> Iterator[None]:
     """Inside, batches and pulls go through the kernels, or as in a young process through plain code."""
-    import flaremq.storage.bulk_dispatch
-    import flaremq.storage.bulk_pull
-    import flaremq.storage.bulk_put  # noqa: F401
+    import flaremq.storage.dispatch.bulk
+    import flaremq.storage.get.views
+    import flaremq.storage.put.columns  # noqa: F401
 
     loaded = sys.modules[_KERNELS]
     if not used:

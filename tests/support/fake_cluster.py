@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from flaremq.message.batch import decode_batch
-from flaremq.protocol.bodies import BrokerData, QueueData, TopicRouteData
+from flaremq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.connection import Connection

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flaremq.message.codec import PREFIX_V4, encode_record
 from flaremq.message.properties import encode_properties
+from flaremq.message.record.codec import PREFIX_V4, encode_record
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 STORED = 1_700_000_000_000

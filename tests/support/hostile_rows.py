@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from flaremq.message.topics import NO_CLIENT_SEND
-from flaremq.pipeline.sink_names import is_reserved
+from flaremq.pipeline.sink.names import is_reserved
 from flaremq.storage.options import StoreOptions
 from tests.support.hostile_messages import Hostile, Item
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flaremq.storage.filesystem import File, LocalFileSystem, Mapping
+from flaremq.storage.files.filesystem import File, LocalFileSystem, Mapping
 
 
 class HookedFileSystem(LocalFileSystem):

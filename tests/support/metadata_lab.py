@@ -6,25 +6,26 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from flaremq.broker.clients import ConsumerTable, ProducerTable
-from flaremq.broker.config_file import ConfigFile
-from flaremq.broker.consumer_offsets import ConsumerOffsets
+from flaremq.broker.administration.groups import GroupHandler
+from flaremq.broker.administration.topics import TopicHandler
+from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
+from flaremq.broker.catalog.groups import GroupTable
+from flaremq.broker.catalog.request_modes import RequestModes
+from flaremq.broker.catalog.topics import TopicTable
 from flaremq.broker.filter.sql import parse_condition
-from flaremq.broker.groups import GroupTable
-from flaremq.broker.handlers.client_manage import ClientManageHandler
-from flaremq.broker.handlers.groups import GroupHandler
-from flaremq.broker.handlers.queue_lock import QueueLockHandler
-from flaremq.broker.handlers.topics import TopicHandler
+from flaremq.broker.members.consumers import ConsumerTable
+from flaremq.broker.members.producers import ProducerTable
+from flaremq.broker.members.queue_locks import QueueLocks
 from flaremq.broker.options import BrokerOptions
-from flaremq.broker.queue_locks import QueueLocks
-from flaremq.broker.request_modes import RequestModes
-from flaremq.broker.topics import TopicTable
+from flaremq.broker.requests.membership import ClientManageHandler
+from flaremq.broker.requests.queue_lock import QueueLockHandler
 from flaremq.clock import ManualClock
 from flaremq.java_json import parse_java_json
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.handlers import HandlerTable
-from flaremq.storage.filesystem import FileSystem, LocalFileSystem
+from flaremq.storage.config.config_file import ConfigFile
+from flaremq.storage.files.filesystem import FileSystem, LocalFileSystem
 from tests.support.fake_connection import FakeConnection, ask
 
 

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flaremq.message.delay import parse_delay_levels
-from flaremq.storage.finding import Finding, Summary
+from flaremq.storage.at_rest.indexes import IndexGeometry
+from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.options import StoreOptions
-from flaremq.storage.store_indexes import IndexGeometry
-from flaremq.storage.store_reader import StoreReader
-from flaremq.storage.verify import StoreVerifier
+from flaremq.storage.verify.finding import Finding, Summary
+from flaremq.storage.verify.verifier import StoreVerifier
 from tests.support.store_corpus import write_corpus
 from tests.support.store_lab import SMALL, StoreLab
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from flaremq.message.codec import encode_record
 from flaremq.message.hosts import encode_host
 from flaremq.message.message import Message
+from flaremq.message.record.codec import encode_record
 from flaremq.message.stored_form import StoredForm
 from flaremq.message.transaction import commit, half, operation
 from flaremq.storage.message_store import MessageStore
-from flaremq.storage.put_result import PutResult
+from flaremq.storage.put.put_result import PutResult
 from tests.support.store_lab import StoreLab
 
 HOST_V4 = encode_host("10.1.2.3:4567")

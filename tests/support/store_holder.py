@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from flaremq.errors import FlareMQError
+from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
-from flaremq.storage.store_reader import StoreReader
 
 
 class StoreHolder:

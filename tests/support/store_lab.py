@@ -17,14 +17,14 @@ from flaremq.clock import ManualClock
 from flaremq.message.delay import parse_delay_levels
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
-from flaremq.storage.filesystem import FileSystem, LocalFileSystem
-from flaremq.storage.finding import Severity
+from flaremq.storage.at_rest.indexes import IndexGeometry
+from flaremq.storage.at_rest.reader import StoreReader
+from flaremq.storage.files.filesystem import FileSystem, LocalFileSystem
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
-from flaremq.storage.put_result import PutResult
-from flaremq.storage.store_indexes import IndexGeometry
-from flaremq.storage.store_reader import StoreReader
-from flaremq.storage.verify import StoreVerifier
+from flaremq.storage.put.put_result import PutResult
+from flaremq.storage.verify.finding import Severity
+from flaremq.storage.verify.verifier import StoreVerifier
 
 LOG_FILE = 16 * 1024
 TOPIC = "orders"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from flaremq.message.message_ext import MessageExt
-from flaremq.pipeline.columns import schema_of
-from flaremq.pipeline.source import ReadRequest, SourceSpec, TopicSelector
-from flaremq.pipeline.spans import QueueRef, Span
-from flaremq.pipeline.store_source import StoreSource
+from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.spans import QueueRef, Span
+from flaremq.pipeline.sources.source import ReadRequest, SourceSpec, TopicSelector
+from flaremq.pipeline.sources.store import StoreSource
 from flaremq.storage.message_store import MessageStore
 
 BROKER = "broker-a"

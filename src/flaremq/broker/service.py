@@ -15,20 +15,20 @@ import socket
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
-from flaremq.broker.gate import StoreGate
-from flaremq.broker.handlers.registry import Handlers
 from flaremq.broker.options import BrokerOptions, check_role
-from flaremq.broker.registration import Registration
+from flaremq.broker.parts import BrokerState
+from flaremq.broker.registration.name_servers import Registration
+from flaremq.broker.registry import Handlers
 from flaremq.broker.scheduler import Scheduler
-from flaremq.broker.state import BrokerState
+from flaremq.broker.store_loop.gate import StoreGate
 from flaremq.clock import Clock, SystemClock
 from flaremq.errors import UnavailableError
 from flaremq.protocol.codes import RequestCode
 from flaremq.remoting.address import format_address, parse_addresses
 from flaremq.remoting.options import RemotingOptions
 from flaremq.remoting.server import RemotingServer
-from flaremq.storage.broker_note import write_broker_note
-from flaremq.storage.filesystem import FileSystem, LocalFileSystem
+from flaremq.storage.config.broker_note import write_broker_note
+from flaremq.storage.files.filesystem import FileSystem, LocalFileSystem
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 

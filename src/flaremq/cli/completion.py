@@ -29,7 +29,7 @@ def completion(shell: str) -> None:
 
 def complete_topic(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Names of topics that begin so. Nothing at all where no name server answers: a shell waits for us."""
-    from flaremq.cli.topic import kind_of, read_topics
+    from flaremq.cli.admin.topic import kind_of, read_topics
 
     try:
         topics, own_names = read_topics(context.params.get("name_servers") or _default_name_server(context))

@@ -20,19 +20,25 @@ from flaremq.cli.parameters import debug_option
 
 # command -> (where it lives, one line for the overview), in the order the overview has
 COMMANDS = {
-    "up": ("flaremq.cli.up:up", "Start name server and broker in one process."),
-    "namesrv": ("flaremq.cli.namesrv:namesrv", "Start a name server."),
-    "broker": ("flaremq.cli.broker:broker", "Start a broker, or several of one cluster."),
-    "topic": ("flaremq.cli.topic:topic", "Topics: list, create, delete, status, route."),
-    "group": ("flaremq.cli.group:group", "Groups: list, create, delete, progress, connections, reset."),
-    "message": ("flaremq.cli.message:message", "Messages: send, tail, print, query, get."),
-    "cluster": ("flaremq.cli.cluster:cluster", "Brokers of a cluster: list, status."),
-    "config": ("flaremq.cli.config:config", "Options of running servers: get, set."),
-    "mqadmin": ("flaremq.cli.mqadmin:mqadmin", "All that in RocketMQ's own spelling, as in mqadmin topicList."),
-    "store": ("flaremq.cli.store:store", "Look into a store directory, check it, repair it."),
-    "pipeline": ("flaremq.cli.pipeline:pipeline", "Spark jobs: archive, replay, rebuild, verify, report, sql."),
-    "bench": ("flaremq.cli.bench:bench", "Measure this machine: put, get, query, recover, send, consume, spark."),
-    "demo": ("flaremq.cli.demo:demo", "The whole product in one go."),
+    "up": ("flaremq.cli.servers.up:up", "Start name server and broker in one process."),
+    "namesrv": ("flaremq.cli.servers.namesrv:namesrv", "Start a name server."),
+    "broker": ("flaremq.cli.servers.broker:broker", "Start a broker, or several of one cluster."),
+    "topic": ("flaremq.cli.admin.topic:topic", "Topics: list, create, delete, status, route."),
+    "group": ("flaremq.cli.admin.group:group", "Groups: list, create, delete, progress, connections, reset."),
+    "message": ("flaremq.cli.admin.message:message", "Messages: send, tail, print, query, get."),
+    "cluster": ("flaremq.cli.admin.cluster:cluster", "Brokers of a cluster: list, status."),
+    "config": ("flaremq.cli.admin.config:config", "Options of running servers: get, set."),
+    "mqadmin": ("flaremq.cli.mqadmin.command:mqadmin", "All that in RocketMQ's own spelling, as in mqadmin topicList."),
+    "store": ("flaremq.cli.store.commands:store", "Look into a store directory, check it, repair it."),
+    "pipeline": (
+        "flaremq.cli.pipeline.commands:pipeline",
+        "Spark jobs: archive, replay, rebuild, verify, report, sql.",
+    ),
+    "bench": (
+        "flaremq.cli.bench.commands:bench",
+        "Measure this machine: put, get, query, recover, send, consume, spark.",
+    ),
+    "demo": ("flaremq.cli.demo.demo:demo", "The whole product in one go."),
     "completion": ("flaremq.cli.completion:completion", "What bash, zsh or fish needs to complete our commands."),
 }
 

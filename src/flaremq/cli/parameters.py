@@ -92,7 +92,7 @@ def check_log_place(root: str, config_file: str | None, assigned: dict[str, str]
     """Refuse a file that names the log of another store than the one at ``root``."""
     if config_file is not None:
         from flaremq.options import load_properties
-        from flaremq.storage import log_place
+        from flaremq.storage.files import log_place
 
         of_file = load_properties(config_file)
         log_place.check_log_place(root, config_file=config_file, of_file=of_file, assigned=assigned)

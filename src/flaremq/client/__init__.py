@@ -1,0 +1,8 @@
+"""The asyncio client: producers, consumers, administration, readers.
+
+Owns: connections to a cluster, routes, heartbeats; each use has a room.
+May import: ``remoting``, ``protocol``, ``message``.
+Start reading: ``instance``, ``producer.producer``, ``consumer.consumer``.
+"""
+
+__all__ = ["errors", "instance", "names", "options", "routes"]

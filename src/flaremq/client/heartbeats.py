@@ -13,7 +13,7 @@ from collections.abc import Callable
 from flaremq.client.routes import RouteTable
 from flaremq.client.transport import Transport
 from flaremq.errors import FlareMQError
-from flaremq.protocol.bodies import ConsumerData, HeartbeatData, ProducerData
+from flaremq.protocol.bodies.client import ConsumerData, HeartbeatData, ProducerData
 from flaremq.protocol.codes import RequestCode
 
 _log = logging.getLogger(__name__)

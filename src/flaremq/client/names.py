@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from flaremq.errors import InvalidArgumentError
-from flaremq.protocol.bodies import MessageQueue
+from flaremq.protocol.bodies.queue import MessageQueue
 
 GROUP_LENGTH_MAX: Final = 255
 _LEGAL: Final = re.compile(r"[A-Za-z0-9%_|-]+")

@@ -14,8 +14,8 @@ from typing import Final
 
 from flaremq.client.transport import Transport
 from flaremq.errors import NotFoundError, RemoteProtocolError, UnavailableError
-from flaremq.protocol.bodies import MessageQueue, QueueData, TopicRouteData
-from flaremq.protocol.bodies_route import check_queue_count
+from flaremq.protocol.bodies.queue import MessageQueue
+from flaremq.protocol.bodies.route import QueueData, TopicRouteData, check_queue_count
 from flaremq.protocol.codes import RequestCode, ResponseCode
 
 MASTER_ID: Final = 0

@@ -1,11 +1,25 @@
-"""Messages as values and as stored bytes: pure functions, no files, no clock.
+"""Messages as values: pure functions, no files, no clock.
 
-``Message`` is what goes in, ``MessageExt`` what comes out; ``codec`` knows the record layout between them and
-``record_check`` tells a record from other bytes. Modules are imported by name; only the two values everyone
-needs are re-exported here.
+Owns: ``Message`` (what goes in), ``MessageExt`` (what comes out), names, properties, tags, ids, and the forms in
+which a message waits: delayed, transactional, part of a write stream. Its records are in ``message.record``.
+May import: errors and the other modules at the root of ``flaremq``.
+Start reading: ``message``, ``message_ext``, ``properties``.
 """
 
-from flaremq.message.message import Message
-from flaremq.message.message_ext import MessageExt
-
-__all__ = ["Message", "MessageExt"]
+__all__ = [
+    "batch",
+    "compression",
+    "delay",
+    "hosts",
+    "java_hash",
+    "message",
+    "message_ext",
+    "message_id",
+    "properties",
+    "stored_form",
+    "sys_flag",
+    "tags",
+    "topics",
+    "transaction",
+    "write_stream",
+]

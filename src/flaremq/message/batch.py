@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from flaremq.errors import CorruptionError, InvalidArgumentError
-from flaremq.message.codec import SHORT
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import INNER_BASE, KEYS, SIZE_MAX, TAGS, parse_properties, split_keys
+from flaremq.message.record.codec import SHORT
 
 ITEM = struct.Struct(">iiiii")
 assert ITEM.size == 20

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from flaremq.errors import InvalidArgumentError
-from flaremq.message.crc import has_crc_property
 from flaremq.message.properties import (
     DELAY,
     KEYS,
@@ -21,6 +20,7 @@ from flaremq.message.properties import (
     split_keys,
     strip_unstored,
 )
+from flaremq.message.record.crc import has_crc_property
 
 _NAMED = frozenset((KEYS, TAGS, DELAY, WAIT))
 

@@ -23,14 +23,8 @@ from flaremq.message.compression import INFLATED_SIZE_MAX, inflate
 from flaremq.message.hosts import format_host
 from flaremq.message.message_id import encode_message_id
 from flaremq.message.properties import parse_properties, split_keys
-from flaremq.message.record_layout import INT, MAGIC_V1, PREFIX_BY_FAMILY, SHORT, SYS_FLAG_AT
-from flaremq.message.sys_flag import (
-    COMPRESSED,
-    INNER_BATCH,
-    TransactionType,
-    compression_type,
-    transaction_type,
-)
+from flaremq.message.record.layout import INT, MAGIC_V1, PREFIX_BY_FAMILY, SHORT, SYS_FLAG_AT
+from flaremq.message.sys_flag import COMPRESSED, INNER_BATCH, TransactionType, compression_type, transaction_type
 
 _NOWHERE = -1  # where a body ends whose length cannot be right
 

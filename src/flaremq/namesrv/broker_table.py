@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from flaremq.protocol.bodies import DataVersion
+from flaremq.protocol.bodies.topic import DataVersion
 
 MASTER_ID = 0
 

@@ -12,17 +12,12 @@ from flaremq.clock import Clock
 from flaremq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVConfig
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.namesrv.route_info import BrokerRegistration, RegisterResult, RouteInfo
-from flaremq.protocol.bodies import (
-    DataVersion,
-    GetBrokerMemberGroupResponseBody,
-    KVTable,
-    RegisterBrokerBody,
-    TopicRouteData,
-    body_crc32,
-)
+from flaremq.protocol.bodies.register import RegisterBrokerBody, body_crc32
+from flaremq.protocol.bodies.route import GetBrokerMemberGroupResponseBody, TopicRouteData
+from flaremq.protocol.bodies.topic import DataVersion, KVTable
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
-from flaremq.protocol.headers_namesrv import (
+from flaremq.protocol.headers.namesrv import (
     BrokerHeartbeatRequestHeader,
     GetBrokerMemberGroupRequestHeader,
     QueryDataVersionRequestHeader,

@@ -7,10 +7,10 @@ import logging
 from flaremq.namesrv.kv_config import KVConfig
 from flaremq.namesrv.options import NOT_IMPLEMENTED, NamesrvOptions
 from flaremq.options import live_refusals, parse_properties
-from flaremq.protocol.bodies import KVTable
+from flaremq.protocol.bodies.topic import KVTable
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
-from flaremq.protocol.headers_namesrv import (
+from flaremq.protocol.headers.namesrv import (
     DeleteKVConfigRequestHeader,
     GetKVConfigRequestHeader,
     GetKVConfigResponseHeader,

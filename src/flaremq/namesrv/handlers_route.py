@@ -11,10 +11,11 @@ from flaremq.namesrv.handlers_broker import ZONE_NAME
 from flaremq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVConfig
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.namesrv.route_info import RouteInfo
-from flaremq.protocol.bodies import TopicList, TopicRouteData
+from flaremq.protocol.bodies.route import TopicRouteData
+from flaremq.protocol.bodies.topic import TopicList
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
-from flaremq.protocol.headers_namesrv import (
+from flaremq.protocol.headers.namesrv import (
     AddWritePermOfBrokerRequestHeader,
     AddWritePermOfBrokerResponseHeader,
     DeleteTopicFromNamesrvRequestHeader,

@@ -24,15 +24,8 @@ from typing import Any
 from flaremq.java_json import write_java_json
 from flaremq.namesrv.broker_table import MASTER_ID, BrokerGroup, BrokerTable, LiveBroker
 from flaremq.namesrv.topic_queues import TopicQueues, queue_data, with_write, without_write
-from flaremq.protocol.bodies import (
-    BrokerData,
-    BrokerMemberGroup,
-    ClusterInfo,
-    DataVersion,
-    QueueData,
-    TopicConfig,
-    TopicRouteData,
-)
+from flaremq.protocol.bodies.route import BrokerData, BrokerMemberGroup, ClusterInfo, QueueData, TopicRouteData
+from flaremq.protocol.bodies.topic import DataVersion, TopicConfig
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RequestError
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from flaremq.protocol.bodies import PERM_READ, PERM_WRITE, QueueData, TopicConfig
-from flaremq.protocol.bodies_route import BROKER_QUEUES_MAX
+from flaremq.protocol.bodies.route import BROKER_QUEUES_MAX, QueueData
+from flaremq.protocol.bodies.topic import PERM_READ, PERM_WRITE, TopicConfig
 
 _log = logging.getLogger(__name__)
 

@@ -1,5 +1,9 @@
 """The data pipeline: the store as a table, a stream and a set of jobs.
 
-Only ``datasource``, ``stream_*``, ``writer*`` and ``jobs`` import PySpark, and they alone need it. Planning and reading
-do not: ``flaremq.scan`` gives the same rows without Spark.
+Owns: reading and writing through Spark and without it. ``planning`` cuts, ``sources`` read, ``sink`` writes; only
+``spark`` and ``jobs`` import PySpark, so ``flaremq.scan`` needs none.
+May import: ``storage``, ``client``, ``message``.
+Start reading: ``options``, ``planning.planner``, ``sources.source``, ``spark.datasource``.
 """
+
+__all__ = ["options", "scan"]

@@ -18,8 +18,8 @@ from flaremq.errors import InvalidArgumentError
 from flaremq.message.compression import INFLATED_SIZE_MAX
 from flaremq.message.tags import split_tags
 from flaremq.options import OptionRow, check_values, find_unknown_names, option, rows, rows_by_key, value_text
-from flaremq.pipeline.source import ReadRequest, TopicSelector
-from flaremq.storage.bodies import AS_NULL, BAD_BODIES, BodyRule
+from flaremq.pipeline.sources.source import ReadRequest, TopicSelector
+from flaremq.storage.arrow.bodies import AS_NULL, BAD_BODIES, BodyRule
 from flaremq.storage.options import StoreOptions
 from flaremq.times import parse_moment
 

@@ -1,0 +1,8 @@
+"""RocketMQ's remoting protocol without input or output: bytes in, values out.
+
+Owns: frames, commands, both header encodings and the codes; typed headers and JSON bodies have rooms of their own.
+May import: errors only; no sockets, no event loop.
+Start reading: ``frame``, ``command``.
+"""
+
+__all__ = ["codes", "command", "frame", "header_json"]

@@ -109,7 +109,7 @@ class RequestCode(IntEnum):
     NOTIFICATION = 200054
     POLLING_INFO = 200055
     BATCH_ACK_MESSAGE = 200151
-    OPEN_WRITE_STREAM = 900100  # ours: see broker/sink_ledger.py
+    OPEN_WRITE_STREAM = 900100  # ours: see broker/streams/ledger.py
 
 
 class ResponseCode(IntEnum):

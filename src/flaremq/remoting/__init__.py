@@ -1,0 +1,8 @@
+"""Connections: asyncio around the protocol.
+
+Owns: server and client sockets, back-pressure, limits, TLS, and the table from request code to handler.
+May import: ``protocol``.
+Start reading: ``connection``, ``handlers``, ``server``.
+"""
+
+__all__ = ["address", "client", "connection", "event_loop", "handlers", "options", "server"]

@@ -29,8 +29,14 @@ from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import UnstorableError
 from flaremq.message.stored_form import StoredForm
-from flaremq.storage.allocation import AllocateMappedFileService, TransientStorePool
-from flaremq.storage.checkpoint import (
+from flaremq.storage.dispatch.deleted_topics import DeletedTopics
+from flaremq.storage.dispatch.dispatcher import Dispatcher
+from flaremq.storage.engine.cleaning import Cleaner
+from flaremq.storage.engine.leases import Leases
+from flaremq.storage.engine.recovery import Recovery, RecoveryReport
+from flaremq.storage.engine.retention import Retention
+from flaremq.storage.files.allocation import AllocateMappedFileService, TransientStorePool
+from flaremq.storage.files.checkpoint import (
     DurableOffsets,
     OffsetsFile,
     StoreCheckpoint,
@@ -38,34 +44,28 @@ from flaremq.storage.checkpoint import (
     unindexed_from,
     write_abort,
 )
-from flaremq.storage.cleaning import Cleaner
-from flaremq.storage.commit_log import CommitLog
-from flaremq.storage.consume_queues import ConsumeQueues
-from flaremq.storage.deleted_topics import DeletedTopics
-from flaremq.storage.dispatch import Dispatcher
-from flaremq.storage.filesystem import FileSystem, LocalFileSystem, write_atomically
-from flaremq.storage.flush import FlushTimer, GroupCommit
-from flaremq.storage.get_result import GetResult
-from flaremq.storage.health import Health, RunningFlag
-from flaremq.storage.index_service import IndexService
-from flaremq.storage.layout import StoreLayout
-from flaremq.storage.leases import Leases
-from flaremq.storage.mapped_file_queue import MappedFileQueue
+from flaremq.storage.files.claim import StoreClaim
+from flaremq.storage.files.filesystem import FileSystem, LocalFileSystem, write_atomically
+from flaremq.storage.files.layout import StoreLayout
+from flaremq.storage.files.mapped_file_queue import MappedFileQueue
+from flaremq.storage.get.get_result import GetResult
+from flaremq.storage.get.reader import MessageReader
+from flaremq.storage.index.index_service import IndexService
+from flaremq.storage.log.commit_log import CommitLog
+from flaremq.storage.log.flush import FlushTimer, GroupCommit
 from flaremq.storage.options import StoreOptions, no_replication
-from flaremq.storage.put_result import PutResult
-from flaremq.storage.reading import MessageReader
-from flaremq.storage.recovery import Recovery, RecoveryReport
-from flaremq.storage.retention import Retention
-from flaremq.storage.services import ServiceThread
-from flaremq.storage.statistics import StoreStatistics
+from flaremq.storage.put.put_result import PutResult
+from flaremq.storage.put.writer import MessageWriter, encode_columns
+from flaremq.storage.queue.table import ConsumeQueues
+from flaremq.storage.runtime.health import Health, RunningFlag
+from flaremq.storage.runtime.services import ServiceThread
+from flaremq.storage.runtime.statistics import StoreStatistics
 from flaremq.storage.status import PutMessageStatus
-from flaremq.storage.store_claim import StoreClaim
-from flaremq.storage.writing import MessageWriter, encode_columns
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from flaremq.storage.finding import Finding
+    from flaremq.storage.verify.finding import Finding
 
 _log = logging.getLogger(__name__)
 _END_OF_TIME = 2**63 - 1
@@ -467,7 +467,7 @@ class MessageStore:
         self._check_open()
         queue = self._queues.simple.get((topic, queue_id))
         if queue is not None and queue.min_offset <= offset < queue.end:
-            from flaremq.storage.bulk_get import copy_messages
+            from flaremq.storage.get.copied import copy_messages
 
             copied = copy_messages(self._commit_log, queue, offset, max_count, max_bytes)
             if copied is not None:
@@ -493,7 +493,7 @@ class MessageStore:
         self._check_open()
         if self._index is None:
             return [[] for _ in keys]
-        from flaremq.storage.bulk_query import query_many
+        from flaremq.storage.get.keys import query_many
 
         max_count = min(max_count, self.options.max_msgs_num_batch)
         return query_many(
@@ -521,7 +521,7 @@ class MessageStore:
     ) -> Iterator[pyarrow.RecordBatch]:
         """A range of a queue as Arrow batches, decoded without a Python object per message."""
         self._check_open()
-        from flaremq.storage.scan import scan_queue
+        from flaremq.storage.arrow.live import scan_queue
 
         return scan_queue(self._commit_log, self._queues, self._reader, topic, queue_id, start, end, columns)
 
@@ -612,10 +612,10 @@ class MessageStore:
         self.flush()
         self.wait_for_dispatch()
         self._save_checkpoint()
-        from flaremq.storage.finding import Severity
-        from flaremq.storage.store_indexes import IndexGeometry
-        from flaremq.storage.store_reader import StoreReader
-        from flaremq.storage.verify import StoreVerifier
+        from flaremq.storage.at_rest.indexes import IndexGeometry
+        from flaremq.storage.at_rest.reader import StoreReader
+        from flaremq.storage.verify.finding import Severity
+        from flaremq.storage.verify.verifier import StoreVerifier
 
         geometry = IndexGeometry(self.options.max_hash_slot_num, self.options.max_index_num)
         reader = StoreReader.open(

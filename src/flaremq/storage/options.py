@@ -36,7 +36,7 @@ from flaremq.options import (
     value_text,
     values_from_properties,
 )
-from flaremq.storage import layout
+from flaremq.storage.files import layout
 from flaremq.storage.option_names import IGNORED_BY_ROCKETMQ, NOT_IMPLEMENTED, OTHER_LAYERS, OTHER_LAYERS_OWN
 
 _NO_REPLICATION = "this version does not replicate."

@@ -13,7 +13,7 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
-from flaremq.storage.store_reader import StoreReader
+from flaremq.storage.at_rest.reader import StoreReader
 from tests.interop.wire import servers
 from tests.interop.wire.selection import require
 from tests.support.broker_lab import send_header, texts

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from flaremq.errors import FlareMQError
-from flaremq.pipeline.sink_options import SinkOptions, parse_sink_options
-from flaremq.pipeline.sink_task import TaskIdentity
-from flaremq.protocol.bodies import MessageQueue
+from flaremq.pipeline.sink.options import SinkOptions, parse_sink_options
+from flaremq.pipeline.sink.task import TaskIdentity
+from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.sync import Admin
 from tests.interop import jvm
 from tests.interop.wire import servers

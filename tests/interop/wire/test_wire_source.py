@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from flaremq.message.message import Message
-from flaremq.pipeline.columns import schema_of
-from flaremq.pipeline.group_progress import check_progress, commit_progress
-from flaremq.pipeline.source import ReadRequest, SourceSpec, TopicSelector
-from flaremq.pipeline.spans import QueueRef, Span
-from flaremq.pipeline.wire_source import WireSource
-from flaremq.protocol.bodies import MessageQueue
+from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.spans import QueueRef, Span
+from flaremq.pipeline.sources.source import ReadRequest, SourceSpec, TopicSelector
+from flaremq.pipeline.sources.wire import WireSource
+from flaremq.pipeline.spark.group_progress import check_progress, commit_progress
+from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.sync import Admin, Producer
 from tests.interop import jvm
 from tests.interop.wire import servers

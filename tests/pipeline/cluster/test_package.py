@@ -15,8 +15,8 @@ from flaremq.errors import InvalidArgumentError
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 _LOOK = """
 import json, pkgutil, sys
-import flaremq, flaremq.storage.kernels as kernels
-from flaremq.storage import kernels_compile
+import flaremq, flaremq.storage.kernels.preload as kernels
+from flaremq.storage.kernels import compile as kernels_compile
 print(json.dumps({
     "file": flaremq.__file__,
     "kernels": kernels.__file__,
@@ -42,7 +42,7 @@ def _compiled(home: Path) -> dict[str, int]:
 def test_zip_unpacks_once_and_loads_compiled_kernels(
     executor_python: Path, shipped: list[Path], tmp_path: Path
 ) -> None:
-    from flaremq.storage import kernels_compile
+    from flaremq.storage.kernels import compile as kernels_compile
 
     first = _look(executor_python, shipped[0], tmp_path)
     compiled = _compiled(tmp_path)

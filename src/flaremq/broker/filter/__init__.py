@@ -1,8 +1,8 @@
-"""Which messages a subscription wants: tag expressions and SQL92 over message properties."""
+"""Which messages a subscription wants: tags and SQL92 over properties.
 
-from __future__ import annotations
+Owns: parsing, evaluating, and where evaluation runs.
+May import: ``message``.
+Start reading: ``subscription``, ``message_filter``.
+"""
 
-from flaremq.broker.filter.message_filter import MessageFilter, compile_filter
-from flaremq.broker.filter.syntax_error import FilterSyntaxError
-
-__all__ = ["FilterSyntaxError", "MessageFilter", "compile_filter"]
+__all__ = ["lane", "message_filter", "subscription", "syntax_error", "work"]

@@ -1,1 +1,8 @@
-"""Spark jobs over a store: each a function that takes a session and returns a result with ``to_json``."""
+"""Spark jobs over a store: each a function that takes a session and returns a result with ``to_json``.
+
+Owns: sessions, running tasks, packing for a cluster, and a room a job.
+May import: the other rooms of ``pipeline``, PySpark.
+Start reading: ``session``, ``tasks``, ``archive``.
+"""
+
+__all__ = ["archive", "group_lag", "package", "runner", "session", "store_place", "tasks"]

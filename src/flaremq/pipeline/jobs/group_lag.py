@@ -9,16 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from flaremq.client.admin import Admin
+from flaremq.client.admin.admin import Admin
 from flaremq.client.options import ClientOptions
 from flaremq.errors import NotFoundError, ReplyError
 from flaremq.java_json import parse_java_json
 from flaremq.options import values_from_properties
-from flaremq.pipeline.source import SourceSpec
-from flaremq.pipeline.spans import QueueExtent, QueueRef
-from flaremq.storage.filesystem import LocalFileSystem
-from flaremq.storage.layout import StoreLayout
-from flaremq.storage.store_files import read_small_file
+from flaremq.pipeline.model.spans import QueueExtent, QueueRef
+from flaremq.pipeline.sources.source import SourceSpec
+from flaremq.storage.files.directory import read_small_file
+from flaremq.storage.files.filesystem import LocalFileSystem
+from flaremq.storage.files.layout import StoreLayout
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -143,7 +143,7 @@ def ship(spark: SparkSession, zip_path: str | Path | None = None) -> None:
     later; so the source is registered here, and the driver's Python processes get the zip on their path. Asked again
     it ships nothing a second time.
     """
-    from flaremq.pipeline.datasource import FlareMQDataSource
+    from flaremq.pipeline.spark.datasource import FlareMQDataSource
 
     context: Any = spark.sparkContext
     if not getattr(context, "_flaremq_shipped", False):
@@ -188,5 +188,5 @@ def _compile() -> None:
     """Importing a kernel module compiles what its cache lacks."""
     for name, _path in _files():
         module = name.removesuffix(".py").replace("/", ".")
-        if name.startswith("flaremq/") and name.endswith(".py") and module.rpartition(".")[2].startswith("kernels"):
+        if name.startswith("flaremq/") and name.endswith(".py") and "kernels" in module.split("."):
             importlib.import_module(module)

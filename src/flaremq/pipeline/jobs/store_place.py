@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flaremq.message.delay import DelayLevels, parse_delay_levels
-from flaremq.storage.log_place import LOG_PATHS
+from flaremq.storage.at_rest.indexes import IndexGeometry
+from flaremq.storage.at_rest.reader import StoreReader
+from flaremq.storage.files.log_place import LOG_PATHS
 from flaremq.storage.options import StoreOptions
-from flaremq.storage.store_indexes import IndexGeometry
-from flaremq.storage.store_reader import StoreReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,12 +43,12 @@ def main(given: dict[str, Any]) -> None:
         return archive(spark, {**by_path, "topic": topics}, f"{out}/archive").to_json()
 
     def verify() -> Any:
-        from flaremq.pipeline.jobs.verify import verify
+        from flaremq.pipeline.jobs.verify.job import verify
 
         return verify(spark, path=given["store"], properties=_geometry(given)).to_json()
 
     def rebuild() -> Any:
-        from flaremq.pipeline.jobs.rebuild import rebuild
+        from flaremq.pipeline.jobs.rebuild.job import rebuild
 
         return rebuild(spark, path=given["store"], out=f"{out}/rebuilt", properties=_geometry(given)).to_json()
 

@@ -29,7 +29,7 @@ def main(given: dict[str, Any]) -> None:
         return {**answer, "died": os.path.exists(f"{out}/died-reading")}
 
     def killed_archive() -> Any:
-        from flaremq.pipeline import archive_run
+        from flaremq.pipeline.archive import increment as archive_run
         from flaremq.pipeline.jobs import archive as job
 
         # Several tasks of a small store; planned here, on the driver.

@@ -1,0 +1,8 @@
+"""Requests of operators: topics, groups, progress, configuration, questions passed on to clients.
+
+Owns: a module a family of mqadmin's requests.
+May import: ``catalog``, ``members``, ``store_loop``, ``statistics``.
+Start reading: ``topics``, ``progress``.
+"""
+
+__all__ = ["broker", "group_query", "groups", "progress", "relay", "reset_offset", "topics"]

@@ -1,0 +1,115 @@
+"""ConfigAdmin: the configuration of a running broker, to be read as a whole and changed where a row is live.
+
+Changing it over the wire is what several break-ins into RocketMQ were made of: a name server address, a path or a class
+name set by anybody who reaches the port. So what may change are plain switches, numbers and choices; a request with
+anything else, or with a value its row does not allow, is refused as a whole and changes nothing. Nothing is written to
+any file: a change lasts until the broker stops.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import ClassVar, Final
+
+from flaremq.broker.options import ONLY_IN_ROCKETMQ, BrokerOptions
+from flaremq.clock import Clock
+from flaremq.errors import InvalidArgumentError
+from flaremq.options import change_live, check_live, live_refusals, parse_properties, properties_of
+from flaremq.protocol.bodies.topic import DataVersion
+from flaremq.protocol.codes import ResponseCode
+from flaremq.remoting.options import RemotingOptions
+from flaremq.storage.options import StoreOptions
+
+_log = logging.getLogger(__name__)
+_BODY_BYTES_MAX: Final = 64 << 10
+_NAMES_MAX: Final = 100
+
+# What needs more than a new value: whoever builds the broker says how, or it stays unchangeable.
+APPLIED: Final = frozenset(("flushDiskType",))
+
+
+class NotChangeableError(InvalidArgumentError):
+    """An option outside of the list; its reply is NO_PERMISSION."""
+
+    code: ClassVar[int] = ResponseCode.NO_PERMISSION
+
+
+Applier = Callable[[str], Awaitable[None]]
+Listener = Callable[[Mapping[str, str]], None]
+
+
+class ConfigAdmin:
+    """The options of all layers of one broker. Event loop only."""
+
+    def __init__(
+        self,
+        broker: BrokerOptions,
+        store: StoreOptions,
+        remoting: RemotingOptions,
+        clock: Clock,
+        *,
+        appliers: Mapping[str, Applier] | None = None,
+    ) -> None:
+        self._layers = (broker, store, remoting)
+        self._clock = clock
+        self._appliers = dict(appliers or {})
+        assert self._appliers.keys() <= APPLIED
+        self.data_version = DataVersion(timestamp=clock.now_ms())
+        self.on_change: list[Listener] = []  # called with the changed names and their texts
+
+    def properties(self) -> dict[str, str]:
+        """Every option by its RocketMQ name, sorted. None is a secret; keys and passwords are in files of their own."""
+        merged = {name: text for options in reversed(self._layers) for name, text in properties_of(options).items()}
+        return dict(sorted(merged.items()))
+
+    def to_text(self) -> str:
+        """GET_BROKER_CONFIG: a line each."""
+        return "".join(f"{name}={_escaped(value)}\n" for name, value in self.properties().items())
+
+    async def change_by_text(self, body: bytes) -> dict[str, str]:
+        """UPDATE_BROKER_CONFIG: the names and texts that were set. InvalidArgumentError, and nothing is changed, if any
+        of them may not be."""
+        if len(body) > _BODY_BYTES_MAX:
+            raise InvalidArgumentError(f"{len(body)} bytes of options, at most {_BODY_BYTES_MAX} are read")
+        try:
+            text = body.decode()
+        except UnicodeDecodeError:
+            raise InvalidArgumentError("options must be UTF-8 text") from None
+        properties = parse_properties(text)
+        if len(properties) > _NAMES_MAX:
+            raise InvalidArgumentError(f"{len(properties)} options at once, at most {_NAMES_MAX} are taken")
+        await self.change(properties)
+        return properties
+
+    async def change(self, properties: Mapping[str, str]) -> None:
+        """Set all of these, or none."""
+        wanted = self._different(properties)
+        self._check_names(wanted)
+        check_live(wanted, self._layers)
+        # Everything is known to be right now; the one step that may still fail comes first.
+        for name, text in wanted.items():
+            if name in self._appliers:
+                await self._appliers[name](text)
+        change_live(wanted, self._layers)
+        if wanted:
+            _log.warning("options were changed: %s", ", ".join(f"{name}={text!r}" for name, text in wanted.items()))
+            self.data_version = self.data_version.next(self._clock.now_ms())
+            for listener in self.on_change:
+                listener(wanted)
+
+    def _different(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """Leave out what stays as it is: a tool may send back all that it read."""
+        current = self.properties()
+        return {name: text for name, text in properties.items() if current.get(name) != text.strip()}
+
+    def _check_names(self, names: Mapping[str, str]) -> None:
+        refused = live_refusals(sorted(names), self._layers, ONLY_IN_ROCKETMQ)
+        refused += [f"{name} cannot be changed here" for name in sorted(APPLIED & names.keys() - self._appliers.keys())]
+        if refused:
+            raise NotChangeableError(f"nothing was changed: {'; '.join(refused[:8])}")
+
+
+def _escaped(value: str) -> str:
+    """A value as one line of a properties file; readable as it is unless it has a backslash or a line end in it."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")

@@ -1,0 +1,8 @@
+"""Pulls that found nothing and wait.
+
+Owns: one pull on its way, the held ones, and those whose filter runs off the loop.
+May import: ``filter``, ``store_loop``.
+Start reading: ``pull_request``, ``held_pulls``.
+"""
+
+__all__ = ["filtered_pulls", "held_pulls", "pull_request"]

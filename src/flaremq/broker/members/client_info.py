@@ -1,0 +1,28 @@
+"""One client on one connection, as its heartbeats describe it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flaremq.protocol.bodies.client import ClientConnection
+from flaremq.remoting.connection import Connection
+
+
+@dataclass(slots=True, eq=False)
+class ClientInfo:
+    """Who registered on a connection. The two times belong to the last heartbeat: one to show, one to measure."""
+
+    connection: Connection
+    client_id: str
+    language: str
+    version: int
+    last_update_ms: int = 0
+    last_seen: float = 0.0  # monotonic seconds: a clock that is set must not expire anybody
+
+    def to_body(self) -> ClientConnection:
+        return ClientConnection(
+            client_id=self.client_id,
+            client_addr=self.connection.peer,
+            language=self.language,
+            version=self.version,
+        )

@@ -1,0 +1,206 @@
+"""BrokerState: what a broker knows and the services that act on it by themselves. No ports, no handlers.
+
+Tables are loaded from ``config/`` in the order they depend on each other. Offsets that lie beyond the data (a crash
+took unsynced messages of an ASYNC_FLUSH store with it) are cut before anybody reads them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import Any
+
+from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
+from flaremq.broker.catalog.groups import GroupTable
+from flaremq.broker.catalog.request_modes import RequestModes
+from flaremq.broker.catalog.table_saver import TableSaver
+from flaremq.broker.catalog.topics import TopicTable
+from flaremq.broker.delay.levels import ScheduleService
+from flaremq.broker.delay.message_rules import TimerRules
+from flaremq.broker.delay.timer import TimerService
+from flaremq.broker.members.cluster_queues import ClusterQueues
+from flaremq.broker.members.consumers import ConsumerTable
+from flaremq.broker.members.producers import ProducerTable
+from flaremq.broker.members.queue_locks import QueueLocks
+from flaremq.broker.options import BrokerOptions
+from flaremq.broker.pop.order_info import ConsumerOrderInfo
+from flaremq.broker.pop.service import PopService
+from flaremq.broker.statistics.counters import BrokerStatistics
+from flaremq.broker.statistics.slow_consumers import SlowConsumerProtection
+from flaremq.broker.store_loop.gate import StoreGate
+from flaremq.broker.transactions.service import TransactionService
+from flaremq.clock import Clock
+from flaremq.message.delay import parse_delay_levels
+from flaremq.message.hosts import encode_host
+from flaremq.remoting.address import parse_addresses
+from flaremq.remoting.client import RemotingClient
+from flaremq.remoting.options import RemotingOptions
+from flaremq.storage.config.config_file import ConfigFile
+from flaremq.storage.engine.inspection import StoreInspector
+from flaremq.storage.files.filesystem import FileSystem
+
+_log = logging.getLogger(__name__)
+
+Interval = int | Callable[[], int]
+PeriodicWork = tuple[str, Interval, Callable[[], Awaitable[object] | object]]
+
+
+class BrokerState:
+    """Tables and services of one broker. Event loop only."""
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        remoting: RemotingOptions,
+        clock: Clock,
+        filesystem: FileSystem,
+        gate: StoreGate,
+    ) -> None:
+        self.options = options
+        self.clock = clock
+        self.gate = gate
+        self._filesystem = filesystem
+        self._folder = os.path.join(gate.store.path, "config")
+        store_options = gate.store.options
+        self.store_host = encode_host(f"{options.broker_ip1}:{options.listen_port}")
+        self.inspector = StoreInspector(gate.store)
+        self.delay_levels = parse_delay_levels(store_options.message_delay_level)
+        self.topics = TopicTable(options, self._file("topics.json"), clock, gate.run)
+        self.groups = GroupTable(options, self._file("subscriptionGroup.json"), clock, gate.run)
+        self.offsets = ConsumerOffsets(options, self._file("consumerOffset.json"), clock, gate.run)
+        self.request_modes = RequestModes(options, self._file("messageRequestMode.json"), gate.run)
+        self.consumers = ConsumerTable(options, clock)
+        self.producers = ProducerTable(options, clock)
+        self.locks = QueueLocks(options, clock)
+        self.statistics = BrokerStatistics(options.broker_cluster_name, clock.now_ms(), is_system=self.topics.is_system)
+        self.slow_consumers = SlowConsumerProtection(options, self.statistics.fall_behind, self.groups)
+        name_servers = parse_addresses(options.namesrv_addr) if options.namesrv_addr.strip() else []
+        self._client = RemotingClient(remoting)
+        self.cluster_queues = ClusterQueues(options, self.topics, clock, self._client, name_servers)
+        self.schedule = ScheduleService(
+            gate, clock, self.delay_levels, self._file("delayOffset.json"), filesystem, self._declare_topic
+        )
+        self.timer = TimerService(gate, clock, TimerRules.of(options), filesystem, self._declare_topic)
+        self.transactions = TransactionService(
+            options, clock, gate, self.topics, self.offsets, self.producers, self.store_host
+        )
+        self._order_file = self._file("consumerOrderInfo.json")
+        self.order_info = ConsumerOrderInfo()
+        self._order_saver = TableSaver(self._order_file, lambda: self._order_document, gate.run)
+        self.pop = PopService(
+            options,
+            gate,
+            clock,
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.statistics,
+            order_info=self.order_info,
+        )
+
+    def _file(self, name: str) -> ConfigFile:
+        return ConfigFile(self._filesystem, os.path.join(self._folder, name))
+
+    def _declare_topic(self, topic: str) -> object:
+        """A topic that the broker itself sends to must exist, or nobody could read it."""
+        return self.topics.create_on_send_back(topic, 1)
+
+    def _order_document(self) -> dict[str, Any]:
+        return self.order_info.to_document()
+
+    async def load(self) -> None:
+        """Read ``config/`` and bring the services to where they were."""
+        self._filesystem.make_directories(self._folder)
+        self.topics.load()
+        self.topics.on_delete.append(self.request_modes.remove_topic)
+        self.topics.on_delete.append(self.statistics.forget_topic)
+        self.groups.load()
+        self.groups.on_delete.append(self.request_modes.remove_group)
+        self.groups.on_delete.append(self.statistics.forget_group)
+        self.offsets.load()
+        self.request_modes.load()
+        self.gate.catch_up()  # or offsets of messages that are only not shown yet would be cut
+        for sentence in self.offsets.clamp(self.gate.store.max_offset):
+            _log.warning("%s", sentence)
+        await self.gate.run(self.schedule.load)  # these two may have to search the end of the log
+        await self.gate.run(self.timer.load)
+        self.order_info.load(self._order_file.load(_as_is))
+        self.order_info.on_change.append(self._order_saver.changed)
+        await self.pop.start()
+        await self.transactions.load()
+        self.topics.save_now()
+        self.groups.save_now()
+
+    def periodic_work(self) -> list[PeriodicWork]:
+        """(name, milliseconds between two runs, what to do)."""
+        options, now_ms = self.options, self.clock.now_ms
+        return [
+            ("delay levels", 50, self.schedule.run_due),
+            ("timers", 50, self.timer.run_due),
+            ("pop", 100, self.pop.run_due),
+            ("transaction marks", 1_000, self.transactions.operations.retry),
+            ("transaction check", lambda: options.transaction_check_interval, self.transactions.check_round),
+            ("consumer offsets", lambda: options.flush_consumer_offset_interval, self.offsets.persist_if_changed),
+            ("groups", 1_000, self.groups.settle),  # those that came into being by use
+            ("request modes", 5_000, self.request_modes.settle),
+            ("order info", 5_000, self._order_saver.save),
+            ("delay offsets", lambda: options.flush_delay_offset_interval, self._persist_delays),
+            ("client expiry", 10_000, self._expire),
+            ("statistics", 1_000, lambda: self.statistics.tick(now_ms())),
+            ("slow consumers", 180_000, self._protect),
+        ]
+
+    def stop_deliveries(self) -> None:
+        """Let steps under way come to an end soon: what is cut off in the middle might be delivered twice."""
+        self.schedule.stop()
+        self.timer.stop()
+
+    async def _persist_delays(self) -> None:
+        await self.schedule.persist()
+        await self.timer.persist()
+
+    def _expire(self) -> None:
+        self.consumers.expire()
+        self.producers.expire()
+        self.locks.expire()
+
+    async def _protect(self) -> None:
+        if self.slow_consumers.tick():
+            await self.groups.settle()
+
+    async def close(self) -> None:
+        """Persist everything. The store must still be open.
+
+        A step that fails does not keep the others from being done; the first error is raised at the end.
+        """
+        errors: list[Exception] = []
+        for step in (
+            self.pop.stop,
+            self.transactions.operations.retry,
+            self.transactions.persist,
+            self.schedule.persist,
+            self.timer.persist,
+            self.timer.hand_over,
+            self.timer.close,
+            self.topics.save_now,
+            self.groups.save_now,
+            self.offsets.save_now,
+            self.request_modes.save_now,
+            self._order_saver.save_now,
+            self._client.close,
+        ):
+            try:
+                outcome = step()
+                if isawaitable(outcome):
+                    await outcome
+            except Exception as error:
+                _log.exception("while closing the broker's state")
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+def _as_is(document: dict[str, Any]) -> dict[str, Any]:
+    return document

@@ -1,0 +1,8 @@
+"""POP: messages handed out without giving anybody a queue.
+
+Owns: taking, receipts, check points, the revive log, settling, redelivery.
+May import: ``catalog``, ``store_loop``, ``long_polling``, ``statistics``.
+Start reading: ``service``, ``taking``, ``check_point``.
+"""
+
+__all__ = ["answer", "check_point", "order_info", "polling", "receipts", "service"]

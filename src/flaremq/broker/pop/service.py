@@ -1,0 +1,171 @@
+"""POP: messages are handed out without giving anybody a queue; each comes back unless it is acknowledged in time.
+
+A pop leaves a check point for what it took (:mod:`pop_taking`, :mod:`pop_table`). If that is not acknowledged soon
+(:mod:`pop_settling`), the check point goes to the log (:mod:`pop_log`), so that the group's offset can move on; if not
+in time, the messages are given again (:mod:`pop_revive`). Ordered pops keep no check points: their queue stays shut
+until they are acknowledged (:mod:`order_info`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from flaremq.broker.catalog.topics import revive_topic
+from flaremq.broker.delay.clock_steps import ClockSteps
+from flaremq.broker.pop.check_point import PopCheckPoint, QueueKey
+from flaremq.broker.pop.order_info import ConsumerOrderInfo
+from flaremq.broker.pop.revive import PopRevive
+from flaremq.broker.pop.revive_log import ReviveLog
+from flaremq.broker.pop.settling import PopSettling
+from flaremq.broker.pop.table import PopTable
+from flaremq.broker.pop.taking import PopTaking
+from flaremq.errors import FlareMQError
+from flaremq.message.hosts import encode_host
+
+if TYPE_CHECKING:
+    from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
+    from flaremq.broker.catalog.groups import GroupTable
+    from flaremq.broker.catalog.topics import TopicTable
+    from flaremq.broker.options import BrokerOptions
+    from flaremq.broker.statistics.counters import BrokerStatistics
+    from flaremq.broker.store_loop.gate import StoreGate
+    from flaremq.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+_STAY_IN_MEMORY_SECONDS: Final = 10.0  # as popCkStayBufferTime: time for acknowledgements before a record is written
+_STORE_AT_A_TIME: Final = 256
+_FORGET_INTERVAL_MS: Final = 60_000
+
+Wake = Callable[[str, str, int], None]  # topic, group, queue id: there may be something
+
+
+class PopService:
+    """POP consumption of one broker. ``start`` it before the first request; event loop only."""
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        gate: StoreGate,
+        clock: Clock,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        statistics: BrokerStatistics,
+        *,
+        order_info: ConsumerOrderInfo | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._gate = gate
+        self._clock = clock
+        self._steps = ClockSteps(clock)
+        self._topics = topics
+        self._groups = groups
+        self._is_running = False
+        self._next_forget = 0
+        self.on_available: list[Wake] = []
+        self.order_info = order_info = order_info or ConsumerOrderInfo()
+        self.table = table = PopTable(offsets, lambda: gate.store.flushed_offset)
+        self.log = log = ReviveLog(
+            gate,
+            offsets,
+            clock,
+            table,
+            topic=revive_topic(options.broker_cluster_name),
+            queue_count=options.revive_queue_num,
+            host=encode_host(f"{options.broker_ip1}:{options.listen_port}"),
+            broker_name=options.broker_name,
+            early_ack_wait_ms=lambda: options.revive_ack_wait_ms,
+        )
+        self.taking = PopTaking(
+            options,
+            gate,
+            clock,
+            topics,
+            offsets,
+            statistics,
+            order_info,
+            table,
+            log,
+            chance=chance or random.Random(),
+            store=self._store,
+            wake=self._wake,
+        )
+        self.settling = PopSettling(clock, offsets, statistics, order_info, table, log, wake=self._wake)
+        self.revive = PopRevive(gate, clock, options, topics, groups, offsets, statistics, table, log)
+
+    # Life
+
+    async def start(self) -> None:
+        """Learn from the log what is handed out."""
+        waiting = await self.log.recover()
+        if waiting:
+            _log.info("%d pops are not acknowledged yet", waiting)
+        self._gate.on_arrival.append(self._arrived)
+
+    async def run_due(self) -> None:
+        """Do what is due: store check points, give messages again, move offsets. Call it several times a second."""
+        if self._is_running:
+            return
+        self._is_running = True
+        try:
+            now = self._clock.now_ms()
+            back_ms = self._steps.back_ms()
+            if back_ms:
+                self.table.set_back(back_ms)
+                self.order_info.set_back(back_ms)
+                self._next_forget -= back_ms
+            for key in self.order_info.take_free(now):
+                self._wake(key)
+            await self.log.follow()
+            await self._store_older_than(self._clock.monotonic() - _STAY_IN_MEMORY_SECONDS)
+            await self.revive.run_due()
+            await self.log.commit()
+            if now >= self._next_forget:
+                self._next_forget = now + _FORGET_INTERVAL_MS
+                self.order_info.forget(now, self._is_known)
+        finally:
+            self._is_running = False
+
+    async def stop(self) -> None:
+        """Store everything that is handed out, so that the next start knows it."""
+        await self._store_older_than(self._clock.monotonic())
+        await self.log.commit()
+        self._gate.on_arrival.remove(self._arrived)
+
+    async def _store_older_than(self, popped_before: float) -> None:
+        while points := self.table.take_fresh(popped_before, _STORE_AT_A_TIME):
+            if not await self._store(points):
+                return
+
+    async def _store(self, points: Sequence[PopCheckPoint]) -> bool:
+        outcomes = await asyncio.gather(*map(self.log.store, points), return_exceptions=True)
+        failed = 0
+        for point, outcome in zip(points, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                if not isinstance(outcome, FlareMQError):
+                    raise outcome
+                failed += 1
+                self.table.put_back(point)
+                _log.warning("%r stays in memory: %s", point, outcome)
+            else:
+                self.table.settle(point)
+        return not failed
+
+    def _arrived(self, queues: set[tuple[str, int]]) -> None:
+        for topic, queue_id in queues:
+            if topic == self.log.topic:
+                self.log.arrived(queue_id)
+
+    def _is_known(self, key: QueueKey) -> bool:
+        config = self._topics.find(key[0])
+        return config is not None and key[1] in self._groups and key[2] < config.read_queue_nums
+
+    def _wake(self, key: QueueKey) -> None:
+        topic, group, queue_id = key
+        for callback in self.on_available:
+            callback(topic, group, queue_id)

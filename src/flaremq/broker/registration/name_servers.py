@@ -1,0 +1,274 @@
+"""Registration: makes a broker known at its name servers, and keeps it known.
+
+Every name server is told everything at the start and every 30 seconds, what changed as soon as it changes, and goodbye
+at the end. They know nothing of each other, so each has a :class:`_NameServer` here that talks to it alone; one that is
+down or slow holds up nobody. Changes that come while a registration is under way are all in the next one.
+
+What changed is found by comparing with what a name server took last, so nothing gets lost between two registrations,
+and topics made by the thousand cost no more than themselves. That a topic is gone no name server wants to know:
+routes are removed by whoever deletes the topic. The intervals are measured on the steady clock: a wall clock that is
+set back must not make a broker fall silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from flaremq.broker.catalog.topics import TopicTable
+from flaremq.broker.options import BrokerOptions
+from flaremq.broker.registration.body import RegistrationBody, Told
+from flaremq.clock import Clock
+from flaremq.errors import FlareMQError, UnavailableError
+from flaremq.protocol.bodies.register import body_crc32
+from flaremq.protocol.bodies.topic import KVTable, TopicConfig
+from flaremq.protocol.codes import RequestCode, ResponseCode
+from flaremq.protocol.command import RemotingCommand
+from flaremq.protocol.headers.namesrv import (
+    QueryDataVersionRequestHeader,
+    RegisterBrokerRequestHeader,
+    RegisterBrokerResponseHeader,
+    UnRegisterBrokerRequestHeader,
+)
+from flaremq.remoting.address import parse_addresses
+from flaremq.remoting.client import RemotingClient
+from flaremq.remoting.options import RemotingOptions
+
+_log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 3.0  # until the next try at a name server that did not take the registration
+_UNREGISTER_SECONDS = 3.0
+
+
+class Registration:
+    """One broker at all its name servers. Event loop only."""
+
+    def __init__(
+        self, options: BrokerOptions, topics: TopicTable, clock: Clock, remoting: RemotingOptions | None = None
+    ) -> None:
+        self._options = options
+        self._topics = topics
+        self._clock = clock
+        self._body = RegistrationBody(options, topics)
+        self._client = RemotingClient(remoting, on_close=self._connection_lost)
+        addresses = parse_addresses(options.namesrv_addr) if options.namesrv_addr.strip() else []
+        self._servers = {address: _NameServer(address, self._register) for address in dict.fromkeys(addresses)}
+        self._address = self._ha_address = ""
+        self._is_running = False
+        self.master_address: str | None = None  # what a slave was told
+        self.master_ha_address: str | None = None
+
+    async def start(self, address: str, ha_address: str) -> None:
+        """Register everywhere; returns when each name server has answered or could not be reached."""
+        self._address, self._ha_address = address, ha_address
+        self._is_running = True
+        self._topics.on_change.append(self.announce)
+        await _all_done([server.ask(everything=True) for server in self._servers.values()])
+
+    async def stop(self) -> None:
+        """Say goodbye to those who know us."""
+        self._is_running = False
+        if self.announce in self._topics.on_change:
+            self._topics.on_change.remove(self.announce)
+        for server in self._servers.values():
+            await server.stop()
+        known = [server.address for server in self._servers.values() if server.is_registered]
+        await asyncio.gather(*(self._unregister(address) for address in known))
+        await self._client.close()
+
+    def announce(self, _: TopicConfig | None = None) -> Awaitable[None] | None:
+        """Register now, because topics changed. What is returned is done when all name servers that knew us know."""
+        if not self._is_running:
+            return None
+        # One that is just being told hears it again: the topics may have been rendered before the change.
+        asked = [(server.ask(), server.is_registered) for server in self._servers.values() if server.listens]
+        return _all_done([future for future, is_registered in asked if is_registered]) if asked else None
+
+    def run_due(self, now_ms: int) -> None:
+        """Start the registrations whose time has come. (The time is read from the steady clock.)"""
+        now = self._clock.monotonic()
+        for server in self._servers.values():
+            if self._is_running and server.due <= now:
+                server.ask(everything=True)
+
+    @property
+    def registered_at(self) -> list[str]:
+        """The name servers that know us, as far as we know."""
+        return [server.address for server in self._servers.values() if server.is_registered]
+
+    # One exchange
+
+    async def _register(self, server: _NameServer, everything: bool) -> None:
+        """Register at one name server and note when to do it again."""
+        due, server.due = server.due, self._clock.monotonic() + _RETRY_SECONDS
+        try:
+            if not everything and server.is_registered and await self._tell_news(server):
+                server.due = due  # everything is told when it would have been
+                return
+            if not self._options.force_register and server.is_registered and await self._has_nothing_new(server):
+                reply = RemotingCommand.response()
+            else:
+                state = self._body.state()
+                reply = await self._tell(server.address, state.topics)
+                server.told = state
+        except UnavailableError as error:
+            server.note_failure(str(error))
+            return
+        if reply.code != ResponseCode.SUCCESS:
+            server.note_failure(f"code {reply.code}: {reply.remark}")
+            return
+        server.note_success()
+        server.due = self._clock.monotonic() + self._options.register_name_server_period / 1000
+        self._learn(server, reply)
+
+    async def _tell_news(self, server: _NameServer) -> bool:
+        """Tell a name server what it does not know yet; False if it must be told everything."""
+        if server.told is None or not self._options.enable_single_topic_register:
+            return False
+        state = self._body.state()
+        news = state.news_since(server.told)
+        if news is None:
+            return False
+        if news:
+            reply = await self._tell(server.address, news)
+            if reply.code != ResponseCode.SUCCESS:
+                return False  # perhaps it has forgotten us
+            self._learn(server, reply)
+        server.told = state
+        return True
+
+    async def _tell(self, address: str, topics: Mapping[str, TopicConfig]) -> RemotingCommand:
+        """Register with these topics; they and the data version must be of the same moment."""
+        body = self._body.render(topics)
+        header = RegisterBrokerRequestHeader(
+            cluster_name=self._options.broker_cluster_name,
+            broker_name=self._options.broker_name,
+            broker_id=self._options.broker_id,
+            broker_addr=self._address,
+            ha_server_addr=self._ha_address,
+            enable_acting_master=False,
+            compressed=self._options.compressed_register,
+            body_crc32=body_crc32(body),
+        )
+        request = RemotingCommand.request(RequestCode.REGISTER_BROKER, header.encode(), body)
+        return await self._client.request(address, request, self._timeout)
+
+    @property
+    def _timeout(self) -> float:
+        return self._options.register_broker_timeout_mills / 1000
+
+    async def _has_nothing_new(self, server: _NameServer) -> bool:
+        """Ask a name server whether it knows the topics as they are."""
+        header = QueryDataVersionRequestHeader(
+            cluster_name=self._options.broker_cluster_name,
+            broker_name=self._options.broker_name,
+            broker_id=self._options.broker_id,
+            broker_addr=self._address,
+        )
+        body = self._topics.data_version.to_json()
+        request = RemotingCommand.request(RequestCode.QUERY_DATA_VERSION, header.encode(), body)
+        reply = await self._client.request(server.address, request, self._timeout)
+        return reply.code == ResponseCode.SUCCESS and reply.optional_field("changed") == "false"
+
+    def _learn(self, server: _NameServer, reply: RemotingCommand) -> None:
+        """Take over what the first name server that knows us says; they may differ, and one must decide."""
+        first = next(other for other in self._servers.values() if other.is_registered)
+        if first is not server:
+            return
+        header = RegisterBrokerResponseHeader.decode(reply.ext)
+        self.master_address = header.master_addr or self.master_address
+        self.master_ha_address = header.ha_server_addr or self.master_ha_address
+        if reply.body_bytes:
+            try:
+                self._topics.set_order_topics(KVTable.from_json(reply.body_bytes).table)
+            except FlareMQError as error:
+                _log.warning("the order configuration from name server %s is not usable: %s", server.address, error)
+
+    async def _unregister(self, address: str) -> None:
+        header = UnRegisterBrokerRequestHeader(
+            cluster_name=self._options.broker_cluster_name,
+            broker_name=self._options.broker_name,
+            broker_id=self._options.broker_id,
+            broker_addr=self._address,
+        )
+        request = RemotingCommand.request(RequestCode.UNREGISTER_BROKER, header.encode())
+        try:
+            await self._client.request(address, request, _UNREGISTER_SECONDS)
+        except UnavailableError as error:
+            _log.warning("name server %s was not told that this broker stops: %s", address, error)
+
+    def _connection_lost(self, address: str) -> None:
+        """A name server forgets a broker with its connection, so the next try is not left for the next interval."""
+        server = self._servers.get(address)
+        if server is not None and server.is_registered:
+            server.is_registered = False
+            server.due = min(server.due, self._clock.monotonic() + _RETRY_SECONDS)
+
+
+class _NameServer:
+    """One name server: what it knows of us, when it is told next, and at most one registration under way."""
+
+    def __init__(self, address: str, register: Callable[[_NameServer, bool], Awaitable[None]]) -> None:
+        self.address = address
+        self.due = 0.0
+        self.is_registered = False
+        self.told: Told | None = None  # what it was told last; means nothing while not registered
+        self._register = register
+        self._everything = False
+        self._asked: asyncio.Future[None] | None = None  # done when a registration that begins later has ended
+        self._task: asyncio.Task[None] | None = None
+        self._failure = ""
+
+    def ask(self, *, everything: bool = False) -> asyncio.Future[None]:
+        """Register with what is known now, or a little later if a registration is under way."""
+        self._everything |= everything
+        if self._asked is None:
+            self._asked = asyncio.get_running_loop().create_future()
+            if self._task is None or self._task.done():
+                self._task = asyncio.create_task(self._work())
+        return self._asked
+
+    @property
+    def listens(self) -> bool:
+        """Whether it knows us or is being told; one that is neither waits for its next try."""
+        return self.is_registered or (self._task is not None and not self._task.done())
+
+    async def _work(self) -> None:
+        while self._asked is not None:
+            asked, self._asked = self._asked, None
+            everything, self._everything = self._everything, False
+            try:
+                await self._register(self, everything)
+            except Exception:
+                _log.exception("registration at name server %s failed", self.address)
+            finally:
+                if not asked.done():
+                    asked.set_result(None)
+
+    async def stop(self) -> None:
+        """Break off what is under way."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._asked is not None and not self._asked.done():
+            self._asked.set_result(None)
+
+    def note_success(self) -> None:
+        if not self.is_registered:
+            _log.info("registered at name server %s", self.address)
+        self.is_registered = True
+        self._failure = ""
+
+    def note_failure(self, reason: str) -> None:
+        """Keep the reason, and say it once: a name server that is down is tried every few seconds."""
+        self.is_registered = False
+        if reason != self._failure:
+            _log.warning("not registered at name server %s: %s", self.address, reason)
+            self._failure = reason
+
+
+async def _all_done(asked: Iterable[asyncio.Future[None]]) -> None:
+    futures = list(asked)
+    if futures:
+        await asyncio.wait(futures)

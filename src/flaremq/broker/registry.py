@@ -1,0 +1,127 @@
+"""Handlers: every request family of a broker, wired to the state it works on."""
+
+from __future__ import annotations
+
+from flaremq.broker.administration.broker import AdminHandler
+from flaremq.broker.administration.group_query import GroupQueryHandler
+from flaremq.broker.administration.groups import GroupHandler
+from flaremq.broker.administration.progress import ConsumeStatsHandler
+from flaremq.broker.administration.relay import ClientRelayHandler
+from flaremq.broker.administration.reset_offset import ResetOffsetHandler
+from flaremq.broker.administration.topics import TopicHandler
+from flaremq.broker.filter.message_filter import compile_filter
+from flaremq.broker.live_config import ConfigAdmin
+from flaremq.broker.parts import BrokerState, PeriodicWork
+from flaremq.broker.requests.assignment import AssignmentHandler
+from flaremq.broker.requests.membership import ClientManageHandler
+from flaremq.broker.requests.offsets import OffsetHandler
+from flaremq.broker.requests.pop import PopHandler
+from flaremq.broker.requests.pop_ack import PopAckHandler
+from flaremq.broker.requests.pulls import PullHandler
+from flaremq.broker.requests.queries import QueryHandler
+from flaremq.broker.requests.queue_lock import QueueLockHandler
+from flaremq.broker.requests.recall import RecallHandler
+from flaremq.broker.requests.reply import ReplyHandler
+from flaremq.broker.requests.send_back import SendBackHandler
+from flaremq.broker.requests.sends import SendHandler
+from flaremq.broker.requests.transactions import EndTransactionHandler
+from flaremq.broker.statistics.runtime_info import RuntimeInfo
+from flaremq.remoting.address import format_address
+from flaremq.remoting.handlers import HandlerTable
+from flaremq.remoting.options import RemotingOptions
+
+
+class Handlers:
+    """The request table of one broker."""
+
+    def __init__(self, state: BrokerState, remoting: RemotingOptions) -> None:
+        self.table = HandlerTable()
+        self._state = state
+        options, clock, gate = state.options, state.clock, state.gate
+        topics, groups, offsets = state.topics, state.groups, state.offsets
+        consumers, producers, statistics = state.consumers, state.producers, state.statistics
+        self._pull = PullHandler(options, gate, topics, groups, consumers, offsets, statistics, clock)
+        self._pop = PopHandler(options, gate, clock, topics, groups, state.pop)
+        puller = gate.driver.puller
+        config = ConfigAdmin(
+            options, gate.store.options, remoting, clock, appliers={"flushDiskType": gate.change_flush_disk_type}
+        )
+        self._runtime_info = RuntimeInfo(
+            options,
+            gate,
+            statistics,
+            self.table,
+            clock,
+            more=lambda: {**state.schedule.runtime_info(), **state.timer.runtime_info()},
+        )
+        send = SendHandler(
+            options,
+            clock,
+            gate,
+            topics,
+            groups,
+            statistics,
+            state.store_host,
+            state.transactions.check_room,
+            state.locks.is_ordered,
+        )
+        config.on_change += [send.options_changed, lambda _: gate.options_changed()]
+        families = (
+            send,
+            self._pull,
+            self._pop,
+            ClientManageHandler(
+                options,
+                topics,
+                groups,
+                consumers,
+                producers,
+                lambda text: compile_filter("SQL92", text),
+                gate.run_long,
+            ),
+            OffsetHandler(topics, groups, offsets, gate, puller.is_cold, gate.catch_up),
+            QueueLockHandler(topics, state.locks),
+            TopicHandler(options, topics, offsets, self._delete_queues, gate.run_long),
+            GroupHandler(groups, offsets, gate.run_long),
+            AssignmentHandler(options, consumers, state.request_modes, state.cluster_queues.find, gate.run_long),
+            QueryHandler(gate),
+            ClientRelayHandler(options, gate, topics, groups, consumers),
+            ConsumeStatsHandler(
+                options, gate, topics, groups, offsets, consumers, statistics, clock, self._address, self._pulled_offset
+            ),
+            GroupQueryHandler(gate, offsets, consumers, statistics, self._address),
+            AdminHandler(gate, topics, config, self._runtime_info, delay=state.schedule),
+            SendBackHandler(options, gate, topics, groups, statistics),
+            EndTransactionHandler(state.transactions),
+            ReplyHandler(options, clock, gate, topics, producers, state.store_host),
+            RecallHandler(options, clock, gate, topics),
+            PopAckHandler(topics, state.pop),
+            ResetOffsetHandler(options, gate, topics, groups, offsets, consumers),
+        )
+        for family in families:
+            family.register(self.table)
+
+    def _address(self) -> str:
+        options = self._state.options
+        return format_address(options.broker_ip1, options.listen_port)
+
+    def _pulled_offset(self, group: str, topic: str, queue_id: int) -> int:
+        """Where a group stands that has taken more than it has acknowledged, by pull or by POP."""
+        pulled = self._state.offsets.find_pulled(group, topic, queue_id)
+        return pulled if pulled >= 0 else self._state.pop.taking.next_offset(group, topic, queue_id)
+
+    async def _delete_queues(self, topic: str) -> None:
+        await self._state.gate.run(self._state.inspector.delete_topics, [topic])
+
+    def periodic_work(self) -> list[PeriodicWork]:
+        """As ``BrokerState.periodic_work``."""
+        now_ms = self._state.clock.now_ms
+        return [
+            ("pop polling", 100, self._pop.run_due),
+            ("rates", 1_000, lambda: self._runtime_info.tick(now_ms())),
+        ]
+
+    async def stop(self) -> None:
+        """The broker stops: nobody is left waiting."""
+        self._pull.holds.answer_all()
+        await self._pop.stop()

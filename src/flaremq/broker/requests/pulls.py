@@ -1,0 +1,327 @@
+"""Pulls: PULL_MESSAGE and LITE_PULL_MESSAGE.
+
+A pull of recent messages is answered on the event loop: the store hands out views of the mapped log and they go to
+the socket as they are, in one gathered write. A pull of messages that are likely on disk is read on a worker thread,
+one that asks a property filter on the filter lane. One that finds nothing is held (long_polling/held_pulls.py).
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
+from flaremq.broker.catalog.groups import GroupTable, check_not_broker_group
+from flaremq.broker.catalog.topics import TopicTable
+from flaremq.broker.long_polling.filtered_pulls import FilteredPulls
+from flaremq.broker.long_polling.held_pulls import PullRequestHoldService
+from flaremq.broker.long_polling.pull_request import HeldPull, Wanted, checked_wanted, pull_code
+from flaremq.broker.members.consumers import ConsumerTable
+from flaremq.broker.options import BrokerOptions
+from flaremq.broker.statistics.counters import BrokerStatistics
+from flaremq.broker.store_loop.gate import StoreGate
+from flaremq.clock import Clock
+from flaremq.protocol.bodies.group import SubscriptionGroupConfig
+from flaremq.protocol.bodies.topic import PERM_READ
+from flaremq.protocol.codes import VERSION, RequestCode, ResponseCode
+from flaremq.protocol.command import JSON_HEADER, ONEWAY_FLAG, RemotingCommand, RequestError
+from flaremq.protocol.frame import encode_head
+from flaremq.protocol.headers.consume import PullMessageRequestHeader, decode_pull_header
+from flaremq.remoting.connection import Connection
+from flaremq.remoting.handlers import HandlerTable, Lane
+from flaremq.storage.engine.inspection import StoreInspector
+from flaremq.storage.get.pull import PullResult
+from flaremq.storage.status import GetMessageStatus
+
+_COMMITS = 0x1
+_MAY_SUSPEND = 0x2
+_HAS_SUBSCRIPTION = 0x4
+_SUSPEND_SECONDS_MAX = 60.0
+_OWN_CLIENT_FACTOR = 4  # our own client takes larger pulls than RocketMQ's ever get; the limit in bytes is the same
+_REPLY_BYTES_MAX = 4 << 20  # whatever the options say: the loop writes it in one go
+_REPLY_COUNT_MAX = 65_536
+# A reader of ours that says it takes a megabyte reads whole queues: it gets that, also of messages that lie on disk,
+# where it would otherwise come for eight at a time.
+_BULK_BYTES = 1 << 20
+_BULK_COUNT_FACTOR = 32
+_BULK_BYTES_FACTOR = 4
+
+
+class PullHandler:
+    """Gives messages to consumers that ask for a queue and an offset."""
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        gate: StoreGate,
+        topics: TopicTable,
+        groups: GroupTable,
+        consumers: ConsumerTable,
+        offsets: ConsumerOffsets,
+        statistics: BrokerStatistics,
+        clock: Clock,
+    ) -> None:
+        self._options = options
+        self._gate = gate
+        self._puller = gate.driver.puller
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._offsets = offsets
+        self._statistics = statistics
+        self._clock = clock
+        self._inspector = StoreInspector(gate.store)
+        self.holds = PullRequestHoldService(gate, self._attempt)
+        self._filtered = FilteredPulls(gate, self._answer_held)
+        self._filter_lane: Lane | None = None
+
+    def register(self, table: HandlerTable) -> None:
+        self._filter_lane = table.lanes["filter"]
+        table.register(RequestCode.PULL_MESSAGE, self.pull, "pull")
+        table.register(RequestCode.LITE_PULL_MESSAGE, self.pull_lite, "lite_pull")
+
+    def pull_lite(self, connection: Connection, request: RemotingCommand) -> Any:
+        if not self._options.lite_pull_message_enable:
+            raise RequestError(ResponseCode.NO_PERMISSION, "the broker serves no lite pull consumers")
+        return self.pull(connection, request)
+
+    def pull(self, connection: Connection, request: RemotingCommand) -> Any:
+        header = decode_pull_header(request.ext)
+        wanted = self._check(connection, header)
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        offset = header.queue_offset
+        if header.sys_flag & _COMMITS:
+            self._offsets.commit(group, topic, queue_id, header.commit_offset)
+        reset = self._offsets.take_reset(group, topic, queue_id)
+        if reset is not None:
+            return self._moved(topic, queue_id, reset)
+        self._offsets.note_pulled(group, topic, queue_id, offset)
+        gate = self._gate
+        if gate.driver.undispatched > 0:  # who was acknowledged a moment ago finds it
+            gate.catch_up()
+        limits = gate.store.options  # they may change while the broker runs
+        count_max = limits.max_transfer_count_on_message_in_memory
+        bytes_max = limits.max_transfer_bytes_on_message_in_memory
+        cold_count_max = limits.max_transfer_count_on_message_in_disk
+        cold_bytes_max = limits.max_transfer_bytes_on_message_in_disk
+        if request.language == "PYTHON":
+            if header.max_msg_bytes is not None and header.max_msg_bytes >= _BULK_BYTES:
+                count_max, bytes_max = count_max * _BULK_COUNT_FACTOR, bytes_max * _BULK_BYTES_FACTOR
+                cold_count_max *= _BULK_COUNT_FACTOR
+                cold_bytes_max *= _BULK_BYTES_FACTOR
+            else:
+                count_max *= _OWN_CLIENT_FACTOR
+        max_count = min(max(header.max_msg_nums, 1), count_max, _REPLY_COUNT_MAX)
+        max_bytes = min(header.max_msg_bytes or _REPLY_BYTES_MAX, bytes_max, _REPLY_BYTES_MAX)
+        is_cold = self._puller.is_cold(topic, queue_id, offset)
+        if is_cold:
+            max_count, max_bytes = min(max_count, cold_count_max), min(max_bytes, cold_bytes_max)
+        is_filtered = wanted.matches is not None and offset < gate.store.max_offset(topic, queue_id)
+        if is_filtered or is_cold:
+            work = self._pull_on_worker(
+                connection, request, header, wanted, max_count, max_bytes, is_filtered=is_filtered, is_cold=is_cold
+            )
+            if not is_filtered or self._filter_lane is None:
+                return work
+            self._filter_lane.enter(connection, request, work)
+            return None
+        began = perf_counter()
+        result = self._puller.pull(topic, queue_id, offset, max_count, max_bytes, wanted.codes)
+        statistics = self._statistics
+        statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000), result.count)
+        if statistics.fall_behind.sizes:
+            statistics.fall_behind.note_caught_up(group, topic, queue_id)
+        return self._answer(connection, request, header, wanted, max_count, max_bytes, result)
+
+    async def _pull_on_worker(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: PullMessageRequestHeader,
+        wanted: Wanted,
+        max_count: int,
+        max_bytes: int,
+        *,
+        is_filtered: bool,
+        is_cold: bool,
+    ) -> None:
+        """Pull off the loop: a filter takes its time, a cold record waits for the disk."""
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        began = perf_counter()
+
+        def pull() -> PullResult:
+            work = wanted.work() if is_filtered else None
+            return self._puller.pull(topic, queue_id, header.queue_offset, max_count, max_bytes, wanted.codes, work)
+
+        result = await (self._gate.run_filter(group, pull) if is_filtered else self._gate.run_cold(pull))
+        self._answer(connection, request, header, wanted, max_count, max_bytes, result)
+        self._statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000), result.count)
+        if is_cold:
+            await self._note_behind(group, topic, queue_id, result)
+        elif self._statistics.fall_behind.sizes:
+            self._statistics.fall_behind.note_caught_up(group, topic, queue_id)
+
+    async def _note_behind(self, group: str, topic: str, queue_id: int, result: PullResult) -> None:
+        statistics = self._statistics
+        behind = self._puller.bytes_behind(topic, queue_id, result.next_offset)
+        statistics.fall_behind.note_size(group, topic, queue_id, behind)
+        behind_ms = 0
+        if behind > 0:
+            stored_ms = await self._gate.run_cold(self._inspector.store_time, topic, queue_id, result.next_offset - 1)
+            behind_ms = 0 if stored_ms is None else max(self._clock.now_ms() - stored_ms, 0)
+        statistics.fall_behind.note_time(group, topic, queue_id, behind_ms)
+
+    def _answer(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: PullMessageRequestHeader,
+        wanted: Wanted,
+        max_count: int,
+        max_bytes: int,
+        result: PullResult,
+    ) -> None:
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        code = pull_code(result.status, header.queue_offset)
+        if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & _MAY_SUSPEND:
+            options = self._options
+            seconds = header.suspend_timeout_millis / 1000
+            if not options.long_polling_enable:
+                seconds = options.short_polling_time_mills / 1000
+            if self.holds.size >= options.held_pulls_max or not self.holds.has_room(connection):
+                remark = f"[OVERLOAD]{self.holds.size} pulls are waiting for messages already"
+                connection.reply(request, RemotingCommand.response(ResponseCode.SYSTEM_BUSY, remark))
+                return
+            if seconds > 0:
+                pull = HeldPull(
+                    connection, request, group, topic, queue_id, result.next_offset, max_count, max_bytes, wanted
+                )
+                self.holds.hold(pull, min(seconds, _SUSPEND_SECONDS_MAX))
+                return
+        self._reply(connection, request, group, topic, queue_id, code, result)
+
+    def _attempt(self, pull: HeldPull, whatever: bool) -> bool:
+        """Pull again for one that waits; True if it was answered."""
+        wanted = pull.wanted
+        reset = self._offsets.take_reset(pull.group, pull.topic, pull.queue_id)
+        if reset is not None:
+            pull.connection.reply(pull.request, self._moved(pull.topic, pull.queue_id, reset))
+            return True
+        if wanted.matches is not None:
+            return self._filtered.attempt(self.holds, pull, whatever)
+        result = self._puller.pull(pull.topic, pull.queue_id, pull.offset, pull.max_count, pull.max_bytes, wanted.codes)
+        if not whatever:
+            if result.status is GetMessageStatus.NO_MATCHED_MESSAGE:
+                pull.offset = result.next_offset
+                return False
+            if pull_code(result.status, pull.offset) == ResponseCode.PULL_NOT_FOUND:
+                return False
+        self._answer_held(pull, result)
+        return True
+
+    def _answer_held(self, pull: HeldPull, result: PullResult) -> None:
+        code = pull_code(result.status, pull.offset)
+        pull.sent_bytes = result.size
+        self._reply(pull.connection, pull.request, pull.group, pull.topic, pull.queue_id, code, result)
+
+    def _reply(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        group: str,
+        topic: str,
+        queue_id: int,
+        code: int,
+        result: PullResult,
+    ) -> None:
+        self._statistics.note_get(group, topic, queue_id, result.count, result.size)
+        if request.flag & ONEWAY_FLAG:
+            return
+        if request.serialize_type != JSON_HEADER:
+            response = _response(code, result)
+            response.opaque, response.serialize_type = request.opaque, request.serialize_type
+            connection.write([encode_head(response, result.size), *result.views])
+            return
+        header = (
+            f'{{"code":{int(code)},"extFields":{{"suggestWhichBrokerId":"0","nextBeginOffset":"{result.next_offset}",'
+            f'"minOffset":"{result.min_offset}","maxOffset":"{result.max_offset}","topicSysFlag":"0",'
+            f'"groupSysFlag":"0"}},"flag":1,"language":"PYTHON","opaque":{request.opaque},'
+            f'"remark":"{result.status.name}","serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+        ).encode()
+        size = len(header)
+        words = (size + 4 + result.size << 32 | size).to_bytes(8, "big")
+        connection.write([words + header, *result.views])
+
+    def _moved(self, topic: str, queue_id: int, offset: int) -> RemotingCommand:
+        store = self._gate.store
+        ext = {
+            "suggestWhichBrokerId": 0,
+            "nextBeginOffset": offset,
+            "minOffset": store.min_offset(topic, queue_id),
+            "maxOffset": store.max_offset(topic, queue_id),
+        }
+        return RemotingCommand.response(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", ext=ext)
+
+    # May this consumer pull, and what does it want?
+
+    def _check(self, connection: Connection, header: PullMessageRequestHeader) -> Wanted:
+        options = self._options
+        group, topic = header.consumer_group, header.topic
+        if not options.broker_permission & PERM_READ:
+            remark = f"the broker[{options.broker_ip1}] pulling message is forbidden"
+            raise RequestError(ResponseCode.NO_PERMISSION, remark)
+        check_not_broker_group(group)
+        group_config = self._groups.get(group) or self._new_group(group)
+        if group_config is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group}] does not exist"
+            )
+        if not group_config.consume_enable:
+            raise RequestError(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group}")
+        config = self._topics.find(topic)
+        if config is None:
+            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
+        if not config.perm & PERM_READ:
+            raise RequestError(ResponseCode.NO_PERMISSION, f"the topic[{topic}] pulling message is forbidden")
+        if not 0 <= header.queue_id < config.read_queue_nums:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{header.queue_id}] is illegal, topic:[{topic}] "
+                f"topicConfig.readQueueNums:[{config.read_queue_nums}] consumer:[{connection.peer}]",
+            )
+        if header.sys_flag & _HAS_SUBSCRIPTION:
+            return checked_wanted(options, header.expression_type, header.subscription)
+        registered = self._consumers.find_group(group)
+        if registered is None:
+            remark = f"the consumer's group info not exist, group: {group}"
+            raise RequestError(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+        if registered.is_broadcasting and not group_config.consume_broadcast_enable:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION, f"the consumer group[{group}] can not consume by broadcast way"
+            )
+        subscription = registered.subscriptions.get(topic)
+        if subscription is None:
+            remark = f"the consumer's subscription not exist, group: {group}, topic:{topic}"
+            raise RequestError(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+        # A newer version in the pull than in the heartbeat means only that the heartbeat is on its way: the newest
+        # subscription we know is used rather than stalling the client.
+        return checked_wanted(options, subscription.expression_type, subscription.sub_string)
+
+    def _new_group(self, group: str) -> SubscriptionGroupConfig | None:
+        """A group that comes into being by use, if it may. It is saved meanwhile; the pull does not wait for that."""
+        found = self._groups.find(group)
+        if found is not None:
+            self._groups.settle_soon()
+        return found
+
+
+def _response(code: int, result: PullResult) -> RemotingCommand:
+    ext = {
+        "suggestWhichBrokerId": 0,
+        "nextBeginOffset": result.next_offset,
+        "minOffset": result.min_offset,
+        "maxOffset": result.max_offset,
+        "topicSysFlag": 0,
+        "groupSysFlag": 0,
+    }
+    return RemotingCommand.response(code, result.status.name, ext=ext)

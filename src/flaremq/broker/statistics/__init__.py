@@ -1,0 +1,8 @@
+"""What came in and went out.
+
+Owns: counters, windows of time, rates, the table behind brokerStatus.
+May import: ``catalog``, ``store_loop``.
+Start reading: ``counters``.
+"""
+
+__all__ = ["counters", "rate", "runtime_info", "slow_consumers", "windows"]

@@ -1,0 +1,58 @@
+"""What deliveries ask of the store: the part of StoreGate they use, as a seam.
+
+Delayed, timed and transactional messages are moved by reading records, putting others, and remembering how far that
+went. The memory may never be ahead of the log: a cursor that survives a power cut while the delivery it stands for
+does not is a lost message. ``is_durable`` is asked before any cursor is saved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from flaremq.message.stored_form import StoredForm
+from flaremq.storage.message_store import MessageStore
+from flaremq.storage.put.put_result import PutResult
+
+_T = TypeVar("_T")
+
+
+class StoreAccess(Protocol):
+    """A store on an event loop: StoreGate, or something simpler in a test."""
+
+    @property
+    def store(self) -> MessageStore: ...
+
+    @property
+    def waits_for_sync(self) -> bool:
+        """Whether ``put`` returns only when the record is durable."""
+
+    async def put(self, form: StoredForm) -> PutResult: ...
+
+    async def run(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Blocking work of the broker itself, on a worker thread."""
+
+    async def run_cold(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """A read that a client asked for, on a worker thread of another pool."""
+
+    async def run_long(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """A long computation that a client asked for, on a thread of its own; one at a time."""
+
+
+async def is_durable(gate: StoreAccess, physical_offset: int) -> bool:
+    """Whether the log is durable up to an offset; in ASYNC_FLUSH it is made so."""
+    store = gate.store
+    if store.flushed_offset < physical_offset and not gate.waits_for_sync:
+        await gate.run(store.flush)
+    return store.flushed_offset >= physical_offset
+
+
+async def run_to_end(gate: StoreAccess, function: Callable[..., _T], *arguments: Any) -> _T:
+    """``gate.run`` for work that changes shared state: who is cancelled meanwhile still waits for its end."""
+    work = asyncio.ensure_future(gate.run(function, *arguments))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise

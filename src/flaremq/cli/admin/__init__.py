@@ -1,0 +1,8 @@
+"""``flaremq topic``, ``group``, ``message``, ``cluster``, ``config``.
+
+Owns: administration over the wire.
+May import: the root of ``cli``, ``client``.
+Start reading: ``administration``, ``topic``.
+"""
+
+__all__ = ["admin_tool", "administration", "cluster", "group", "group_progress", "topic", "versions"]

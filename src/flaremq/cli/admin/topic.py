@@ -1,0 +1,268 @@
+"""``flaremq topic``: topics of a cluster."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flaremq.cli import failure
+from flaremq.cli.admin.administration import (
+    NounGroup,
+    administer,
+    answer,
+    for_people,
+    name_server_option,
+    place_options,
+    topic_argument,
+)
+from flaremq.cli.parameters import debug_option, output_option
+
+if TYPE_CHECKING:
+    from flaremq.cli.admin.admin_tool import AdminTool
+
+PERMISSIONS = {"rw": 6, "r": 4, "w": 2, "none": 0}
+_KINDS = ("user", "retry", "dlq", "system")
+# Field of a row -> heading in a table.
+_STATUS_COLUMNS = {
+    "broker": "broker",
+    "queueId": "queue",
+    "minOffset": "min",
+    "maxOffset": "max",
+    "messages": "messages",
+    "lastUpdateTimestamp": "last written",
+}
+_ROUTE_COLUMNS = {
+    "cluster": "cluster",
+    "broker": "broker",
+    "addresses": "addresses",
+    "readQueueNums": "read queues",
+    "writeQueueNums": "write queues",
+    "perm": "perm",
+}
+
+
+@click.group(name="topic", cls=NounGroup)
+@debug_option
+def topic() -> None:
+    """List, create, delete topics of a cluster, and look at them."""
+
+
+@topic.command(name="list")
+@click.option("--cluster", metavar="NAME", help="Only the topics of this cluster.")
+@click.option("--kind", type=click.Choice(_KINDS), help="Only topics of this kind.")
+@click.option("--all", "all_kinds", is_flag=True, help="Also the topics of RocketMQ itself.")
+@name_server_option
+@output_option("jsonl", "json", "table")
+@debug_option
+def list_(cluster: str | None, kind: str | None, all_kinds: bool, name_servers: str, output: str | None) -> None:
+    """All topics but those of RocketMQ itself; the topics of retries and of dead letters included."""
+    from flaremq.cli import output as out
+
+    topics, own_names = read_topics(name_servers, cluster)
+    rows = [{"topic": name, "kind": kind_of(name, own_names)} for name in topics]
+    shown = [row for row in rows if (kind is None or row["kind"] == kind)]
+    if kind is None and not all_kinds:
+        shown = [row for row in rows if row["kind"] != "system"]
+    chosen = out.chosen(output, in_pipe=out.JSONL)
+    out.print_rows(shown, chosen, columns=("topic", "kind"), title="topics")
+    if chosen == out.TABLE and kind is None and len(shown) < len(rows):
+        out.note(f"{len(rows) - len(shown)} topics of RocketMQ itself are not shown; --all shows them")
+
+
+def read_topics(name_servers: str, cluster: str | None = None) -> tuple[list[str], set[str]]:
+    """Names of all topics, and those that are made for clusters and brokers. Past the client, for speed."""
+    from flaremq.cli.admin.wire import NameServer
+    from flaremq.errors import NotFoundError
+    from flaremq.protocol.bodies.route import ClusterInfo
+    from flaremq.protocol.bodies.topic import TopicList
+    from flaremq.protocol.codes import RequestCode
+
+    with NameServer(name_servers) as server:
+        info = ClusterInfo.from_json(server.ask(RequestCode.GET_BROKER_CLUSTER_INFO, what="the list of clusters"))
+        clusters = info.cluster_addr_table
+        if cluster is None:
+            body = server.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, what="the list of topics")
+        elif cluster in clusters:
+            body = server.ask(RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": cluster}, what="the list of topics")
+        else:
+            known = ", ".join(sorted(clusters)) or "none"
+            raise NotFoundError(f"cluster {cluster!r} does not exist; there is: {known}")
+    topics = sorted(TopicList.from_json(body).topic_list) if body else []
+    return topics, {*clusters, *info.broker_addr_table}
+
+
+def kind_of(name: str, own_names: set[str]) -> str:
+    """What a topic is for, by its name."""
+    from flaremq.message.topics import REPLY_SUFFIX, is_dlq_topic, is_retry_topic, is_system_topic
+
+    if is_retry_topic(name):
+        return "retry"
+    if is_dlq_topic(name):
+        return "dlq"
+    is_own = name in own_names or name.removesuffix(REPLY_SUFFIX) in own_names
+    return "system" if is_own or is_system_topic(name) or name.lower().startswith("rmq_sys_") else "user"
+
+
+@topic.command()
+@topic_argument
+@click.option("--queues", type=click.IntRange(min=1), help="Queues on each broker.  [default: 8 for a new topic]")
+@click.option("--read-queues", type=click.IntRange(min=1), help="Queues that can be read, if not all.")
+@click.option("--write-queues", type=click.IntRange(min=1), help="Queues that can be written, if not all.")
+@click.option(
+    "--perm", type=click.Choice(list(PERMISSIONS)), help="What clients may do.  [default: rw for a new topic]"
+)
+@click.option("--order/--no-order", default=None, help="Keep the order of queues even while a broker is away.")
+@click.option(
+    "--attribute", "attributes", metavar="KEY=VALUE", multiple=True, help="As in message.type=FIFO (repeatable)."
+)
+@place_options
+@name_server_option
+@output_option("json", "jsonl", "table")
+@debug_option
+def create(
+    topic: str,
+    queues: int | None,
+    read_queues: int | None,
+    write_queues: int | None,
+    perm: str | None,
+    order: bool | None,
+    attributes: tuple[str, ...],
+    cluster: str | None,
+    broker: str | None,
+    name_servers: str,
+    output: str | None,
+) -> None:
+    """Make a topic on all brokers, or change one that exists; what is not named stays as it is."""
+    from flaremq.options import parse_assignments
+
+    settings: dict[str, Any] = {"attributes": parse_assignments(attributes)}
+
+    async def work(admin: AdminTool) -> list[str]:
+        known = await _known_settings(admin, topic, cluster, broker)
+        settings["read_queues"] = read_queues or queues or known["read_queues"]
+        settings["write_queues"] = write_queues or queues or known["write_queues"]
+        settings["perm"] = known["perm"] if perm is None else PERMISSIONS[perm]
+        settings["order"] = known["order"] if order is None else order
+        return await admin.create_topic(topic, cluster=cluster, broker=broker, **settings)
+
+    brokers = administer(name_servers, work)
+    record = {
+        "topic": topic,
+        "brokers": brokers,
+        "readQueueNums": settings["read_queues"],
+        "writeQueueNums": settings["write_queues"],
+        "perm": settings["perm"],
+        "order": settings["order"],
+        "attributes": settings["attributes"],
+    }
+    count = record["writeQueueNums"]
+    queues_text = "1 queue" if count == 1 else f"{count} queues"
+    answer(f"topic {topic} has {queues_text} on {', '.join(brokers)}", record, output)
+
+
+async def _known_settings(admin: AdminTool, topic: str, cluster: str | None, broker: str | None) -> dict[str, Any]:
+    """The settings a topic has on the first broker that knows it, or those of a new one."""
+    from flaremq.errors import FlareMQError
+
+    for name in await admin.masters(cluster=cluster, broker=broker):
+        try:
+            config = await admin.topic_config(topic, name)
+        except FlareMQError:
+            continue  # not there yet
+        return {
+            "read_queues": config.read_queue_nums,
+            "write_queues": config.write_queue_nums,
+            "perm": config.perm,
+            "order": config.order,
+        }
+    return {"read_queues": 8, "write_queues": 8, "perm": PERMISSIONS["rw"], "order": False}
+
+
+@topic.command()
+@topic_argument
+@click.option("--cluster", metavar="NAME", help="Only on the brokers of this cluster.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@name_server_option
+@output_option("json", "jsonl", "table")
+@debug_option
+def delete(topic: str, cluster: str | None, yes: bool, name_servers: str, output: str | None) -> int:
+    """Delete a topic on all brokers and name servers; its messages cannot be read any more.
+
+    At a terminal it asks first; in a script it does not. Exit code 1 if the answer is no.
+    """
+    from flaremq.cli import output as out
+    from flaremq.visible import visible
+
+    async def find(admin: AdminTool) -> None:
+        await admin.topic_route(topic)  # a name that is not there is a mistake, which brokers do not report
+
+    async def work(admin: AdminTool) -> None:
+        await admin.delete_topic(topic, cluster=cluster)
+
+    administer(name_servers, find)
+    asks = not yes and sys.stdin.isatty()
+    if asks and not click.confirm(f"Delete topic {visible(topic)} and all its messages?", err=True):
+        out.note("flaremq: nothing was deleted")
+        return failure.FAILED
+    administer(name_servers, work)
+    answer(f"topic {topic} is deleted", {"topic": topic, "cluster": cluster, "deleted": True}, output)
+    return failure.DONE
+
+
+@topic.command()
+@topic_argument
+@name_server_option
+@output_option("jsonl", "json", "table")
+@debug_option
+def status(topic: str, name_servers: str, output: str | None) -> None:
+    """Both ends of each queue, and when it was last written to."""
+    from flaremq.cli import output as out
+
+    async def work(admin: AdminTool) -> list[dict[str, Any]]:
+        return [
+            {
+                "broker": queue.broker_name,
+                "queueId": queue.queue_id,
+                "minOffset": offset.min_offset,
+                "maxOffset": offset.max_offset,
+                "messages": offset.max_offset - offset.min_offset,
+                "lastUpdateTimestamp": offset.last_update_timestamp,
+            }
+            for queue, offset in (await admin.topic_status(topic)).items()
+        ]
+
+    chosen = out.chosen(output, in_pipe=out.JSONL)
+    rows = for_people(administer(name_servers, work), chosen, _STATUS_COLUMNS, times=("lastUpdateTimestamp",))
+    out.print_rows(rows, chosen, title=f"topic {topic}")
+
+
+@topic.command()
+@topic_argument
+@name_server_option
+@output_option("jsonl", "json", "table")
+@debug_option
+def route(topic: str, name_servers: str, output: str | None) -> None:
+    """The brokers of a topic, their addresses by broker id, and how many queues each has."""
+    from flaremq.cli import output as out
+
+    async def work(admin: AdminTool) -> list[dict[str, Any]]:
+        data = await admin.topic_route(topic)
+        queues = {entry.broker_name: entry for entry in data.queue_datas}
+        return [
+            {
+                "cluster": broker.cluster,
+                "broker": broker.broker_name,
+                "addresses": {str(number): address for number, address in sorted(broker.broker_addrs.items())},
+                "readQueueNums": queues[broker.broker_name].read_queue_nums,
+                "writeQueueNums": queues[broker.broker_name].write_queue_nums,
+                "perm": queues[broker.broker_name].perm,
+            }
+            for broker in sorted(data.broker_datas, key=lambda broker: broker.broker_name)
+            if broker.broker_name in queues
+        ]
+
+    chosen = out.chosen(output, in_pipe=out.JSONL)
+    rows = for_people(administer(name_servers, work), chosen, _ROUTE_COLUMNS)
+    out.print_rows(rows, chosen, title=f"topic {topic}")

@@ -1,0 +1,103 @@
+"""``flaremq bench spark``: the store as a Spark table, one kind of question at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from flaremq.cli.bench.report import machine, measured
+from flaremq.cli.bench.store import TOPIC, Load
+from flaremq.cli.output import print_json
+from flaremq.cli.parameters import debug_option, read_properties
+from flaremq.cli.pipeline.job import spark_for, spark_options
+from flaremq.errors import FlareMQError
+
+_COUNT = click.IntRange(min=1)
+
+
+@click.command()
+@click.option(
+    "--case",
+    type=click.Choice(["count", "bodies", "all", "key", "archive", "verify"]),
+    default="bodies",
+    show_default=True,
+    help="Count, every body to the JVM, all columns, one key, the archive job, or the verify job.",
+)
+@click.option("--messages", type=_COUNT, default=200_000, show_default=True, help="How many messages.")
+@click.option("--body-size", type=click.IntRange(min=0), default=1024, show_default=True, help="Bytes a body.")
+@click.option("--rounds", type=_COUNT, default=5, show_default=True, help="How often; the latency is that of a round.")
+@click.option("--path", metavar="DIR", type=click.Path(exists=True, file_okay=False), help="Where to write.")
+@spark_options
+@debug_option
+def spark(
+    case: str,
+    messages: int,
+    body_size: int,
+    rounds: int,
+    path: str | None,
+    master: str | None,
+    settings: tuple[str, ...],
+) -> None:
+    """Read a store with Spark; the start of Spark and one warm-up round are not counted."""
+    load = Load(messages, body_size, path, read_properties(None, ()))
+    latencies = array("q")
+    with load.folder() as folder, spark_for("bench", master, settings) as start:
+        store = os.path.join(folder, "store")
+        _fill(load, store)
+        session = start()
+        work = _work(case, session, store, folder, messages)
+        for round_number in range(-1, rounds):
+            began = time.perf_counter_ns()
+            work(round_number)
+            if round_number >= 0:
+                latencies.append(time.perf_counter_ns() - began)
+        chosen = session.sparkContext.master
+    numbers = measured(messages * rounds, sum(latencies) / 1e9, latencies, body_size)
+    told = {"case": case, "bodySize": body_size, "rounds": rounds, "master": chosen}
+    print_json({"benchmark": "spark", "settings": told, "machine": machine(), **numbers})
+
+
+def _fill(load: Load, path: str) -> None:
+    from flaremq import MessageStore
+
+    with MessageStore.open(path, load.options("ASYNC_FLUSH")) as store:
+        load.fill(store)
+
+
+def _work(case: str, session: Any, store: str, folder: str, messages: int) -> Callable[[int], None]:
+    def table(**options: str) -> Any:
+        return session.read.format("flaremq").options(path=store, topic=TOPIC, **options).load()
+
+    def expect(found: int, wanted: int) -> None:
+        if found != wanted:
+            raise FlareMQError(f"{case}: {found} where {wanted} are stored")
+
+    def count(_: int) -> None:
+        expect(table(columns="queueOffset").count(), messages)
+
+    def bodies(_: int) -> None:
+        rows = table(columns="body").selectExpr("count(*) AS n", "sum(length(body)) AS bytes").collect()
+        expect(rows[0]["n"], messages)
+
+    def everything(_: int) -> None:
+        table().write.format("noop").mode("overwrite").save()
+
+    def key(_: int) -> None:
+        expect(table(keys=f"key-{messages // 2}").count(), 1)
+
+    def archive(number: int) -> None:
+        from flaremq.pipeline.jobs.archive import archive as job
+
+        expect(job(session, {"path": store, "topic": TOPIC}, os.path.join(folder, f"archive{number}")).rows, messages)
+
+    def verify(_: int) -> None:
+        from flaremq.pipeline.jobs.verify.job import verify as job
+
+        expect(job(session, path=store).records, messages)
+
+    return {"count": count, "bodies": bodies, "all": everything, "key": key, "archive": archive, "verify": verify}[case]

@@ -1,0 +1,63 @@
+"""A store to measure: made in a folder of its own, filled, removed."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flaremq import Message, MessageStore, StoreOptions
+
+TOPIC = "bench"
+_FILL_BATCH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What every benchmark is asked: how much, of what size, where, with which options."""
+
+    messages: int
+    body_size: int
+    path: str | None
+    properties: dict[str, str]
+
+    def options(self, flush: str) -> StoreOptions:
+        from flaremq import StoreOptions
+
+        return StoreOptions.from_properties({"flushDiskType": flush, **self.properties})
+
+    @contextmanager
+    def folder(self) -> Iterator[str]:
+        folder = tempfile.mkdtemp(prefix="flaremq-bench-", dir=self.path)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def store(self, flush: str) -> Iterator[MessageStore]:
+        from flaremq import MessageStore
+
+        importlib.import_module("flaremq.storage.kernels.preload")  # loading them is not what is measured
+        with self.folder() as folder, MessageStore.open(folder, self.options(flush)) as store:
+            yield store
+
+    def make(self, first: int, count: int, prefix: str = "") -> list[Message]:
+        """Messages with one unique key each; they share one body."""
+        from flaremq import Message
+
+        body = (bytes(range(256)) * (self.body_size // 256 + 1))[: self.body_size]
+        numbers = range(first, first + count)
+        return [Message(TOPIC, body, tags="tag", keys=f"{prefix}key-{number}") for number in numbers]
+
+    def fill(self, store: MessageStore) -> None:
+        """Store all messages in queue 0 and wait until they can be read."""
+        for first in range(0, self.messages, _FILL_BATCH):
+            store.put_batch(self.make(first, min(_FILL_BATCH, self.messages - first)), 0)
+        store.flush()
+        store.wait_for_dispatch()

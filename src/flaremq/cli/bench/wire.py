@@ -1,0 +1,158 @@
+"""``flaremq bench send`` and ``consume``: the Python client against a broker, over the wire.
+
+Without ``-n`` a broker of its own is started in another process, as users have it, with its store in a temporary
+folder; with ``-n`` any broker is measured, RocketMQ's included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from array import array
+from collections.abc import Iterator
+
+import click
+
+from flaremq.cli.bench.report import machine, measured
+from flaremq.cli.output import print_json
+from flaremq.cli.parameters import debug_option
+from flaremq.errors import UnavailableError
+
+TOPIC = "flaremq_bench"
+_READY_SECONDS = 60.0
+_COUNT = click.IntRange(min=1)
+
+_size = click.option("--body-size", type=click.IntRange(min=1), default=1024, show_default=True, help="Bytes a body.")
+_flush = click.option(
+    "--flush",
+    type=click.Choice(["SYNC_FLUSH", "ASYNC_FLUSH"]),
+    default="SYNC_FLUSH",
+    show_default=True,
+    help="How the broker that is started acknowledges.",
+)
+_namesrv = click.option("-n", "--namesrv", metavar="ADDR", default=None, help="Measure the broker there instead.")
+_path = click.option("--path", metavar="DIR", type=click.Path(exists=True, file_okay=False), help="Where to write.")
+
+
+@click.command()
+@click.option("--messages", type=_COUNT, default=100_000, show_default=True, help="How many messages.")
+@click.option("--in-flight", type=_COUNT, default=512, show_default=True, help="Sends that wait for their replies.")
+@_size
+@_flush
+@_path
+@_namesrv
+@debug_option
+def send(messages: int, in_flight: int, body_size: int, flush: str, path: str | None, namesrv: str | None) -> None:
+    """Send messages; the latency is from the call to the acknowledgement."""
+    from flaremq.remoting import event_loop
+
+    with _broker(namesrv, flush, path) as address:
+        latencies, seconds = event_loop.run(_send_all(address, messages, in_flight, body_size))
+    settings = {"inFlight": in_flight, "bodySize": body_size, "flush": flush if namesrv is None else "as it is"}
+    _report("send", settings, measured(messages, seconds, latencies, body_size))
+
+
+@click.command()
+@click.option("--messages", type=_COUNT, default=200_000, show_default=True, help="How many messages.")
+@_size
+@_path
+@_namesrv
+@debug_option
+def consume(messages: int, body_size: int, path: str | None, namesrv: str | None) -> None:
+    """Consume a backlog as a new group; the latency is that of one batch handed out."""
+    from flaremq.remoting import event_loop
+
+    with _broker(namesrv, "ASYNC_FLUSH", path) as address:
+        latencies, seconds = event_loop.run(_consume_all(address, messages, body_size))
+    _report("consume", {"bodySize": body_size}, measured(messages, seconds, latencies, body_size))
+
+
+async def _send_all(address: str, messages: int, in_flight: int, body_size: int) -> tuple[array[int], float]:
+    import asyncio
+
+    from flaremq import Message, Producer
+
+    body = b"x" * body_size
+    latencies = array("q")
+    left = messages
+    async with Producer(address, group="flaremq_bench") as producer:
+        await producer.send(Message(TOPIC, body))
+
+        async def worker() -> None:
+            nonlocal left
+            now = time.perf_counter_ns
+            while left > 0:
+                left -= 1
+                began = now()
+                await producer.send(Message(TOPIC, body))
+                latencies.append(now() - began)
+
+        began = time.perf_counter()
+        await asyncio.gather(*(worker() for _ in range(min(in_flight, messages))))
+        seconds = time.perf_counter() - began
+    return latencies, seconds
+
+
+async def _consume_all(address: str, messages: int, body_size: int) -> tuple[array[int], float]:
+    import asyncio
+
+    from flaremq import Consumer, Message, Producer
+
+    async with Producer(address, group="flaremq_bench") as producer:
+        await producer.send(Message(TOPIC, b"x"))
+        for start in range(0, messages, 1000):
+            count = min(1000, messages - start)
+            await asyncio.gather(*(producer.send(Message(TOPIC, b"x" * body_size)) for _ in range(count)))
+    latencies = array("q")
+    seen = 0
+    group = f"flaremq_bench_{time.time_ns()}"
+    async with Consumer(address, group=group, subscribe={TOPIC: "*"}) as consumer:
+        began = last = time.perf_counter_ns()
+        async for batch in consumer.batches():
+            for message in batch:
+                _ = message.body
+            seen += len(batch)
+            now = time.perf_counter_ns()
+            latencies.append(now - last)
+            last = now
+            if seen >= messages:
+                break
+        seconds = (time.perf_counter_ns() - began) / 1e9
+    return latencies, seconds
+
+
+@contextlib.contextmanager
+def _broker(namesrv: str | None, flush: str, path: str | None) -> Iterator[str]:
+    """The address of a name server: the given one, or that of servers of our own for as long as it takes."""
+    if namesrv is not None:
+        yield namesrv
+        return
+    from flaremq.cli.servers.free_ports import free_ports
+
+    folder = tempfile.mkdtemp(prefix="flaremq-bench-", dir=path)
+    name_port, broker_port = free_ports(2)
+    address = f"127.0.0.1:{name_port}"
+    line = [sys.executable, "-m", "flaremq", "up", "--data", folder, "--listen", address]
+    line += ["--broker-listen", f"127.0.0.1:{broker_port}", "--set", f"flushDiskType={flush}"]
+    server = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        if "ready" not in server.stdout.readline():
+            raise UnavailableError("the broker to be measured did not start; see above")
+        yield address
+    finally:
+        server.terminate()
+        try:
+            server.wait(_READY_SECONDS)
+        except subprocess.TimeoutExpired:
+            server.kill()
+        server.communicate()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _report(name: str, settings: dict[str, object], result: dict[str, object]) -> None:
+    print_json({"benchmark": name, "settings": settings, "machine": machine(), **result})

@@ -1,0 +1,118 @@
+"""``flaremq mqadmin``: RocketMQ's own commands, for those who have them in their fingers and in their scripts.
+
+Each command takes RocketMQ's flags and prints what RocketMQ 5's tool prints, column for column. What goes wrong is said
+in one sentence with an exit code, as everywhere here, where the original prints a Java stack.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+import click
+
+from flaremq.cli.admin.administration import DEFAULT_NAME_SERVER, NAME_SERVER_HELP, administer
+from flaremq.cli.mqadmin.given import Given
+from flaremq.cli.mqadmin.table import ABSENT, COMMANDS, AdminCommand, Flag
+from flaremq.cli.parameters import debug_option
+
+_NAMES = {name.lower(): name for name in COMMANDS}
+
+
+class _MqadminGroup(click.Group):
+    """Builds a command when it is called or explained. Names may be written in any case, as in the original."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*COMMANDS, "help"])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "help":
+            return help_
+        name = _NAMES.get(cmd_name.lower())
+        return None if name is None else _build(name, COMMANDS[name])
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-"):
+            check_name(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no command here, with the nearest names or the reason."""
+    if name == "help" or name.lower() in _NAMES:
+        return
+    reason = next((text for known, text in ABSENT.items() if known.lower() == name.lower()), None)
+    if reason is not None:
+        raise click.UsageError(f"flaremq mqadmin has no {name}: {reason}. See flaremq mqadmin --help.")
+    import difflib
+
+    close = difflib.get_close_matches(name.lower(), _NAMES, n=3)
+    hint = f"did you mean {' or '.join(_NAMES[match] for match in close)}?" if close else "see flaremq mqadmin --help."
+    raise click.UsageError(f"flaremq mqadmin has no command {name!r}; {hint}")
+
+
+def _build(name: str, row: AdminCommand) -> click.Command:
+    def run(name_servers: str, **values: Any) -> Any:
+        given = Given(click.get_current_context(), values)
+        if row.one_of and all(values[flag] is None for flag in row.one_of):
+            flags = [f"-{flag.short} {flag.long}" for flag in row.flags if flag.long in row.one_of]
+            given.refuse(f"Give {' or '.join(flags)}.")
+        module, _, function = row.place.partition(":")
+        work = getattr(importlib.import_module(f"flaremq.cli.mqadmin.{module}"), function)
+        if inspect.iscoroutinefunction(work):
+            return administer(name_servers, lambda admin: work(admin, given))
+        return work(name_servers, given)  # it decides itself whether it needs the client
+
+    command = click.Command(name, params=[_option(flag) for flag in row.flags], callback=run, help=row.summary)
+    command.params.append(
+        click.Option(
+            ["name_servers", "-n", "--namesrvAddr", "--namesrv"],
+            metavar="ADDR",
+            envvar="NAMESRV_ADDR",
+            default=DEFAULT_NAME_SERVER,
+            help=NAME_SERVER_HELP,
+        )
+    )
+    return debug_option(command)
+
+
+def _option(flag: Flag) -> click.Option:
+    names = [flag.long, f"--{flag.long}", *([f"-{flag.short}"] if flag.short else [])]
+    if flag.has_value:
+        return click.Option(names, help=flag.help, required=flag.is_required, metavar="ARG")
+    return click.Option(names, help=flag.help, is_flag=True, default=None)
+
+
+@click.command(name="help")
+@click.argument("name", metavar="[COMMAND]", required=False)
+@click.pass_context
+def help_(context: click.Context, name: str | None) -> None:
+    """Explain a command and its flags."""
+    group = context.parent
+    assert group is not None
+    if name is None:
+        click.echo(group.get_help())
+        return
+    check_name(name)
+    assert isinstance(group.command, click.Group)
+    command = group.command.get_command(group, name)
+    assert command is not None
+    with click.Context(command, info_name=command.name, parent=group) as own:
+        click.echo(command.get_help(own))
+
+
+@click.command(name="mqadmin", cls=_MqadminGroup, no_args_is_help=True)
+@debug_option
+def mqadmin() -> None:
+    """RocketMQ's own commands: the same names, the same flags, the same columns.
+
+    `flaremq mqadmin help COMMAND` explains one. Newer spellings of the most used ones are in flaremq topic, group,
+    message, cluster and config.
+    """

@@ -1,0 +1,8 @@
+"""``flaremq pipeline``: the Spark jobs.
+
+Owns: a command a job.
+May import: the root of ``cli``, ``pipeline``.
+Start reading: ``commands``, ``job``.
+"""
+
+__all__ = ["job"]

@@ -1,0 +1,51 @@
+"""``flaremq pipeline archive``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from flaremq.cli import output as out
+from flaremq.cli.parameters import debug_option, output_option
+from flaremq.cli.pipeline.job import options_of, source_options, spark_for, spark_options, task_progress
+
+
+@click.command()
+@source_options
+@click.option("--to", metavar="DIR", required=True, help="The archive: a folder, or a URL such as s3://bucket/folder.")
+@click.option("--follow", is_flag=True, help="Go on as the log grows, until Ctrl-C.")
+@click.option(
+    "--interval", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds between two looks."
+)
+@spark_options
+@output_option("json", "table")
+@debug_option
+def archive(
+    to: str,
+    follow: bool,
+    interval: float,
+    master: str | None,
+    settings: tuple[str, ...],
+    output: str | None,
+    **source: Any,
+) -> None:
+    """Write the log as Parquet files, by topic and day.
+
+    Run it again and only what is new is added; a run that was stopped is taken up where it ended. Read it with
+    format("flaremq").option("archive", DIR), or with anything that reads Parquet.
+    """
+    from flaremq.pipeline.jobs.archive import archive as job
+
+    options = options_of(**source)
+    with spark_for("archive", master, settings) as spark, task_progress() as progress:
+        result = job(spark, options, to, follow=follow, interval=interval, on_progress=progress)
+    show_result(result.summary(), output)
+
+
+def show_result(result: dict[str, Any], output: str | None) -> None:
+    """A job's result: JSON, or its plain values as a table."""
+    if out.chosen(output, in_pipe=out.JSON) == out.JSON:
+        out.print_json(result)
+    else:
+        out.print_record({name: value for name, value in result.items() if not isinstance(value, dict | list)})

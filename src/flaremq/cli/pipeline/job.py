@@ -1,0 +1,172 @@
+"""What all pipeline commands share: where the data is, which Spark, and how progress is shown."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import click
+
+from flaremq.cli import failure
+from flaremq.cli.times import moment_value
+from flaremq.errors import InvalidArgumentError, NotFoundError
+
+F = TypeVar("F", bound=Callable[..., Any])
+Progress = Callable[[str, int, int], None]
+
+
+def source_options(command: F) -> F:
+    """Where messages come from, and which of them."""
+    for option in (
+        click.option(
+            "--option",
+            "more",
+            metavar="KEY=VALUE",
+            multiple=True,
+            help='Any other option of format("flaremq"), e.g. failOnDataLoss=false (repeatable).',
+        ),
+        click.option("--until", metavar="TIME", callback=moment_value, help="Only messages stored before this time."),
+        click.option(
+            "--from",
+            "since",
+            metavar="TIME",
+            callback=moment_value,
+            help="Only messages stored at or after: 2h (ago), an ISO date and time, milliseconds since 1970.",
+        ),
+        click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Only this topic (repeatable)."),
+        click.option("--archive", metavar="DIR", help="An archive; with --path or -n one table over both."),
+        click.option("-n", "--name-server", metavar="ADDR", help="Read over the wire from this cluster."),
+        click.option("--path", metavar="STORE", help="A store directory."),
+    ):
+        command = option(command)
+    return command
+
+
+def spark_options(command: F) -> F:
+    """Which Spark."""
+    for option in (
+        click.option("--conf", "settings", metavar="KEY=VALUE", multiple=True, help="A Spark setting (repeatable)."),
+        click.option("--master", metavar="URL", help="The Spark master.  [default: local[*]]"),
+    ):
+        command = option(command)
+    return command
+
+
+def options_of(
+    *,
+    path: str | None = None,
+    name_server: str | None = None,
+    archive: str | None = None,
+    topics: tuple[str, ...] = (),
+    since: int | None = None,
+    until: int | None = None,
+    more: tuple[str, ...] = (),
+) -> dict[str, str]:
+    """The same as the options of ``format("flaremq")``."""
+    given = {
+        "path": path,
+        "nameServer": name_server,
+        "archive": archive,
+        "topic": ",".join(topics) if topics else None,
+        "startingTimestamp": since,
+        "endingTimestamp": until,
+    }
+    options = {name: str(value) for name, value in given.items() if value is not None}
+    options |= _assignments(more, "--option")
+    _check_places(options)
+    return options
+
+
+def _check_places(options: dict[str, str]) -> None:
+    """A path or archive that is not there is wrong usage, as it is for ``flaremq store``."""
+    from flaremq.pipeline.options import parse_options
+    from flaremq.pipeline.sources.places import source_spec
+
+    try:
+        spec = source_spec(parse_options(options))
+    except NotFoundError as error:
+        raise InvalidArgumentError(str(error)) from error
+    if spec.archive is not None:
+        check_archive_place(spec.archive)
+
+
+def check_archive_place(archive: str) -> None:
+    """Locally; what an address leads to is found out by those who read it."""
+    if "://" not in archive and not os.path.isdir(archive):
+        kind = "is a file, not an archive" if os.path.exists(archive) else "does not exist"
+        raise InvalidArgumentError(f"archive {archive} {kind}")
+
+
+@contextlib.contextmanager
+def spark_for(name: str, master: str | None, settings: tuple[str, ...]) -> Iterator[Callable[[], Any]]:
+    """What starts the session of a command when a job asks for it, after all that can be checked without; stopped at
+    the end. Errors of ours that come back through Spark are raised as themselves."""
+    from flaremq.pipeline.jobs.session import spark_session
+    from flaremq.pipeline.jobs.tasks import translated_errors
+
+    chosen = _assignments(settings, "--conf")
+    sessions: list[Any] = []
+
+    def session() -> Any:
+        if not sessions:
+            logging.getLogger("py4j").setLevel(logging.ERROR)
+            quiet = not failure.wants_traceback()
+            sessions.append(spark_session(master, name=f"flaremq-{name}", settings=chosen, quiet=quiet))
+            sessions[0].sparkContext.setLogLevel("ERROR")
+        return sessions[0]
+
+    try:
+        with translated_errors():
+            yield session
+    finally:
+        for spark in sessions:
+            spark.stop()
+
+
+@contextlib.contextmanager
+def task_progress() -> Iterator[Progress | None]:
+    """One bar a step, on stderr, on a terminal only; nothing until the first step begins."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("tasks"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    bars = Bars(*columns, console=Console(stderr=True), transient=True)
+    known: dict[str, Any] = {}
+
+    def show(what: str, done: int, total: int) -> None:
+        if not known:
+            bars.start()
+        if what not in known:
+            known[what] = bars.add_task(what, total=total)
+        bars.update(known[what], completed=done, total=total)
+
+    try:
+        yield show
+    finally:
+        if known:
+            bars.stop()
+
+
+def _assignments(texts: tuple[str, ...], flag: str) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InvalidArgumentError(f"{flag} {text!r} is not KEY=VALUE")
+        pairs[name] = value
+    return pairs

@@ -1,0 +1,8 @@
+"""``flaremq up``, ``namesrv``, ``broker``.
+
+Owns: commands that start servers.
+May import: the root of ``cli``, ``broker``, ``namesrv``.
+Start reading: ``up``, ``serve``.
+"""
+
+__all__ = ["free_ports"]

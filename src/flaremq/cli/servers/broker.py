@@ -1,0 +1,145 @@
+"""``flaremq broker``: a broker on its own, or several of one cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flaremq.cli.parameters import check_log_place, debug_option, server_options
+from flaremq.cli.servers.serve import log_level, log_option, serve, split_listen
+from flaremq.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from flaremq.storage.options import StoreOptions
+
+_PORT_STEP = 10  # room for the VIP and HA ports of each
+
+
+@click.command()
+@click.option(
+    "-n",
+    "--namesrv",
+    "name_servers",
+    metavar="ADDR",
+    default=None,
+    envvar="NAMESRV_ADDR",
+    help="Name servers to register at, separated by ';'.  [default: $NAMESRV_ADDR]",
+)
+@click.option("--data", metavar="DIR", default=None, type=click.Path(file_okay=False), help="Where the store is kept.")
+@click.option("--listen", metavar="ADDR", default=None, help="Address to listen at.  [default: 127.0.0.1:10911]")
+@server_options("broker.conf", "flushDiskType=ASYNC_FLUSH")
+@click.option(
+    "--processes",
+    metavar="N",
+    type=click.IntRange(min=1, max=64),
+    default=1,
+    show_default=True,
+    help="Start N brokers of one cluster, each with its own store, name and ports (10 apart).",
+)
+@click.option("-p", "--print-options", is_flag=True, help="Print every option with value, default and meaning.")
+@log_option
+@debug_option
+def broker(
+    name_servers: str | None,
+    data: str | None,
+    listen: str | None,
+    config_file: str | None,
+    assignments: tuple[str, ...],
+    processes: int,
+    print_options: bool,
+) -> None:
+    """A broker: takes, stores and hands out messages.
+
+    Options come from broker.conf (-c), then from the command line.
+    """
+    from flaremq.broker.options import load_options
+    from flaremq.options import parse_assignments
+
+    settings = {**split_listen(listen), **({"namesrvAddr": name_servers} if name_servers else {})}
+    if data is not None:
+        settings["storePathRootDir"] = os.path.abspath(data)
+    settings.update(parse_assignments(assignments))
+    loaded = load_options(config_file, settings)
+    if print_options:
+        from flaremq.cli.servers.option_table import print_option_rows
+
+        print_option_rows(loaded)
+        return
+    folder = loaded[1].store_root
+    check_log_place(folder, config_file, settings)
+    if processes > 1:
+        _check_own_stores(loaded[1])
+        sys.exit(_run_several(processes, config_file, settings, folder, *loaded[:1]))
+    from flaremq.broker.service import BrokerService
+
+    server = BrokerService(folder, *loaded)
+    serve(
+        [server],
+        lambda: (
+            f"FlareMQ broker {server.options.broker_name} is ready at {server.address} "
+            f"({loaded[1].flush_disk_type}), data in {server.path}"
+        ),
+    )
+
+
+def _check_own_stores(options: StoreOptions) -> None:
+    """Every broker needs a commit log of its own: two that write to one destroy it."""
+    for name, text in (
+        ("storePathCommitLog", options.store_path_commit_log),
+        ("readOnlyCommitLogStorePaths", options.read_only_commit_log_store_paths),
+    ):
+        if text:
+            raise InvalidArgumentError(
+                f"{name}={text} cannot be used with --processes: each broker needs a commit log of its own, "
+                "and gets it below storePathRootDir"
+            )
+
+
+def _run_several(count: int, config_file: str | None, settings: dict[str, str], folder: str, options: Any) -> int:
+    """One child process a broker; a signal stops them all, and one that ends unasked ends the others."""
+    children = []
+    level = log_level()
+    for number in range(count):
+        name = f"{options.broker_name}-{number}"
+        own = settings | {
+            "brokerName": name,
+            "listenPort": str(options.listen_port and options.listen_port + _PORT_STEP * number),  # 0: any free one
+            "storePathRootDir": os.path.join(folder, name),
+        }
+        line = [sys.executable, "-m", "flaremq", "broker", "--log-level", level]
+        if config_file is not None:
+            line += ["-c", config_file]
+        for key, value in own.items():
+            line += ["--set", f"{key}={value}"]
+        children.append(subprocess.Popen(line, start_new_session=True))
+    stopping = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopping
+        stopping = True
+        for child in children:
+            if child.poll() is None:
+                child.send_signal(signal.SIGTERM)
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+    worst = 0
+    waiting = list(children)
+    while waiting:
+        pid, status = os.wait()
+        child = next((child for child in waiting if child.pid == pid), None)
+        if child is None:
+            continue
+        waiting.remove(child)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        worst = worst or child.returncode
+        if not stopping:
+            click.echo(f"a broker ended with code {child.returncode}; stopping the others", err=True)
+            stop()
+            worst = worst or 1
+    return worst

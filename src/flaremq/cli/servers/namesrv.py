@@ -1,0 +1,30 @@
+"""``flaremq namesrv``: a name server on its own."""
+
+from __future__ import annotations
+
+import click
+
+from flaremq.cli.parameters import debug_option, server_options
+from flaremq.cli.servers.serve import log_option, serve, split_listen
+
+
+@click.command()
+@click.option("--listen", metavar="ADDR", default=None, help="Address to listen at.  [default: 127.0.0.1:9876]")
+@server_options("namesrv.conf", "orderMessageEnable=true")
+@click.option("-p", "--print-options", is_flag=True, help="Print every option with value, default and meaning.")
+@log_option
+@debug_option
+def namesrv(listen: str | None, config_file: str | None, assignments: tuple[str, ...], print_options: bool) -> None:
+    """A name server: knows which broker has which topics, and tells clients."""
+    from flaremq.namesrv.options import NamesrvOptions
+    from flaremq.namesrv.service import NamesrvService
+    from flaremq.options import parse_assignments
+
+    options = NamesrvOptions.load(config_file, {**split_listen(listen), **parse_assignments(assignments)})
+    if print_options:
+        from flaremq.cli.servers.option_table import print_option_rows
+
+        print_option_rows([options])
+        return
+    server = NamesrvService(options)
+    serve([server], lambda: f"FlareMQ name server is ready at {server.address}")

@@ -1,0 +1,8 @@
+"""Everything an operator asks of a cluster.
+
+Owns: topics, groups, offsets, messages, brokers.
+May import: the root of ``client``, ``consumer``.
+Start reading: ``admin``, ``base``.
+"""
+
+__all__ = ["admin", "base"]

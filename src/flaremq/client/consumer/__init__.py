@@ -1,0 +1,8 @@
+"""Receiving messages.
+
+Owns: the consumer, its queues, pulls, delivery, offsets, locks and rebalancing.
+May import: the root of ``client``.
+Start reading: ``consumer``, ``consumption``, ``process_queue``.
+"""
+
+__all__ = ["allocation", "consumer", "delivery", "pulling", "queue_offset", "received", "subscription"]

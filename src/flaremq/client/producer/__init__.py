@@ -1,0 +1,8 @@
+"""Sending messages.
+
+Owns: the producer, its lanes and retries, transactions, request-reply, and what a send answers.
+May import: the root of ``client``.
+Start reading: ``producer``, ``sender``.
+"""
+
+__all__ = ["producer", "send_result", "transactions"]

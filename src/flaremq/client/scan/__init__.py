@@ -1,0 +1,8 @@
+"""Reading a cluster without consuming: for the pipeline.
+
+Owns: what a cluster holds, spans of queues, times, keys, progress of jobs.
+May import: the root of ``client``, ``consumer``, ``admin``.
+Start reading: ``cluster_view``, ``span_reading``.
+"""
+
+__all__ = ["cluster_view", "group_commits", "key_query", "queue_holes", "queue_pulls", "span_reading"]

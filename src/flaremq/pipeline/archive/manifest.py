@@ -1,0 +1,247 @@
+"""Manifest: what an archive holds, exactly; the only truth about it.
+
+``_flaremq/`` has one file a commit, ``manifest-<sequence>.delta.jsonl`` with what it added, and now and then
+``manifest-<sequence>.snapshot.jsonl`` with everything up to there. The state is the newest snapshot and all deltas
+after it. Data files are written, and durable, before the commit that names them; a file no commit names does not
+belong to the archive.
+
+A file is JSON lines: a header, one object an entry, and an end line with the number of entries and the CRC-32 of all
+bytes before it. Entries tell their topic first, so that a reader of one topic of a large archive skips the others
+unparsed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, Self
+
+import orjson
+
+from flaremq.errors import CorruptionError, InvalidArgumentError, NotFoundError, UnavailableError
+from flaremq.pipeline.archive.entries import ArchiveFile, ArchiveGap, QueueRun, file_from_json, gap_from_json
+from flaremq.pipeline.archive.root import METADATA, ArchiveRoot
+from flaremq.pipeline.model.spans import QueueRef, Span
+
+VERSION: Final = 1
+_NAME: Final = re.compile(r"manifest-(\d{10})\.(delta|snapshot)\.jsonl")
+_DELTAS_MAX: Final = 32  # a load reads at most so many files beside the snapshot
+_TRIES: Final = 5
+
+
+class ArchiveSegment(NamedTuple):
+    """A run and the file it is in; ``path`` is ``None`` if the run has no message."""
+
+    run: QueueRun
+    file: ArchiveFile
+
+    @property
+    def path(self) -> str | None:
+        return self.file.path
+
+
+class Manifest:
+    """One state of an archive. ``topics`` limits what was loaded; such a manifest cannot be committed to."""
+
+    def __init__(self, root: ArchiveRoot, topics: Collection[str] | None = None) -> None:
+        self.root = root
+        self.sequence = 0
+        self.snapshot_sequence = 0
+        self.files: list[ArchiveFile] = []
+        self.gaps: list[ArchiveGap] = []
+        self._topics = None if topics is None else frozenset(topics)
+        self._segments: dict[QueueRef, list[ArchiveSegment]] = {}
+        self._is_sorted = True
+
+    @classmethod
+    def load(cls, root: ArchiveRoot | str, topics: Collection[str] | None = None) -> Self:
+        """The newest state; ``NotFoundError`` if this is no archive."""
+        root = root if isinstance(root, ArchiveRoot) else ArchiveRoot(root)
+        manifest = cls.load_or_new(root, topics)
+        if not manifest.sequence:
+            raise NotFoundError(f"{root.location} is no archive: it has no {METADATA}/manifest-….jsonl")
+        return manifest
+
+    @classmethod
+    def load_or_new(cls, root: ArchiveRoot, topics: Collection[str] | None = None) -> Self:
+        for attempt in range(_TRIES):
+            try:
+                return cls._load(root, topics)
+            except NotFoundError:  # a writer has put a snapshot in the place of what was listed
+                if attempt == _TRIES - 1:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    @classmethod
+    def _load(cls, root: ArchiveRoot, topics: Collection[str] | None) -> Self:
+        manifest = cls(root, topics)
+        found = _listed(root)
+        manifest.snapshot_sequence = max((number for number, kind in found if kind == "snapshot"), default=0)
+        chain = [(manifest.snapshot_sequence, "snapshot")] if manifest.snapshot_sequence else []
+        chain += sorted(entry for entry in found if entry[1] == "delta" and entry[0] > manifest.snapshot_sequence)
+        for number, kind in chain:
+            if number != manifest.sequence + 1 and kind == "delta":
+                raise CorruptionError(
+                    "a commit of the archive is missing",
+                    path=root.full_path(METADATA),
+                    expected=_path(manifest.sequence + 1, "delta"),
+                    found=_path(number, kind),
+                )
+            for entry in _entries(root, _path(number, kind), manifest._topics):
+                manifest._take(entry)
+            manifest.sequence = number
+        return manifest
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether somebody has committed since."""
+        return max((number for number, _ in _listed(self.root)), default=0) != self.sequence
+
+    @property
+    def queues(self) -> list[QueueRef]:
+        return sorted(self._sorted())
+
+    def segments(self, queue: QueueRef, start: int = 0, end: int | None = None) -> list[ArchiveSegment]:
+        """The queue's runs that touch [start, end), by offset; they never overlap."""
+        found = self._sorted().get(queue, [])
+        first = bisect_right(found, start, key=lambda segment: segment.run.end)
+        last = len(found) if end is None else bisect_left(found, end, key=lambda segment: segment.run.start)
+        return found[first:last]
+
+    def missing(self, span: Span, *, known_gaps: bool = False) -> list[Span]:
+        """What of the span no run covers; with ``known_gaps`` without what is recorded as a gap."""
+        covered = [(run.start, run.end) for run, _ in self.segments(span.queue, span.start, span.end)]
+        if known_gaps:
+            covered += [gap.span[1:] for gap in self.gaps if gap.span.queue == span.queue]
+        holes = []
+        position = span.start
+        for start, end in sorted(covered):
+            if start >= span.end:
+                break
+            if start > position:
+                holes.append(Span(span.queue, position, start))
+            position = max(position, end)
+        if position < span.end:
+            holes.append(Span(span.queue, position, span.end))
+        return holes
+
+    def commit(
+        self, files: Sequence[ArchiveFile], gaps: Sequence[ArchiveGap] = (), *, removed: Collection[str] = ()
+    ) -> None:
+        """Make these part of the archive, and ``removed`` paths none, all at once. Only under the root's lock."""
+        if self._topics is not None:
+            raise InvalidArgumentError("a manifest that was loaded for some topics only cannot be committed to")
+        number = self.sequence + 1
+        if any(listed >= number for listed, _ in _listed(self.root)):
+            raise UnavailableError(f"the archive {self.root.location} was changed by another writer; start again")
+        self._check(files, removed)
+        if number - self.snapshot_sequence > _DELTAS_MAX:
+            self._apply(files, gaps, removed)
+            self._write(number, "snapshot", self.files, self.gaps, ())
+            self._forget_before(self.snapshot_sequence)
+            self.snapshot_sequence = number
+        else:
+            self._write(number, "delta", files, gaps, removed)
+            self._apply(files, gaps, removed)
+        self.sequence = number
+
+    def _check(self, files: Iterable[ArchiveFile], removed: Collection[str]) -> None:
+        for file in files:
+            for run in file.runs:
+                for known, file_of_known in self.segments(run.queue, run.start, run.end):
+                    if file_of_known.path is None or file_of_known.path not in removed:
+                        raise InvalidArgumentError(
+                            f"{run.queue} [{run.start}, {run.end}) is archived already, as [{known.start}, {known.end})"
+                        )
+
+    def _apply(self, files: Sequence[ArchiveFile], gaps: Sequence[ArchiveGap], removed: Collection[str]) -> None:
+        if removed:
+            self._remove(removed)
+        for file in files:
+            self._add(file)
+        self.gaps += gaps
+
+    def _write(
+        self,
+        number: int,
+        kind: str,
+        files: Sequence[ArchiveFile],
+        gaps: Sequence[ArchiveGap],
+        removed: Collection[str],
+    ) -> None:
+        header = {"flaremqArchive": VERSION, "sequence": number, "kind": kind, "createdMs": int(time.time() * 1000)}
+        lines = [orjson.dumps(header)]
+        lines += [orjson.dumps({"topic": "", "removed": path}) for path in sorted(removed)]
+        ordered = sorted(files, key=lambda file: (file.topic, file.day, file.path or ""))
+        lines += [orjson.dumps({"topic": file.topic, "file": file.to_json()}) for file in ordered]
+        lines += [orjson.dumps({"topic": gap.span.queue.topic, "gap": gap.to_json()}) for gap in gaps]
+        content = b"\n".join(lines) + b"\n"
+        end = orjson.dumps({"end": len(lines) - 1, "crc32": zlib.crc32(content)})
+        self.root.create_bytes(_path(number, kind), content + end + b"\n")
+
+    def _forget_before(self, sequence: int) -> None:
+        """Remove what the snapshot before this one had replaced: a reader that began there has long finished."""
+        for number, kind in _listed(self.root):
+            if number < sequence:
+                self.root.delete(_path(number, kind))
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        if "file" in entry:
+            self._add(file_from_json(entry["file"]))
+        elif "gap" in entry:
+            self.gaps.append(gap_from_json(entry["gap"]))
+        elif "removed" in entry:
+            self._remove([entry["removed"]])
+
+    def _add(self, file: ArchiveFile) -> None:
+        self.files.append(file)
+        for run in file.runs:
+            self._segments.setdefault(run.queue, []).append(ArchiveSegment(run, file))
+        self._is_sorted = False
+
+    def _remove(self, paths: Collection[str]) -> None:
+        gone = frozenset(paths)
+        self.files = [file for file in self.files if file.path not in gone]
+        for queue, segments in self._segments.items():
+            self._segments[queue] = [segment for segment in segments if segment.path not in gone]
+
+    def _sorted(self) -> dict[QueueRef, list[ArchiveSegment]]:
+        if not self._is_sorted:
+            for segments in self._segments.values():
+                segments.sort(key=lambda segment: segment.run.start)
+            self._is_sorted = True
+        return self._segments
+
+
+def _path(number: int, kind: str) -> str:
+    return f"{METADATA}/manifest-{number:010d}.{kind}.jsonl"
+
+
+def _listed(root: ArchiveRoot) -> list[tuple[int, str]]:
+    names = (_NAME.fullmatch(path.rpartition("/")[2]) for path in root.list(METADATA))
+    return [(int(match[1]), match[2]) for match in names if match is not None]
+
+
+def _entries(root: ArchiveRoot, path: str, topics: frozenset[str] | None) -> Iterator[dict[str, Any]]:
+    data = root.read_bytes(path)
+    at = data.rfind(b"\n", 0, len(data) - 1) + 1
+    try:
+        end = orjson.loads(data[at:])
+        lines = data[:at].splitlines()
+        header = orjson.loads(lines[0])
+        crc, version = end["crc32"], header["flaremqArchive"]
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise CorruptionError("a manifest cannot be read", path=root.full_path(path), found=str(error)) from error
+    if version > VERSION:
+        raise InvalidArgumentError(f"{root.full_path(path)} has format {version}, newer than this FlareMQ knows")
+    if crc != zlib.crc32(data[:at]) or end["end"] != len(lines) - 1:
+        raise CorruptionError(
+            "a manifest is damaged", path=root.full_path(path), expected=crc, found=zlib.crc32(data[:at])
+        )
+    wanted = None if topics is None else tuple(b'{"topic":%s,' % orjson.dumps(topic) for topic in {*topics, ""})
+    for line in lines[1:]:
+        if wanted is None or line.startswith(wanted):
+            yield orjson.loads(line)

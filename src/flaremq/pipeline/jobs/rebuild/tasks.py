@@ -1,0 +1,194 @@
+"""The rounds of tasks that build a store's views; see jobs/rebuild/job.py."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from flaremq.pipeline.jobs.runner import TaskRunner
+from flaremq.pipeline.jobs.store_place import StorePlace
+from flaremq.storage.at_rest.indexes import DEFAULT_GEOMETRY, IndexGeometry
+from flaremq.storage.at_rest.pieces import LogPiece, chain_pieces, cut_pieces
+from flaremq.storage.at_rest.queues import QueueId, StoredQueue
+from flaremq.storage.at_rest.reader import StoreReader
+from flaremq.storage.files.layout import INDEX
+from flaremq.storage.options import StoreOptions
+from flaremq.storage.rebuild.fill import (
+    BuiltIndex,
+    BuiltQueue,
+    IndexPlan,
+    QueueSizes,
+    build_index,
+    fill_bucket,
+    fill_odd_queues,
+    read_keys,
+    slice_keys,
+)
+from flaremq.storage.rebuild.spill import Spill, spill_piece
+from flaremq.storage.rebuild.swap import ViewSwap
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    spills: Sequence[Spill]
+    queues: list[BuiltQueue]
+    indexes: list[BuiltIndex]
+
+
+class ViewBuilder:
+    """The rounds of tasks of one rebuild, into the folders of ``swap``."""
+
+    def __init__(
+        self, reader: StoreReader, place: StorePlace, swap: ViewSwap, properties: Mapping[str, str], runner: TaskRunner
+    ) -> None:
+        options = StoreOptions.from_properties(properties)
+        self._reader = reader
+        self._place = place
+        self._swap = swap
+        self._runner = runner
+        self.with_index = options.message_index_enable
+        self.geometry = _geometry(reader, place)
+        plain, batch = (_usual_size(reader.queues, is_batch) for is_batch in (False, True))
+        if plain is None or "mappedFileSizeConsumeQueue" in properties:
+            plain = options.mapped_file_size_consume_queue
+        self.sizes = QueueSizes(plain, batch or options.mapper_file_size_batch_consume_queue)
+
+    def build(self, piece_bytes: int) -> Built:
+        buckets = min(2 * self._runner.parallelism, 256)
+        pieces = cut_pieces(self._reader, piece_bytes)
+        tasks = [_SpillTask(self._place, piece, self._swap.spills, buckets, self.with_index) for piece in pieces]
+        spills = chain_pieces(
+            pieces,
+            self._runner.run(tasks, _spill, "log"),
+            lambda piece: _spill(_SpillTask(self._place, piece, self._swap.spills, buckets, self.with_index)),
+        )
+        return Built(spills, *self._second_round(spills, buckets))
+
+    def _second_round(self, spills: list[Spill], buckets: int) -> tuple[list[BuiltQueue], list[BuiltIndex]]:
+        known = {(queue.topic, queue.queue_id) for queue in self._reader.queues if queue.is_batch}
+        odd = known.union(*(spill.batch_queues for spill in spills))
+        damaged = tuple(span for spill in spills for span in spill.damaged)
+        queue_tasks: list[_Task] = [
+            _BucketTask(self._swap.new, bucket, tuple(spills), self.sizes, damaged, frozenset(odd))
+            for bucket in range(buckets)
+        ]
+        if odd:
+            odd_task = _OddTask(self._place, self._swap.new, frozenset(odd), frozenset(known), self.sizes)
+            queue_tasks.insert(0, odd_task)
+        folder = os.path.join(self._swap.new, INDEX)
+        index_tasks: list[_Task] = [
+            _IndexTask(folder, self._swap.spills, plan, self.geometry) for plan in self._plan_indexes(spills)
+        ]
+        results = self._runner.run([*index_tasks, *queue_tasks], _make, "queues and index")
+        indexes = [result for result in results if isinstance(result, BuiltIndex)]
+        queues = [queue for result in results if isinstance(result, list) for queue in result]
+        return queues, indexes
+
+    def _plan_indexes(self, spills: list[Spill]) -> Iterator[IndexPlan]:
+        before: tuple[int, int] | None = None
+        name = 0
+        old = self._reader.indexes
+        for number, slices in enumerate(slice_keys(spills, self.geometry.entries - 1)):
+            _, offsets, times = read_keys(slices[0], 0, 1)
+            same = number < len(old) and old[number].header.begin_offset == int(offsets[0])
+            wanted = int(old[number].name) if same else _name_of(int(times[0]))
+            name = max(wanted, name + 1)  # names must ascend
+            yield IndexPlan(f"{name:017d}", slices, before)
+            last = slices[-1]
+            _, offsets, times = read_keys(last, last.count - 1, 1)
+            before = (int(offsets[0]), int(times[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class _SpillTask:
+    place: StorePlace
+    piece: LogPiece
+    folder: str
+    buckets: int
+    with_index: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _BucketTask:
+    root: str
+    bucket: int
+    spills: tuple[Spill, ...]
+    sizes: QueueSizes
+    damaged: tuple[tuple[int, int], ...]
+    without: frozenset[QueueId]
+
+
+@dataclass(frozen=True, slots=True)
+class _OddTask:
+    place: StorePlace
+    root: str
+    places: frozenset[QueueId]
+    batch: frozenset[QueueId]
+    sizes: QueueSizes
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexTask:
+    folder: str
+    workshop: str
+    plan: IndexPlan
+    geometry: IndexGeometry
+
+
+_Task = _BucketTask | _OddTask | _IndexTask
+
+
+def _spill(task: _SpillTask) -> Spill:
+    path = os.path.join(task.folder, f"{task.piece.number:08d}")
+    with task.place.open() as reader:
+        return spill_piece(
+            reader,
+            task.piece,
+            path,
+            buckets=task.buckets,
+            delay_levels=task.place.delay_levels,
+            with_index=task.with_index,
+        )
+
+
+def _make(task: _Task) -> list[BuiltQueue] | BuiltIndex:
+    if isinstance(task, _IndexTask):
+        geometry = task.geometry
+        return build_index(
+            task.folder, task.plan, slots=geometry.slots, entries=geometry.entries, workshop=task.workshop
+        )
+    if isinstance(task, _BucketTask):
+        return fill_bucket(
+            task.root, task.bucket, task.spills, sizes=task.sizes, damaged=task.damaged, without=task.without
+        )
+    with task.place.open() as reader:
+        return fill_odd_queues(
+            reader,
+            task.root,
+            places=task.places,
+            batch=task.batch,
+            sizes=task.sizes,
+            delay_levels=task.place.delay_levels,
+        )
+
+
+def _geometry(reader: StoreReader, place: StorePlace) -> IndexGeometry:
+    if place.geometry is not None:
+        return place.geometry
+    known = [index.geometry for index in reader.indexes if index.geometry is not None]
+    return known[-1] if known else DEFAULT_GEOMETRY
+
+
+def _usual_size(queues: Sequence[StoredQueue], is_batch: bool) -> int | None:
+    """The length most queue files of this kind have."""
+    sizes = Counter(queue.run.file_size for queue in queues if queue.is_batch is is_batch and queue.run.files)
+    return sizes.most_common(1)[0][0] if sizes else None
+
+
+def _name_of(store_timestamp: int) -> int:
+    """An index file is named by the local time of its making; the time of its first record is as good."""
+    moment = datetime.datetime.fromtimestamp(store_timestamp / 1000)
+    return int(moment.strftime("%Y%m%d%H%M%S") + f"{store_timestamp % 1000:03d}")

@@ -1,0 +1,10 @@
+"""replay: messages sent once more, to the same topic or another one.
+
+Owns: the job, its task and the rows it writes.
+May import: ``pipeline.sink``, ``pipeline.jobs``.
+Start reading: ``job``.
+"""
+
+from flaremq.pipeline.jobs.replay.job import replay
+
+__all__ = ["job", "replay"]

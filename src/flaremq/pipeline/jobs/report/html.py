@@ -1,0 +1,225 @@
+"""The report as one page: no script, nothing loaded from anywhere, every text escaped.
+
+The markup is XML as well as HTML (all elements closed, all attributes quoted), so any parser can check it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flaremq.pipeline.jobs.report.charts import Column, column_chart, time_chart
+from flaremq.pipeline.jobs.report.format import byte_size, compact, duration, escaped, moment, number, percent
+from flaremq.pipeline.jobs.report.page_tables import (
+    delays_section,
+    disk_section,
+    groups_section,
+    keys_section,
+    retries_section,
+    system_section,
+    tags_section,
+    transactions_section,
+)
+from flaremq.pipeline.jobs.report.style import STYLE, style_policy
+from flaremq.pipeline.jobs.report.tables import Name, Share, folded, section, table
+
+_SECTIONS = (
+    ("traffic", "Traffic"),
+    ("sizes", "Sizes"),
+    ("latency", "Latency"),
+    ("tags", "Tags"),
+    ("keys", "Keys"),
+    ("groups", "Consumer lag"),
+    ("retries", "Retries"),
+    ("delays", "Delays"),
+    ("transactions", "Transactions"),
+    ("disk", "Disk"),
+    ("system", "System topics"),
+)
+_PERCENTILES = (("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p999", "p99.9"), ("max", "max"))
+
+
+def render_page(document: Mapping[str, Any]) -> str:
+    """The page of a report's document."""
+    policy = f"default-src 'none'; style-src {style_policy()}; base-uri 'none'; form-action 'none'"
+    title = escaped(document["title"])
+    links = "".join(f'<a href="#{anchor}">{escaped(name)}</a>' for anchor, name in _SECTIONS)
+    parts = [
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>',
+        f'<meta http-equiv="Content-Security-Policy" content="{escaped(policy)}"/>',
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>',
+        '<meta name="referrer" content="no-referrer"/>',
+        f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>",
+        f'<header><h1>{title}</h1><p class="soft where">{escaped(_where(document))}</p><nav>{links}</nav></header>',
+        _notices(document),
+        _numbers(document),
+        _traffic(document["traffic"]),
+        _distribution(
+            "sizes", "Sizes", "Size of a stored record: header, properties and body.", document["sizes"], byte_size
+        ),
+        _latency(document["latencyMs"]),
+        tags_section(document["tags"]),
+        keys_section(document["keys"]),
+        groups_section(document["groups"]),
+        retries_section(document["retries"], document["deadLetters"]),
+        delays_section(document["delays"]),
+        transactions_section(document["transactions"]),
+        disk_section(document["disk"], document["source"]),
+        system_section(document["systemTopics"]),
+        f"<footer>Made by flaremq at {escaped(moment(document['generatedMs']))} UTC. Bodies were not read.</footer>",
+        "</main>\n</body>\n</html>\n",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _where(document: Mapping[str, Any]) -> str:
+    source, summary = document["source"], document["summary"]
+    kinds = {"store": "Store", "cluster": "Cluster behind", "archive": "Archive"}
+    parts = [f"{kinds[source['kind']]} {source['place']}"]
+    if source["archive"] and source["kind"] != "archive":
+        parts.append(f"with archive {source['archive']}")
+    if source["topic"] or source["subscribePattern"]:
+        parts.append(f"topics {source['topic'] or source['subscribePattern']}")
+    if source["tags"]:
+        parts.append(f"tags {' || '.join(source['tags'])}")
+    if summary["firstMs"] is not None:
+        parts.append(f"{moment(summary['firstMs'])} to {moment(summary['lastMs'])} UTC")
+    return " · ".join(parts)
+
+
+def _notices(document: Mapping[str, Any]) -> str:
+    items = "".join(
+        f'<li class="{escaped(notice["severity"])}"><b>{escaped(notice["severity"])}</b>{escaped(notice["text"])}</li>'
+        for notice in document["notices"]
+    )
+    return f'<ul class="notices">{items}</ul>' if items else ""
+
+
+def _numbers(document: Mapping[str, Any]) -> str:
+    summary, peak = document["summary"], document["traffic"]["peak"]
+    cards = [
+        (number(summary["messages"]), "messages"),
+        (byte_size(summary["bytes"]), "stored records"),
+        (f"{number(summary['topics'])} / {number(summary['queues'])}", "topics / queues"),
+        (f"{compact(peak['messagesPerSecond'])}/s" if peak else "–", "peak rate"),
+        (duration(document["latencyMs"]["all"]["p99"]) if summary["messages"] else "–", "born → stored, p99"),
+        (number(summary["lag"]), f"lag of {number(summary['groups'])} group{'' if summary['groups'] == 1 else 's'}"),
+        (number(document["deadLetters"]["messages"]), "dead letters"),
+        (duration(summary["lastMs"] - summary["firstMs"]) if summary["firstMs"] is not None else "–", "time covered"),
+    ]
+    inner = "".join(f"<div><b>{escaped(value)}</b><span>{escaped(name)}</span></div>" for value, name in cards)
+    return f'<div class="numbers">{inner}</div>'
+
+
+def _traffic(traffic: Mapping[str, Any]) -> str:
+    topics, steps = traffic["topics"], traffic["steps"]
+    chart = ""
+    if steps:
+        shown = list(traffic["stepTopics"])
+        has_rest = len(topics) > len(shown)
+        rows = []
+        for step in steps:
+            parts = [step["topics"].get(topic, 0) for topic in shown]
+            rows.append((step["startMs"], (*parts, step["messages"] - sum(parts)) if has_rest else tuple(parts)))
+        names = [*shown, "other topics"] if has_rest else shown
+        chart = time_chart(rows, step_s=traffic["stepSeconds"], names=names, what="messages")
+    largest = max((row["messages"] for row in topics), default=0)
+    by_topic = table(
+        ("topic", "", "messages", "bytes", "queues", "first (UTC)", "last (UTC)"),
+        [
+            (
+                Name(row["topic"]),
+                Share(row["messages"], largest),
+                number(row["messages"]),
+                byte_size(row["bytes"]),
+                number(row["queues"]),
+                moment(row["firstMs"]),
+                moment(row["lastMs"]),
+            )
+            for row in topics
+        ],
+        unit="topics",
+    )
+    queues = sorted(traffic["queues"], key=lambda row: -row["messages"])
+    largest = max((row["messages"] for row in queues), default=0)
+    by_queue = table(
+        ("topic", "broker", "queue", "", "messages", "bytes"),
+        [
+            (
+                Name(row["topic"]),
+                Name(row["brokerName"]),
+                str(row["queueId"]),
+                Share(row["messages"], largest),
+                number(row["messages"]),
+                byte_size(row["bytes"]),
+            )
+            for row in queues
+        ],
+        unit="queues",
+    )
+    return section(
+        "traffic",
+        "Traffic",
+        "Messages of application topics; retries, dead letters and system topics have their own sections.",
+        chart,
+        by_topic,
+        folded("By queue", by_queue),
+        folded("By hour" if traffic["hours"]["stepSeconds"] == 3600 else "By day", _hours(traffic)),
+        none="No messages in this range.",
+    )
+
+
+def _hours(traffic: Mapping[str, Any]) -> str:
+    own = {row["topic"] for row in traffic["topics"]}
+    rows = []
+    for hour in traffic["hours"]["rows"]:
+        cells = [cell for topic, cell in hour["topics"].items() if topic in own]
+        if cells:
+            rows.append((hour["startMs"], sum(cell[0] for cell in cells), sum(cell[1] for cell in cells), len(cells)))
+    largest = max((row[1] for row in rows), default=0)
+    return table(
+        ("from (UTC)", "", "messages", "bytes", "topics"),
+        [
+            (moment(r[0], seconds=False), Share(r[1], largest), number(r[1]), byte_size(r[2]), number(r[3]))
+            for r in rows
+        ],
+        rows_max=168,
+        unit="steps",
+    )
+
+
+def _distribution(anchor: str, title: str, about: str, data: Mapping[str, Any], shown: Any, extra: str = "") -> str:
+    if not data["all"]["count"]:
+        return section(anchor, title, about, none="No messages in this range.")
+    total = data["all"]["count"]
+    columns = [
+        Column(
+            shown(bar["from"]),
+            (bar["count"],),
+            f"{shown(bar['from'])} to {shown(bar['to'])}: "
+            f"{number(bar['count'])} messages, {percent(bar['count'] / total)}",
+        )
+        for bar in data["histogram"]
+    ]
+    chart = column_chart(
+        columns, names=("messages",), caption="Messages by powers of two; each bar from the value below it"
+    )
+    by_count = sorted(data["topics"].items(), key=lambda item: (-item[1]["count"], item[0]))
+    rows = [("all topics", data["all"]), *by_count]
+    body = table(
+        ("topic", "messages", "mean", *(label for _, label in _PERCENTILES)),
+        [
+            (Name(topic), number(row["count"]), shown(row["mean"]), *tuple(shown(row[key]) for key, _ in _PERCENTILES))
+            for topic, row in rows
+        ],
+        unit="topics",
+    )
+    return section(anchor, title, about, chart, body, extra)
+
+
+def _latency(data: Mapping[str, Any]) -> str:
+    about = (
+        "From the producer's clock to the broker's. Delayed and transactional messages count from when they were sent, "
+        "so their wait is part of it. Percentiles are exact to 1%."
+    )
+    return _distribution("latency", "Latency, born → stored", about, data, duration)

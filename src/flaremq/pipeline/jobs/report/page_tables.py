@@ -1,0 +1,224 @@
+"""Sections of the report page that are mostly tables: from tags to system topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flaremq.pipeline.jobs.report.charts import gauge
+from flaremq.pipeline.jobs.report.disk import MARKS
+from flaremq.pipeline.jobs.report.format import byte_size, duration, escaped, moment, number
+from flaremq.pipeline.jobs.report.tables import Name, Share, folded, headline, section, table
+
+
+def tags_section(tags: Mapping[str, Any]) -> str:
+    largest = max((row["messages"] for row in tags["top"]), default=0)
+    body = table(
+        ("tag", "topic", "", "messages", "bytes"),
+        [
+            (
+                Name(row["tag"]),
+                Name(row["topic"]),
+                Share(row["messages"], largest),
+                number(row["messages"]),
+                byte_size(row["bytes"]),
+            )
+            for row in tags["top"]
+        ],
+    )
+    about = f"The most frequent of {number(tags['distinct'])} tags, counted exactly."
+    return section("tags", "Tags", about, body, none="No message has a tag.")
+
+
+def keys_section(keys: Mapping[str, Any]) -> str:
+    largest = max((row["messages"] for row in keys["top"]), default=0)
+    top = table(
+        ("key", "topic", "", "messages", "bytes"),
+        [
+            (
+                Name(row["key"]),
+                Name(row["topic"]),
+                Share(row["messages"], largest),
+                number(row["messages"]),
+                byte_size(row["bytes"]),
+            )
+            for row in keys["top"]
+            if row["messages"] > 1
+        ],
+    )
+    by_topic = table(
+        ("topic", "keys", "repeated keys", "messages beyond the first"),
+        [
+            (Name(topic), number(row["keys"]), number(row["repeatedKeys"]), number(row["surplusMessages"]))
+            for topic, row in keys["topics"].items()
+        ],
+        unit="topics",
+    )
+    about = (
+        f"{number(keys['distinct'])} different keys; {number(keys['repeatedKeys'])} of them occur more than once in "
+        f"their topic ({number(keys['surplusMessages'])} messages beyond the first). Repetition may be meant, or be a "
+        "producer that sent twice."
+    )
+    content = (headline("Most frequent") + top if top else "") + (headline("By topic") + by_topic if by_topic else "")
+    return section("keys", "Keys and duplicates", about, content, none="No message has a key.")
+
+
+def groups_section(groups: Mapping[str, Any]) -> str:
+    rows = sorted(groups["rows"], key=lambda row: (-row["lag"], row["group"], row["topic"]))
+    largest = max((row["lag"] for row in rows), default=0)
+    body = table(
+        ("group", "topic", "", "lag", "largest of a queue", "queues", "deleted unread"),
+        [
+            (
+                Name(row["group"]),
+                Name(row["topic"]),
+                Share(row["lag"], largest),
+                number(row["lag"]),
+                number(row["lagMax"]),
+                number(row["queues"]),
+                number(row["lost"]),
+            )
+            for row in rows
+        ],
+        unit="groups",
+    )
+    about = "Messages between what a group has committed and the end of its queues."
+    return section("groups", "Consumer lag", about, body, none="No consumer group has committed anything here.")
+
+
+def retries_section(retries: Mapping[str, Any], dead: Mapping[str, Any]) -> str:
+    content = []
+    for title, data in (("Retries", retries), ("Dead letters", dead)):
+        largest = max((row["messages"] for row in data["groups"]), default=0)
+        body = table(
+            ("group", "", "messages", "bytes", "by consumptions so far"),
+            [
+                (
+                    Name(row["group"]),
+                    Share(row["messages"], largest),
+                    number(row["messages"]),
+                    byte_size(row["bytes"]),
+                    ", ".join(f"{times}: {number(count)}" for times, count in list(row["attempts"].items())[:8]),
+                )
+                for row in data["groups"]
+            ],
+            unit="groups",
+        )
+        content.append(headline(title) + body if body else "")
+    about = (
+        "Messages that consumers sent back (%RETRY% topics), and those given up after the last attempt (%DLQ% topics)."
+    )
+    return section("retries", "Retries and dead letters", about, *content, none="Nothing was retried or given up.")
+
+
+def delays_section(delays: Mapping[str, Any]) -> str:
+    largest = max((row["messages"] for row in delays["levels"]), default=0)
+    rows = [
+        (
+            f"{row['level']}",
+            duration(row["delayMs"]),
+            Share(row["messages"], largest),
+            number(row["messages"]),
+            number(row["waiting"]),
+        )
+        for row in delays["levels"]
+    ]
+    body = table(("level", "delay", "", "messages", "still waiting"), rows)
+    timers = delays["timers"]
+    if timers["messages"]:
+        body += headline("Timers") + table(
+            ("messages", "not due yet"), [(number(timers["messages"]), number(timers["waiting"]))]
+        )
+    about = "Messages that waited in the schedule topic, by delay level; consumers' retries wait there too."
+    return section("delays", "Delays", about, body, none="No message was delayed.")
+
+
+def transactions_section(data: Mapping[str, Any]) -> str:
+    body = ""
+    if data["halfMessages"] or data["committed"]:
+        names = (
+            ("committed", "committed"),
+            ("rolledBack", "rolled back"),
+            ("pending", "pending"),
+            ("givenUp", "given up"),
+        )
+        largest = max(data[key] for key, _ in names)
+        body = table(
+            ("outcome", "", "transactions"),
+            [(Name(name), Share(data[key], largest), number(data[key])) for key, name in names],
+        )
+        body += f'<p class="more">{number(data["checks"])} times a producer was asked for the outcome.</p>'
+        body += folded(
+            "By topic",
+            table(
+                ("topic", "half messages"), [(Name(topic), number(count)) for topic, count in data["topics"].items()]
+            ),
+        )
+    about = "Half messages against the records that end them."
+    return section("transactions", "Transactions", about, body, none="No transactional messages.")
+
+
+def disk_section(stores: list[dict[str, Any]], source: Mapping[str, Any]) -> str:
+    content = []
+    for store in stores:
+        total = store["diskTotalBytes"] or 1
+        own = sum(folder["allocatedBytes"] for folder in store["folders"])
+        other = max(total - store["diskFreeBytes"] - own, 0)
+        marks = ", ".join(f"{mark:.0%}" for mark, _ in MARKS)
+        caption = (
+            f"{store['brokerName']}: {byte_size(own)} of {byte_size(total)} by this store, {byte_size(other)} by "
+            f"others, {byte_size(store['diskFreeBytes'])} free; marks at {marks}"
+        )
+        content.append(gauge(((own / total, 0), (other / total, 5)), [mark for mark, _ in MARKS], caption))
+        content.append(
+            table(
+                ("part", "files", "size", "on disk"),
+                [
+                    (Name(row["name"]), number(row["files"]), byte_size(row["bytes"]), byte_size(row["allocatedBytes"]))
+                    for row in store["folders"]
+                ],
+            )
+        )
+        content.append(_growth(store["growth"]))
+    none = "A disk is known for stores read from this machine only."
+    if source["kind"] == "store":
+        none = "Nothing is known of the disk."
+    about = "Room and growth. Growth is what was stored, over the time it was stored in, with queues and index on top."
+    return section("disk", "Disk and capacity", about, *content, none=none)
+
+
+def _growth(growth: Mapping[str, Any] | None) -> str:
+    if growth is None:
+        return '<p class="more">Growth needs all topics and messages of more than one moment.</p>'
+    rows = []
+    meanings = {f"{mark:.0%}": meaning for mark, meaning in MARKS} | {"100%": "the disk is full"}
+    for mark, days in growth["daysUntil"].items():
+        rows.append((Name(f"{mark}: {meanings[mark]}"), "never" if days is None else f"{days:,.1f}"))
+    hours = growth["fileReservedTimeHours"]
+    text = (
+        f"{byte_size(growth['bytesPerDay'])} a day, measured over {duration(growth['spanMs'])}. With files kept "
+        f"for {hours} hours the store comes to {byte_size(growth['steadyBytes'])}."
+    )
+    if growth["isExtrapolated"]:
+        text += " That is less than an hour: the figures are an extrapolation."
+    return headline("Growth") + f"<p>{escaped(text)}</p>" + table(("disk is used by", "in days"), rows)
+
+
+def system_section(topics: list[dict[str, Any]]) -> str:
+    body = table(
+        ("topic", "messages", "bytes", "queues", "first (UTC)", "last (UTC)"),
+        [
+            (
+                Name(row["topic"]),
+                number(row["messages"]),
+                byte_size(row["bytes"]),
+                number(row["queues"]),
+                moment(row["firstMs"]),
+                moment(row["lastMs"]),
+            )
+            for row in topics
+        ],
+        unit="topics",
+    )
+    about = "What brokers keep for themselves: schedules, half messages, traces, POP state."
+    return section("system", "System topics", about, body, none="No system topic holds messages.")

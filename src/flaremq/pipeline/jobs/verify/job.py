@@ -1,0 +1,177 @@
+"""``verify``: everything a store says held against everything else it says, and against what is known of it.
+
+In parallel, with the findings of ``store verify``. On top of them: a certificate for later, a comparison with an
+earlier one, with an archive, with a replica.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flaremq.errors import InvalidArgumentError
+from flaremq.pipeline.jobs.runner import TaskRunner
+from flaremq.pipeline.jobs.session import AnySession
+from flaremq.pipeline.jobs.store_place import StorePlace, open_store, place_of, without_log_place
+from flaremq.pipeline.jobs.tasks import Progress
+from flaremq.pipeline.jobs.verify.against import compare, marks_of
+from flaremq.pipeline.jobs.verify.certificate import Certificate, certify
+from flaremq.pipeline.jobs.verify.difference import Difference
+from flaremq.pipeline.jobs.verify.tasks import TaskRounds
+from flaremq.pipeline.options import parse_options
+from flaremq.pipeline.sources.places import check_log_below, source_spec
+from flaremq.storage.at_rest.pieces import PIECE_BYTES, cut_pieces
+from flaremq.storage.at_rest.reader import StoreReader
+from flaremq.storage.verify.finding import Finding, Summary
+from flaremq.storage.verify.index_soundness import entries_end
+from flaremq.storage.verify.pieces import PieceVerifier
+
+SOUND, DAMAGED, DIFFERS = "sound", "damaged", "differs"
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyResult:
+    """What was found; ``differences`` are those from certificate, archive or replica."""
+
+    path: str
+    summary: Summary
+    findings: tuple[Finding, ...]
+    differences: tuple[Difference, ...]
+    certificate: str | None  # where it was written
+    archived_equal: int | None  # messages found the same in the archive
+    seconds: float
+
+    @property
+    def verdict(self) -> str:
+        """ "damaged" if the store contradicts itself, "differs" if it contradicts what it was held against."""
+        if self.is_damaged:
+            return DAMAGED
+        return DIFFERS if any(difference.is_failure for difference in self.differences) else SOUND
+
+    @property
+    def is_damaged(self) -> bool:
+        return self.summary.damaged
+
+    @property
+    def records(self) -> int:
+        return self.summary.records
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "verdict": self.verdict,
+            "summary": self.summary.to_dict(),
+            "findings": [finding.to_dict() for finding in self.findings],
+            "differences": [difference.to_json() for difference in self.differences],
+            "certificate": self.certificate,
+            "archivedEqual": self.archived_equal,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def verify(
+    spark: AnySession | None,
+    *,
+    path: str,
+    certificate: str | None = None,
+    against: str | None = None,
+    archive: str | None = None,
+    replica: str | None = None,
+    broker_name: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    piece_bytes: int | None = None,
+    on_progress: Progress | None = None,
+) -> VerifyResult:
+    """Check the store at ``path``, which no process may hold open.
+
+    ``certificate`` is a file to write, ``against`` an earlier one; ``archive`` and ``replica`` are directories to hold
+    it against. ``properties`` are options of its broker that no file tells. Without a session everything runs in this
+    process.
+    """
+    started = time.monotonic()
+    earlier = None if against is None else Certificate.load(against)
+    if certificate is not None:
+        _check_new_file(certificate)
+    block_bytes = piece_bytes or (PIECE_BYTES if earlier is None else earlier.block_bytes)
+    if archive is not None:
+        check_log_below(path, properties or {})
+    runner = TaskRunner(spark, on_progress)
+    name = broker_name or source_spec(parse_options({"path": path})).paths[0][0]
+    with contextlib.ExitStack() as held:
+        reader = held.enter_context(open_store(path, properties))
+        other = None if replica is None else held.enter_context(open_store(replica, without_log_place(properties)))
+        if archive is not None:
+            from flaremq.pipeline.jobs.verify.archive import check_archive, compare_archive
+
+            check_archive(archive, name)
+        place = _place(reader, properties)
+        rounds = TaskRounds(runner, place, [i.name for i in reader.indexes if i.geometry and entries_end(i) > 1])
+        if certificate is not None or earlier is not None:
+            rounds.log_marks = {} if earlier is None else marks_of(earlier)
+        if earlier is not None:
+            rounds.index_marks = {index: int(fields["count"]) for index, fields in earlier.indexes.items()}
+        pieces = cut_pieces(reader, block_bytes)
+        verifier = PieceVerifier(reader, pieces, rounds, delay_levels=place.delay_levels)
+        findings = tuple(verifier.findings())
+        differences: list[Difference] = []
+        if earlier is not None:
+            differences += compare(earlier, reader, verifier, rounds, findings)
+        if other is not None:
+            from flaremq.pipeline.jobs.verify.replica import compare_replica
+
+            places = (place, _place(other, properties))
+            end = verifier.summary.log_end
+            differences += compare_replica(
+                runner, master=reader, replica=other, places=places, pieces=pieces, log_end=end
+            )
+        equal = None
+        if archive is not None:
+            equal, found = compare_archive(
+                runner, path=reader.layout.root, archive=archive, broker_name=name, geometry=properties
+            )
+            differences += found
+        result = VerifyResult(
+            reader.layout.root,
+            verifier.summary,
+            findings,
+            tuple(differences),
+            None if certificate is None else os.path.abspath(certificate),
+            equal,
+            0.0,
+        )
+        if certificate is not None:
+            certify(
+                reader,
+                verifier,
+                rounds,
+                pieces=pieces,
+                block_bytes=block_bytes,
+                findings=findings,
+                verdict=result.verdict,
+                broker_name=name,
+            ).save(certificate)
+    return replace(result, seconds=time.monotonic() - started)
+
+
+def _check_new_file(path: str) -> None:
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise InvalidArgumentError(f"{folder} is no directory, so {path} cannot be written there")
+    if os.path.isdir(path):
+        raise InvalidArgumentError(f"{path} is a directory; give the file that the certificate is written to")
+
+
+def _place(reader: StoreReader, properties: Mapping[str, str] | None) -> StorePlace:
+    """With the one geometry all index files have, so that no task has to work it out again."""
+    place = place_of(reader, properties)
+    known = {index.geometry for index in reader.indexes}
+    return replace(place, geometry=_only(known)) if place.geometry is None else place
+
+
+def _only(values: Iterable[Any]) -> Any:
+    found = list(values)
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,112 @@
+"""What the pipeline asks of a place that holds messages: a store directory, a cluster, an archive, or several in one.
+
+A source is opened where it is used (on the driver to plan, in the task to read), is not shared between threads, and is
+made again from its ``SourceSpec``, which is all that travels to an executor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from flaremq.options import find_unknown_names
+from flaremq.pipeline.sources.log_lines import name_warnings
+from flaremq.storage.arrow.bodies import BodyRule
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from flaremq.pipeline.model.spans import QueueExtent, QueueRef, SizeProfile, Span
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSelector:
+    """Which topics: these names, or those a pattern matches whole, or all but system ones."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """What is wanted of each message.
+
+    ``schema`` is the Arrow schema of the batches, exactly: order, types, nullability; its names are columns of
+    ``model/columns.py``. What is not named is not read. ``tags`` keeps messages with one of these tags (by hash
+    first, then by text); empty means all. Rows whose record is damaged raise CorruptionError when
+    ``fail_on_data_loss``, else they are left out with a warning. ``bodies`` says what becomes of a body that
+    cannot be inflated.
+    """
+
+    schema: pa.Schema
+    tags: frozenset[str] = frozenset()
+    fail_on_data_loss: bool = True
+    bodies: BodyRule = field(default_factory=BodyRule)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """Where the messages are; picklable. Exactly one of ``paths`` and ``name_server`` unless ``archive`` stands alone.
+
+    ``paths`` holds (broker name, store directory); ``geometry`` are store options by RocketMQ's names. With
+    ``fail_on_data_loss`` a plan for a store that visibly lost files is a CorruptionError, else a warning.
+    """
+
+    paths: tuple[tuple[str, str], ...] = ()
+    name_server: str | None = None
+    archive: str | None = None
+    geometry: Mapping[str, str] = field(default_factory=dict)
+    client: Mapping[str, str] = field(default_factory=dict)  # options of the wire client by their camelCase names
+    fail_on_data_loss: bool = True
+
+
+class Source(Protocol):
+    """One place with messages."""
+
+    def extents(self, topics: TopicSelector) -> list[QueueExtent]:
+        """Every queue of these topics, sorted, pinned as of now. NotFoundError names a topic that is not there."""
+
+    def offset_by_time(self, queue: QueueRef, timestamp_ms: int) -> int:
+        """The first offset whose message was stored at or after this time; the end of the queue if there is none."""
+
+    def profiles(self, spans: Sequence[Span]) -> list[SizeProfile]:
+        """How the bytes of each span lie, in the order given."""
+
+    def read(self, spans: Sequence[Span], request: ReadRequest) -> Iterator[pa.RecordBatch]:
+        """The spans' messages; those of one queue in order. Batches stay small (a few MB of bodies, or 131,072 narrow
+        rows)."""
+
+    def read_keys(self, keys: Sequence[str], spans: Sequence[Span], request: ReadRequest) -> Iterator[pa.RecordBatch]:
+        """Messages within the spans that carry one of these keys, each once, found through the index."""
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+def nearest_topic(name: str, known: Iterable[str]) -> str:
+    """A question to put behind "there is no such topic", if one resembles it."""
+    nearest = next((unknown.nearest for unknown in find_unknown_names([name], known)), None)
+    return f"; did you mean {nearest}?" if nearest else ""
+
+
+def open_source(spec: SourceSpec) -> Source:
+    """The source of this description."""
+    name_warnings()
+    if spec.archive is not None:
+        from flaremq.pipeline.sources.tiered import open_tiered
+
+        return open_tiered(spec)
+    if spec.name_server is not None:
+        from flaremq.pipeline.sources.wire import WireSource
+
+        return WireSource(spec)
+    from flaremq.pipeline.sources.store import StoreSource
+
+    return StoreSource(spec)

@@ -1,0 +1,32 @@
+"""What Spark 4.2 added to streaming sources: read limits that the engine hands over, and Trigger.AvailableNow."""
+
+from __future__ import annotations
+
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from flaremq.pipeline.planning.offsets import Offsets
+from flaremq.pipeline.sources.source import Source
+from flaremq.pipeline.spark.stream_reader import StreamReader
+
+
+class AdmittingStreamReader(StreamReader, SupportsTriggerAvailableNow):
+    """A stream whose batches the engine bounds."""
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self.options.max_offsets_per_trigger:
+            return ReadMaxRows(self.options.max_offsets_per_trigger)
+        if self.options.max_bytes_per_trigger:
+            return ReadMaxBytes(self.options.max_bytes_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        def find(source: Source) -> Offsets:
+            return {queue: extent.max_offset for queue, extent in self._look(source).items()}
+
+        self._target = self._asking(find)

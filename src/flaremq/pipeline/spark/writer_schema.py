@@ -1,0 +1,91 @@
+"""Which columns a DataFrame must and may have to be written."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+)
+
+from flaremq.errors import InvalidArgumentError
+from flaremq.pipeline.model.columns import ALL_NAMES
+
+_NUMBER: Final = "a whole number"
+# column: what it may be, in words
+COLUMNS: Final = {
+    "body": "binary or string",
+    "topic": "string",
+    "tags": "string",
+    "keys": "string (keys separated by blanks) or array<string>",
+    "properties": "map<string,string>",
+    "queueId": _NUMBER,
+    "delayLevel": _NUMBER,
+}
+# What the source tells of where a message was and how it came there; a new one gets its own.
+OF_SOURCE: Final = frozenset(ALL_NAMES) - COLUMNS.keys()
+# What others call them.
+_ALIASES: Final = {
+    "value": "body",
+    "payload": "body",
+    "message": "body",
+    "data": "body",
+    "key": "keys",
+    "tag": "tags",
+    "headers": "properties",
+    "partition": "queueId",
+    "queue": "queueId",
+    "delay": "delayLevel",
+}
+
+
+def check_schema(schema: StructType, *, has_topic: bool) -> None:
+    """InvalidArgumentError if rows of this schema cannot be messages."""
+    names = [field.name for field in schema.fields]
+    for field in schema.fields:
+        if field.name in OF_SOURCE:
+            continue
+        if field.name not in COLUMNS:
+            raise InvalidArgumentError(f"column {field.name!r} is unknown to the sink{_hint(field.name)}")
+        if not _fits(field.name, field.dataType):
+            raise InvalidArgumentError(
+                f"column {field.name} is {field.dataType.simpleString()}, it must be {COLUMNS[field.name]}"
+            )
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidArgumentError(f"there are two columns {twice!r}")
+    if "body" not in names:
+        found = ", ".join(names) or "no columns"
+        raise InvalidArgumentError(f"a column body ({COLUMNS['body']}) is needed; there are {found}")
+    if "topic" not in names and not has_topic:
+        raise InvalidArgumentError("where to? Give the option topic, or a column topic")
+
+
+def _hint(name: str) -> str:
+    close = difflib.get_close_matches(name.lower(), {known.lower(): known for known in COLUMNS}, n=1, cutoff=0.7)
+    spelled = next((known for known in COLUMNS if close and known.lower() == close[0]), _ALIASES.get(name.lower()))
+    written = f"writes {', '.join(COLUMNS)}; select these"
+    return f": did you mean {spelled}? The sink {written}" if spelled else f", which {written}"
+
+
+def _fits(name: str, kind: DataType) -> bool:
+    if name == "body":
+        return isinstance(kind, (BinaryType, StringType))
+    if name == "keys" and isinstance(kind, ArrayType):
+        return isinstance(kind.elementType, StringType)
+    if name == "properties":
+        kinds = (kind.keyType, kind.valueType) if isinstance(kind, MapType) else (kind,)
+        return len(kinds) == 2 and all(isinstance(part, StringType) for part in kinds)
+    if name in ("queueId", "delayLevel"):
+        return isinstance(kind, (ByteType, ShortType, IntegerType, LongType))
+    return isinstance(kind, StringType)

@@ -1,0 +1,20 @@
+"""A store directory seen from outside: read-only, in whatever state it is.
+
+Owns: walking a log over damage, queues and index files as they lie, what opening would do, what is missing.
+May import: ``files``, ``queue``, ``index``, ``dispatch``, ``kernels``.
+Start reading: ``reader``, ``walk``, ``view``.
+"""
+
+__all__ = [
+    "digest",
+    "gaps",
+    "indexes",
+    "outlook",
+    "pieces",
+    "queues",
+    "reader",
+    "record_table",
+    "unit_arrays",
+    "view",
+    "walk",
+]

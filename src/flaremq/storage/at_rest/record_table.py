@@ -1,0 +1,53 @@
+"""What the kernels' table of a batch of records tells without looking at the records one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from flaremq.storage.at_rest.queues import QueueId
+from flaremq.storage.at_rest.walk import RecordBatch
+from flaremq.storage.kernels.compile import Integers
+from flaremq.storage.kernels.memory import as_array
+from flaremq.storage.kernels.queue import group_queues
+from flaremq.storage.kernels.table import (
+    MARK_BAD_TEXT,
+    MARK_INNER_BATCH,
+    MARK_MULTI_DISPATCH,
+    MARKS,
+    QUEUE_ID,
+    QUEUE_OFFSET,
+    TOPIC_AT,
+    TOPIC_LENGTH,
+)
+
+# Rows that stand for more than one queue offset or queue, or whose text the kernels do not read.
+_PLAIN_MARKS = MARK_INNER_BATCH | MARK_MULTI_DISPATCH | MARK_BAD_TEXT
+
+
+def is_plain(batch: RecordBatch) -> bool:
+    """Whether these records must be looked at one by one."""
+    if batch.columns is None:
+        return True
+    return bool(np.any(batch.columns[MARKS, : len(batch.starts)] & _PLAIN_MARKS))
+
+
+def queue_groups(batch: RecordBatch) -> Iterator[tuple[QueueId, Integers]]:
+    """Each queue with the rows of its records, ascending; only for batches that are not plain."""
+    columns = batch.columns
+    order, starts = group_queues(as_array(batch.data), columns, len(batch.starts))
+    for group in range(len(starts) - 1):
+        members = order[starts[group] : starts[group + 1]]
+        first = members[0]
+        topic_at = int(columns[TOPIC_AT, first])
+        topic = batch.data[topic_at : topic_at + int(columns[TOPIC_LENGTH, first])]
+        yield (str(topic, "utf-8", "replace"), int(columns[QUEUE_ID, first])), members
+
+
+def queue_spans(batch: RecordBatch) -> Iterator[tuple[QueueId, int, int]]:
+    """Each queue with the lowest and behind the highest queue offset of its records."""
+    offsets = batch.columns[QUEUE_OFFSET]
+    for place, members in queue_groups(batch):
+        mine = offsets[members]
+        yield place, int(mine.min()), int(mine.max()) + 1

@@ -1,0 +1,505 @@
+"""Reading a store: by queue offset, by physical offset, by key, by time. All answers are RocketMQ's.
+
+Nothing is served unchecked: a unit must agree with its record (place, queue, queue offset) and the record with its
+checksums. A unit that contradicts an intact log is repaired from the log; a damaged record costs only itself.
+Messages are views into the mapped log: no body byte is copied before it is asked for, and the bytes of a deleted
+file stay while such a view lives.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from zlib import crc32
+
+from flaremq.errors import StoreIOError
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.record.check import CheckReason, check_record
+from flaremq.message.record.codec import HEADER, MAGIC_V1, MAGIC_V2, PREFIX_BY_FAMILY
+from flaremq.storage.dispatch.dispatcher import Dispatcher
+from flaremq.storage.get.get_result import GetResult, parse_tags, tag_matches
+from flaremq.storage.index.index_service import IndexService
+from flaremq.storage.log.commit_log import CommitLog
+from flaremq.storage.log.plain_record import check_plain
+from flaremq.storage.options import StoreOptions
+from flaremq.storage.queue.batch_consume_queue import BatchConsumeQueue
+from flaremq.storage.queue.consume_queue import FILLER, FILLER_SIZE, UNIT, ConsumeQueue
+from flaremq.storage.queue.consume_queue_ext import is_ext_address
+from flaremq.storage.queue.table import ConsumeQueues
+from flaremq.storage.status import GetMessageStatus
+
+_log = logging.getLogger(__name__)
+_RETRY_WALK_MAX = 64 << 20  # how far a repair looks through the log for a unit's record
+
+
+class MessageReader:
+    """The read side of a store. Any thread."""
+
+    __slots__ = (
+        "_dispatcher",
+        "_index",
+        "_log",
+        "_options",
+        "_queues",
+        "damaged_reads",
+        "memory_bytes",
+        "repaired_units",
+    )
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: IndexService | None,
+        dispatcher: Dispatcher,
+        options: StoreOptions,
+    ) -> None:
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._dispatcher = dispatcher
+        self._options = options
+        self.read_options(options)
+        self.damaged_reads = 0
+        self.repaired_units = 0
+
+    def read_options(self, options: StoreOptions) -> None:
+        """What may change while the store is open."""
+        self.memory_bytes = _physical_memory() * options.access_message_in_memory_max_ratio // 100
+
+    def get(
+        self, topic: str, queue_id: int, offset: int, max_count: int, tags: str | None, max_bytes: int | None
+    ) -> GetResult:
+        """Messages from a queue offset on; see the status for why there are none."""
+        status = GetMessageStatus
+        queue = self._queues.simple.get((topic, queue_id))
+        if queue is None:
+            batch = self._queues.batch.get((topic, queue_id))
+            if batch is not None:
+                return self._get_batch(batch, offset, max_count, parse_tags(tags), max_bytes)
+            return GetResult(status.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        low, high = queue.min_offset, queue.end
+        options = self._options
+        # A replica does not correct the offsets of its readers unless told to: it may just be behind.
+        keep = options.broker_role == "SLAVE" and not options.offset_check_in_slave
+        if high == 0:
+            return GetResult(status.NO_MESSAGE_IN_QUEUE, offset if keep else 0, low, high)
+        if offset < low:
+            return GetResult(status.OFFSET_TOO_SMALL, offset if keep else low, low, high)
+        if offset == high:
+            return GetResult(status.OFFSET_OVERFLOW_ONE, offset, low, high)
+        if offset > high:
+            return GetResult(status.OFFSET_OVERFLOW_BADLY, offset if keep else high, low, high)
+        examined_max = max(options.max_filter_message_size // UNIT.size, max_count)
+        # Without a filter nearly always as many units as messages are enough.
+        data = queue.read_units(offset, max_count if tags is None else examined_max)
+        if not data:
+            size = queue.files.file_size
+            next_file = (offset * UNIT.size // size + 1) * size // UNIT.size
+            return GetResult(status.OFFSET_FOUND_NULL, offset if keep else next_file, low, high)
+        wanted = parse_tags(tags)
+        result = self._collect(queue, offset, data, max_count, wanted, max_bytes, low, high)
+        if not result.messages and tags is None:
+            data = queue.read_units(offset, examined_max)
+            result = self._collect(queue, offset, data, max_count, wanted, max_bytes, low, high)
+        for _ in range(options.travel_cq_file_num_when_get_message - 1):
+            data = queue.read_units(result.next_offset, examined_max)
+            if result.messages or not data:
+                break
+            result = self._collect(queue, result.next_offset, data, max_count, wanted, max_bytes, low, high)
+        return result
+
+    def message_at(self, queue: ConsumeQueue, queue_offset: int) -> MessageExt | None:
+        """The message of one unit, repaired if need be; None for filler, expired and unreadable ones."""
+        data = queue.read_units(queue_offset, 1)
+        found = self._collect(queue, queue_offset, data, 1, None, None, queue.min_offset, queue.end).messages
+        return found[0] if found else None
+
+    def _collect(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        data: bytes,
+        max_count: int,
+        wanted: dict[int, set[str]] | None,
+        max_bytes: int | None,
+        low: int,
+        high: int,
+    ) -> GetResult:
+        log = self._log
+        log_end = log.readable_offset
+        far = log_end - self.memory_bytes  # records before this are taken to be on disk
+        queue_id = queue.queue_id
+        found: list[MessageExt] = []
+        found_bytes = 0
+        removed = False
+        skip_below = -1
+        last_physical = 0
+        queue_offset = offset - 1
+        for physical_offset, size, code in UNIT.iter_unpack(data):
+            queue_offset += 1
+            if size == FILLER_SIZE:
+                continue
+            if found and (
+                len(found) >= max_count
+                or self._is_full(found_bytes, size, len(found), physical_offset < far, max_bytes)
+            ):
+                queue_offset -= 1
+                break
+            last_physical = physical_offset
+            if skip_below >= 0 and physical_offset < skip_below:
+                continue
+            if wanted is not None and not self._tag_may_match(queue, code, wanted):
+                continue
+            message = self._message(queue_id, queue_offset, physical_offset, size, log_end)
+            repaired = None
+            if message is None:
+                if 0 <= physical_offset < log.min_offset:
+                    removed, skip_below = True, log.min_offset
+                    continue
+                message = repaired = self._repair(queue, queue_offset)
+                if message is None:
+                    removed = True
+                    continue
+            if wanted is not None and not tag_matches(message, wanted):
+                continue
+            found.append(message)
+            found_bytes += size if repaired is None else repaired.size
+        if found:
+            result = GetMessageStatus.FOUND
+        else:
+            result = GetMessageStatus.MESSAGE_WAS_REMOVING if removed else GetMessageStatus.NO_MATCHED_MESSAGE
+        behind = log_end - last_physical > self.memory_bytes
+        return GetResult(result, queue_offset + 1, low, high, found, found_bytes, behind)
+
+    def _is_full(self, total: int, size: int, count: int, on_disk: bool, max_bytes: int | None) -> bool:
+        options = self._options
+        if max_bytes is not None:
+            return total + size > max_bytes
+        if on_disk:
+            return (
+                total + size > options.max_transfer_bytes_on_message_in_disk
+                or count > options.max_transfer_count_on_message_in_disk - 1
+            )
+        return (
+            total + size > options.max_transfer_bytes_on_message_in_memory
+            or count > options.max_transfer_count_on_message_in_memory - 1
+        )
+
+    def _tag_may_match(self, queue: ConsumeQueue, code: int, wanted: dict[int, set[str]]) -> bool:
+        if is_ext_address(code):
+            ext = self._queues.ext.get((queue.topic, queue.queue_id))
+            unit = ext.read(code) if ext is not None else None
+            if unit is None:
+                return True  # the record decides
+            code = unit.tags_code
+        return code & 0xFFFFFFFF in wanted
+
+    def _message(
+        self, queue_id: int, queue_offset: int, physical_offset: int, size: int, log_end: int
+    ) -> MessageExt | None:
+        """The record a unit points to, if it is there, says the same, and its checksums hold."""
+        file = self._log.files.find(physical_offset)
+        if file is None or size < 91 or physical_offset + size > log_end:
+            return None
+        view = file.view(physical_offset - file.start, size)
+        if view is None:
+            return None
+        plain = check_plain(view)
+        if plain is not None:
+            if plain[:3] == (queue_id, queue_offset, physical_offset):
+                return MessageExt(view)
+            return None
+        fields = HEADER.unpack_from(view)
+        if (
+            fields[0] != size
+            or fields[1] not in (MAGIC_V1, MAGIC_V2)
+            or fields[3] != queue_id
+            or fields[5] != queue_offset
+            or fields[6] != physical_offset
+            or not self._checksums_hold(view, fields)
+        ):
+            return None
+        return MessageExt(view)
+
+    def _checksums_hold(self, view: memoryview, fields: tuple[int, ...]) -> bool:
+        """Whole frame and checksums, the common case without a second parse."""
+        prefix = PREFIX_BY_FAMILY[fields[7] >> 4 & 3]
+        body_at = prefix.size
+        body_end = body_at + int.from_bytes(view[body_at - 4 : body_at], "big", signed=True)
+        if (
+            body_at <= body_end < len(view) - 2
+            and crc32(view[body_at:body_end]) & 0x7FFFFFFF == fields[2]
+            and check_record(view, check_body_crc=False).ok
+        ):
+            return True
+        self.damaged_reads += 1
+        return False
+
+    def _repair(self, queue: ConsumeQueue, queue_offset: int) -> MessageExt | None:
+        """Find the record of a unit that does not fit by walking the log between its neighbours, and put it right."""
+        log = self._log
+        position = max(log.min_offset, self._dispatcher.deleted.end_of(queue.topic))
+        for before in range(queue_offset - 1, max(queue.first_offset, queue_offset - 64) - 1, -1):
+            unit = queue.unit(before)
+            if unit is not None and unit[0] >= log.min_offset and self._agrees(queue, before, unit):
+                position = unit[0] + unit[1]
+                break
+        stop = min(log.readable_offset, position + _RETRY_WALK_MAX)
+        for after in range(queue_offset + 1, min(queue.end, queue_offset + 64)):
+            unit = queue.unit(after)
+            if unit is not None and unit[0] >= log.min_offset and self._agrees(queue, after, unit):
+                stop = min(stop, unit[0])
+                break
+        while position < stop:
+            file = log.files.find(position)
+            buffer = None if file is None else file.borrow()
+            if file is None or buffer is None:
+                return None
+            verdict = check_record(buffer, position - file.start, physical_offset=position, check_body_crc=False)
+            if not verdict.ok:
+                if verdict.reason.name == "BLANK":
+                    position = file.end
+                    continue
+                return None
+            view = buffer[position - file.start :][: verdict.size]
+            message = MessageExt(view)
+            if (message.queue_id, message.queue_offset) == (
+                queue.queue_id,
+                queue_offset,
+            ) and message.topic == queue.topic:
+                if not self._checksums_hold(view, HEADER.unpack_from(view)):
+                    return None
+                code = self._dispatcher.tags_code_of(queue.topic, message.properties, message.store_timestamp)
+                try:
+                    queue.replace(queue_offset, UNIT.pack(position, verdict.size, code))
+                except StoreIOError as error:
+                    _log.warning("unit %d of %r could not be repaired: %s", queue_offset, queue, error)
+                self.repaired_units += 1
+                _log.warning(
+                    "unit %d of %s@%d contradicted the log and was repaired",
+                    queue_offset,
+                    queue.topic,
+                    queue.queue_id,
+                )
+                return message
+            position += verdict.size
+        return None
+
+    def _agrees(self, queue: ConsumeQueue, queue_offset: int, unit: tuple[int, int, int]) -> bool:
+        fields = self._log.header(unit[0])
+        return fields is not None and (fields[0], fields[3], fields[5]) == (
+            unit[1],
+            queue.queue_id,
+            queue_offset,
+        )
+
+    def _get_batch(
+        self,
+        queue: BatchConsumeQueue,
+        offset: int,
+        max_count: int,
+        wanted: dict[int, set[str]] | None,
+        max_bytes: int | None,
+    ) -> GetResult:
+        status = GetMessageStatus
+        low, high = queue.min_offset, queue.end
+        if high == 0:
+            return GetResult(status.NO_MESSAGE_IN_QUEUE, 0, low, high)
+        if offset < low:
+            return GetResult(status.OFFSET_TOO_SMALL, low, low, high)
+        if offset >= high:
+            one = offset == high
+            return GetResult(status.OFFSET_OVERFLOW_ONE if one else status.OFFSET_OVERFLOW_BADLY, high, low, high)
+        found: list[MessageExt] = []
+        found_bytes = count = 0
+        next_offset = offset
+        log_end = self._log.readable_offset
+        far = log_end - self.memory_bytes
+        number = queue.find(offset)
+        while number < queue.unit_end and (unit := queue.unit(number)) is not None:
+            if found and (
+                count + unit.messages > max_count
+                or self._is_full(found_bytes, unit.record_size, count, unit.physical_offset < far, max_bytes)
+            ):
+                break
+            view = self._log.record(unit.physical_offset)
+            next_offset = unit.base_offset + unit.messages
+            number += 1
+            if view is not None and check_record(view, physical_offset=unit.physical_offset).ok:
+                message = MessageExt(view)
+                # The messages inside a batch have tags of their own, which only its reader sees.
+                if wanted is not None and not message.is_inner_batch and not tag_matches(message, wanted):
+                    continue
+                found.append(message)
+                found_bytes += unit.record_size
+                count += unit.messages
+        return GetResult(
+            status.FOUND if found else status.MESSAGE_WAS_REMOVING, next_offset, low, high, found, found_bytes
+        )
+
+    def read(self, physical_offset: int) -> MessageExt | None:
+        """The message whose record starts exactly here.
+
+        Bytes inside a body may look like a whole record that even knows its place. Only what its own queue points to is
+        one: the unit of the queue and offset it claims, or, while no queue shows it yet, the walk that will.
+        """
+        message = self._whole(physical_offset)
+        return message if message is not None and self._is_queued(message) else None
+
+    def _whole(self, physical_offset: int) -> MessageExt | None:
+        """What looks like a whole record here; for places that a unit or an index entry names."""
+        view = self._log.record(physical_offset)
+        if view is None or not (check_plain(view) or check_record(view, physical_offset=physical_offset).ok):
+            return None
+        return MessageExt(view)
+
+    def _is_queued(self, message: MessageExt) -> bool:
+        """Whether the queue this claims to be of has it at the offset it claims, exactly here."""
+        physical_offset, queue_offset = message.physical_offset, message.queue_offset
+        undispatched = self._dispatcher.position
+        if physical_offset >= undispatched:
+            return self._is_record_start(undispatched, physical_offset)
+        key = (message.topic, message.queue_id)
+        queue = self._queues.simple.get(key)
+        if queue is None:
+            batch = self._queues.batch.get(key)
+            batch_unit = None if batch is None else batch.unit(batch.find(queue_offset))
+            return batch_unit is not None and batch_unit.physical_offset == physical_offset
+        data = queue.read_units(queue_offset, 1)
+        if not data or data == FILLER:
+            return False
+        unit = UNIT.unpack(data)
+        if unit[:2] == (physical_offset, message.size):
+            return True
+        if self._agrees(queue, queue_offset, unit):
+            return False
+        repaired = self._repair(queue, queue_offset)
+        return repaired is not None and repaired.physical_offset == physical_offset
+
+    def _is_record_start(self, position: int, physical_offset: int) -> bool:
+        """Whether a walk over the records from ``position`` on comes by here."""
+        if physical_offset - position > _RETRY_WALK_MAX:
+            return False
+        while position < physical_offset:
+            file = self._log.files.find(position)
+            buffer = None if file is None else file.borrow()
+            if file is None or buffer is None:
+                return False
+            verdict = check_record(buffer, position - file.start, physical_offset=position, check_body_crc=False)
+            if verdict.reason is CheckReason.BLANK:
+                position = file.end
+            elif verdict.ok:
+                position += verdict.size
+            else:
+                return False
+        return position == physical_offset
+
+    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[MessageExt]:
+        """Messages with this key (or unique key), oldest first; compared by text, not by hash."""
+        index = self._index
+        if index is None:
+            return []
+        max_count = min(max_count, self._options.max_msgs_num_batch)
+        # Collisions must not push out real hits: ask for more until enough real ones are found or none are left.
+        asked = max_count
+        topic_bytes = topic.encode("utf-8", "replace")
+        deleted_before = self._dispatcher.deleted.end_of(topic)
+        while True:
+            offsets = index.lookup(topic, key, begin_ms, end_ms, asked)
+            found = []
+            for physical_offset in dict.fromkeys(offsets):
+                if physical_offset < deleted_before:
+                    continue
+                message = self._matching(physical_offset, topic_bytes, topic, key, begin_ms, end_ms)
+                if message is not None:
+                    found.append(message)
+                    if len(found) >= max_count:
+                        break
+            if len(found) >= max_count or len(offsets) < asked:
+                found.reverse()
+                found.sort(key=_physical_offset)
+                return found
+            asked *= 4
+
+    def _matching(
+        self, physical_offset: int, topic_bytes: bytes, topic: str, key: str, begin_ms: int, end_ms: int
+    ) -> MessageExt | None:
+        """The record here if topic, key and time are the wanted ones; the common case without decoding it."""
+        view = self._log.record(physical_offset)
+        if view is None:
+            return None
+        plain = check_plain(view)
+        if plain is None:
+            message = self._whole(physical_offset)
+            if message is None or message.topic != topic or not begin_ms <= message.store_timestamp <= end_ms:
+                return None
+            return message if _has_key(message, key) else None
+        if view[plain.topic_at : plain.properties_at - 2] != topic_bytes:
+            return None
+        if not begin_ms <= plain.store_timestamp <= end_ms:
+            return None
+        message = MessageExt(view)
+        raw = bytes(view[plain.properties_at :])
+        # A single key that stands in the text as it does for most messages; else the properties are parsed.
+        if raw.startswith(b"KEYS\x01") and raw.count(b"KEYS\x01") == 1 and raw.isascii():
+            keys = str(raw[5 : raw.find(b"\x02")], "ascii")
+            if key in keys.split(" "):
+                return message
+        return message if _has_key(message, key) else None
+
+    def store_timestamp(self, queue: ConsumeQueue, queue_offset: int) -> int | None:
+        """Store time of the record behind a unit; None for filler, expired and unreadable ones."""
+        unit = queue.unit(queue_offset)
+        if unit is None:
+            return None
+        return self._log.store_timestamp(unit[0])
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str) -> int:
+        """LOWER: first offset stored at or after the time; UPPER: last offset stored at or before it."""
+        queue = self._queues.simple.get((topic, queue_id))
+        if queue is None:
+            batch = self._queues.batch.get((topic, queue_id))
+            return 0 if batch is None else self._batch_offset_by_time(batch, timestamp_ms, boundary)
+        low, high = queue.min_offset, queue.end
+        if boundary == "UPPER":
+            timestamp_ms += 1
+        while low < high:  # first offset with store time >= timestamp
+            middle = (low + high) // 2
+            at = middle
+            time = self.store_timestamp(queue, at)
+            while time is None and at + 1 < high:  # a filler or damaged record says nothing: ask its successor
+                at += 1
+                time = self.store_timestamp(queue, at)
+            if time is None or time >= timestamp_ms:
+                high = middle
+            else:
+                low = at + 1
+        if boundary == "UPPER":
+            return max(low - 1, queue.min_offset) if low > queue.min_offset else queue.min_offset
+        return low
+
+    def _batch_offset_by_time(self, queue: BatchConsumeQueue, timestamp_ms: int, boundary: str) -> int:
+        number = queue.first_unit
+        previous = queue.min_offset
+        while number < queue.unit_end and (unit := queue.unit(number)) is not None:
+            if unit.store_timestamp >= timestamp_ms + (boundary == "UPPER"):
+                return unit.base_offset if boundary == "LOWER" else previous
+            previous = unit.base_offset
+            number += 1
+        return previous  # past the last unit: its base, as RocketMQ answers for batch queues
+
+
+def _has_key(message: MessageExt, key: str) -> bool:
+    return message.uniq_key == key or key in message.keys
+
+
+def _physical_offset(message: MessageExt) -> int:
+    return message.physical_offset
+
+
+def _physical_memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return 24 << 30

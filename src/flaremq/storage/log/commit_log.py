@@ -1,0 +1,475 @@
+"""CommitLog: append records, make them durable, read them back. Knows framing and places, not topics or queues.
+
+Offsets, all physical: ``flushed_offset <= committed <= end_offset``. ``readable_offset`` is what others may see: in
+SYNC_FLUSH only what is durable, so nothing a reader acted on can vanish in a power cut.
+
+An append happens under ``lock`` in the caller's thread: one clock reading, one ``pack_into`` on the mapping, two
+copies. The space it touches was reserved before; a full disk shows when the next step is reserved and is answered
+with a status, not a signal. A record never spans two files; what is left of a file becomes a blank.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import zlib
+from collections.abc import Callable, Sequence
+
+from flaremq.clock import Clock
+from flaremq.errors import StoreIOError
+from flaremq.message.record.codec import (
+    BLANK,
+    HEADER,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    PREFIX_BY_FAMILY,
+    PREFIX_V4,
+    RECORD_SIZE_MIN,
+    store_timestamp_at,
+)
+from flaremq.message.record.crc import CRC_PROPERTY_SIZE, crc_property
+from flaremq.storage.files.allocation import AllocateMappedFileService, TransientStorePool
+from flaremq.storage.files.mapped_file import MappedFile
+from flaremq.storage.files.mapped_file_queue import MappedFileQueue
+
+_MADV_POPULATE_WRITE = 23  # Linux 5.14; an older kernel says no, and pages are faulted in one by one
+_PREFAULT_BYTES = 4 << 20
+_SPARE = BLANK.size  # every file keeps room for a blank header
+_CLOCK_BACKSTEP_MAX_MS = 600_000  # smaller steps back are hidden, so store times do not decrease in the log
+_pack_prefix_v4 = PREFIX_V4.pack_into
+
+
+class CommitLog:
+    """The log of one store."""
+
+    __slots__ = (
+        "_allocation",
+        "_now_ms",
+        "_prefault",
+        "_reserve_step",
+        "buffer",
+        "current",
+        "end_offset",
+        "files",
+        "flush_lock",
+        "flushed_offset",
+        "flushed_timestamp",
+        "last_timestamp",
+        "limit",
+        "lock",
+        "no_space_count",
+        "only_durable_readable",
+        "pool",
+    )
+
+    def __init__(
+        self,
+        files: MappedFileQueue,
+        allocation: AllocateMappedFileService,
+        clock: Clock,
+        *,
+        reserve_step: int,
+        only_durable_readable: bool,
+        pool: TransientStorePool | None = None,
+        prefault: bool = False,
+    ) -> None:
+        self.files = files
+        self._allocation = allocation
+        self._now_ms = clock.now_ms
+        self._reserve_step = reserve_step
+        self._prefault = prefault  # dirties pages ahead of the data: not for a log that is synced all the time
+        self.only_durable_readable = only_durable_readable
+        self.pool = pool
+        self.lock = threading.Lock()  # guards appending: the current file, end_offset and the queue offsets
+        self.flush_lock = threading.Lock()  # guards syncing: flushed_offset
+        self.current: MappedFile | None = None
+        self.buffer = memoryview(bytearray())
+        self.no_space_count = 0  # how often the disk had no room for an append
+        self.limit = -1  # appends end at or before this file offset, minus the spare bytes
+        self.last_timestamp = 0  # store time of the newest record
+        self.end_offset = 0
+        self.flushed_offset = 0
+        self.flushed_timestamp = 0
+
+    @property
+    def min_offset(self) -> int:
+        return self.files.min_offset
+
+    @property
+    def committed_offset(self) -> int:
+        file = self.current
+        if file is None or self.pool is None:
+            return self.end_offset
+        # A file that is just being finished counts as committed to its end before the next one is there.
+        return min(self.end_offset, file.start + file.committed)
+
+    @property
+    def readable_offset(self) -> int:
+        """Records that end at or before this may be shown to others."""
+        return self.flushed_offset if self.only_durable_readable else self.committed_offset
+
+    def begin(self, end_offset: int, last_timestamp: int) -> None:
+        """After recovery: appends continue at ``end_offset``; everything before it is durable."""
+        self.end_offset = self.flushed_offset = end_offset
+        self.last_timestamp = max(last_timestamp, 1)  # recovery takes a record without a store time for a torn one
+        self.flushed_timestamp = last_timestamp
+        file = self.files.last
+        if file is not None:
+            self._use(file)
+            if file.wrote >= file.size:
+                self.limit = -1
+
+    def _use(self, file: MappedFile) -> None:
+        if self.pool is not None and file.pool_buffer is None and file.wrote < file.size:
+            file.pool_buffer = self.pool.borrow()
+            if file.pool_buffer is not None and file.wrote:
+                # Readers go to the file; only commit copies from here, starting at ``committed``.
+                file.committed = file.wrote
+        self.current = file
+        self.buffer = file.write_buffer
+        self.limit = -1 if self._prefault else file.reserved
+
+    def timestamp_after(self, now: int) -> int:
+        """The store time for a clock that went back: small steps are hidden, a corrected clock is believed."""
+        return self.last_timestamp if self.last_timestamp - now <= _CLOCK_BACKSTEP_MAX_MS else now
+
+    def append(
+        self,
+        magic: int,
+        topic_tail: bytes,
+        queue_offsets: dict[int, int],
+        queue_id: int,
+        body: bytes | memoryview,
+        flag: int,
+        sys_flag: int,
+        born_timestamp: int,
+        born_host: bytes,
+        store_host: bytes,
+        reconsume_times: int,
+        prepared_offset: int,
+        seal_crc: bool,
+    ) -> tuple[int, int, int, int]:
+        """Append one record; (queue offset, physical offset, store time, size).
+
+        ``topic_tail`` is everything after the body: topic length, topic, properties length, properties (with 20
+        spare bytes at the end when ``seal_crc``). The caller has checked sizes and holds ``lock``.
+        Raises StoreIOError, with nothing changed, when there is no space.
+        """
+        body_length = len(body)
+        if sys_flag & 0x30:
+            prefix = PREFIX_BY_FAMILY[sys_flag >> 4 & 3]
+            pack_into, prefix_size = prefix.pack_into, prefix.size
+        else:
+            pack_into, prefix_size = _pack_prefix_v4, 88
+        total = prefix_size + body_length + len(topic_tail)
+        now = self._store_time()
+        file = self._file_for(total)
+        at = file.wrote
+        physical_offset = file.start + at
+        if sys_flag & 0x4:  # prepared and rollback records have no place in a queue
+            queue_offset = 0
+        else:
+            queue_offset = queue_offsets.get(queue_id, 0)
+        buffer = self.buffer
+        pack_into(
+            buffer,
+            at,
+            total,
+            magic,
+            zlib.crc32(body) & 0x7FFFFFFF,
+            queue_id,
+            flag,
+            queue_offset,
+            physical_offset,
+            sys_flag,
+            born_timestamp,
+            born_host,
+            now,
+            store_host,
+            reconsume_times,
+            prepared_offset,
+            body_length,
+        )
+        body_at = at + prefix_size
+        tail_at = body_at + body_length
+        buffer[body_at:tail_at] = body
+        end = at + total
+        buffer[tail_at:end] = topic_tail
+        if seal_crc:
+            covered = end - CRC_PROPERTY_SIZE
+            buffer[covered:end] = crc_property(zlib.crc32(buffer[at:covered]) & 0x7FFFFFFF)
+        if not sys_flag & 0x4:
+            queue_offsets[queue_id] = queue_offset + 1
+        file.wrote = end
+        self.last_timestamp = now
+        self.end_offset = physical_offset + total
+        return queue_offset, physical_offset, now, total
+
+    def append_batch(
+        self,
+        magic: int,
+        tails: Sequence[bytes],
+        bodies: Sequence[bytes],
+        flags: Sequence[int],
+        queue_offsets: dict[int, int],
+        queue_id: int,
+        sys_flag: int,
+        born_timestamp: int | None,
+        born_host: bytes,
+        store_host: bytes,
+        reconsume_times: int,
+        seal_crc: bool,
+    ) -> tuple[int, int, int, list[int]]:
+        """Append records for consecutive queue offsets, all in one file; like ``append``, sizes as a list."""
+        prefix = PREFIX_BY_FAMILY[sys_flag >> 4 & 3]
+        pack, prefix_size = prefix.pack, prefix.size
+        sizes = [prefix_size + len(body) + len(tail) for body, tail in zip(bodies, tails, strict=True)]
+        total = sum(sizes)
+        now = self._store_time()
+        file = self._file_for(total)
+        at = file.wrote
+        first_physical = physical_offset = file.start + at
+        first_queue_offset = queue_offset = queue_offsets.get(queue_id, 0)
+        if born_timestamp is None:
+            born_timestamp = now
+        crc32 = zlib.crc32
+        parts: list[bytes] = []
+        add = parts.append
+        for size, body, tail, flag in zip(sizes, bodies, tails, flags, strict=True):
+            head = pack(
+                size,
+                magic,
+                crc32(body) & 0x7FFFFFFF,
+                queue_id,
+                flag,
+                queue_offset,
+                physical_offset,
+                sys_flag,
+                born_timestamp,
+                born_host,
+                now,
+                store_host,
+                reconsume_times,
+                0,
+                len(body),
+            )
+            if seal_crc:
+                covered = head + body + tail[:-CRC_PROPERTY_SIZE]
+                add(covered)
+                add(crc_property(crc32(covered) & 0x7FFFFFFF))
+            else:
+                add(head)
+                add(body)
+                add(tail)
+            physical_offset += size
+            queue_offset += 1
+        self.buffer[at : at + total] = b"".join(parts)
+        queue_offsets[queue_id] = queue_offset
+        file.wrote = at + total
+        self.last_timestamp = now
+        self.end_offset = physical_offset
+        return first_queue_offset, first_physical, now, sizes
+
+    def append_columns(
+        self,
+        prefix: Callable[[int], bytes],
+        topic_prefix: bytes,
+        queue_offsets: dict[int, int],
+        queue_id: int,
+        total: int,
+        write: Callable[[memoryview, int, int, bytes, bytes, int], int],
+        count: int,
+    ) -> tuple[int, int, int]:
+        """Append ``count`` records of ``total`` bytes that ``write`` lays out in one kernel call.
+
+        ``prefix(store_time)`` gives the fields all records share. Like ``append``: (queue offset, physical offset,
+        store time) of the first, under ``lock``, nothing changed when there is no space.
+        """
+        now = self._store_time()
+        file = self._file_for(total)
+        at = file.wrote
+        queue_offset = queue_offsets.get(queue_id, 0)
+        end = write(self.buffer, at, file.start, prefix(now), topic_prefix, queue_offset)
+        assert end == at + total, f"the kernel wrote {end - at} bytes where {total} were reckoned"
+        queue_offsets[queue_id] = queue_offset + count
+        file.wrote = end
+        self.last_timestamp = now
+        self.end_offset = file.start + end
+        return queue_offset, file.start + at, now
+
+    def append_raw(self, record: bytes | memoryview) -> int:
+        """Append a finished record (its offsets already right for this place); the physical offset."""
+        total = len(record)
+        file = self._file_for(total)
+        at = file.wrote
+        self.buffer[at : at + total] = record
+        file.wrote = at + total
+        self.end_offset = file.start + file.wrote
+        return file.start + at
+
+    def wipe(self, total: int) -> None:
+        """Undo an append of ``total`` bytes that failed half-way: behind the end of the log are zeros."""
+        file = self.current
+        if file is not None and file.wrote + total <= self.limit:
+            self.buffer[file.wrote : file.wrote + total] = bytes(total)
+
+    def next_place(self, total: int) -> int:
+        """The physical offset a record of this size will get; rolls to the next file if it must."""
+        file = self._file_for(total)
+        return file.start + file.wrote
+
+    def _store_time(self) -> int:
+        now = self._now_ms()
+        return now if now >= self.last_timestamp else self.timestamp_after(now)
+
+    def _file_for(self, total: int) -> MappedFile:
+        """The file that takes the next ``total`` bytes."""
+        file = self.current
+        if file is None or file.wrote + total + _SPARE > self.limit:
+            file = self.make_room(total)
+        return file
+
+    def make_room(self, total: int) -> MappedFile:
+        """Reserve more of the current file, or finish it and go to the next one."""
+        try:
+            return self._make_room(total)
+        except StoreIOError as error:
+            if error.errno == errno.ENOSPC:
+                self.no_space_count += 1  # the cleaner looks at it
+            raise
+
+    def _make_room(self, total: int) -> MappedFile:
+        file = self.current
+        if file is None or file.wrote + total + _SPARE > file.size:
+            file = self._roll(file)
+        end = file.wrote + total + _SPARE
+        if end > file.reserved:
+            file.reserve_to(end, self._reserve_step)
+        self.limit = file.reserved
+        if self._prefault and file.pool_buffer is None:
+            # Faulting pages in by one call costs a third of taking the faults one by one while appending.
+            self.limit = min(file.reserved, end + _PREFAULT_BYTES)
+            file.mapping().advise(_MADV_POPULATE_WRITE, file.wrote, self.limit - file.wrote)
+        # From the first append on, not only after a roll: a store that was just opened must not make files under the
+        # put lock either. One that only reads makes none.
+        self._allocation.request(file.end)
+        return file
+
+    def _roll(self, file: MappedFile | None) -> MappedFile:
+        start = self.end_offset if file is None else file.end
+        if file is None:
+            start -= start % self.files.file_size
+        created = self._allocation.take(start)  # first, so that a failure leaves the old file as it is
+        if file is not None and file.wrote < file.size:
+            if file.wrote + _SPARE > file.reserved:
+                file.reserve_to(file.wrote + _SPARE, self._reserve_step)
+            BLANK.pack_into(file.write_buffer, file.wrote, file.size - file.wrote, MAGIC_BLANK)
+            # The filler counts as written to the end; pool memory is committed only as far as it was written.
+            if file.pool_buffer is not None:
+                written = file.wrote + _SPARE
+                file.file().write_at(file.committed, file.pool_buffer[file.committed : written])
+                assert self.pool is not None
+                self.pool.give_back(file.pool_buffer)
+                file.pool_buffer = None
+            file.wrote = file.committed = file.size
+        self.files.append(created)
+        self.end_offset = created.start
+        self._use(created)
+        return created
+
+    def commit(self) -> None:
+        """Move what lies in pool memory to the file."""
+        file = self.current
+        if file is not None and self.pool is not None:
+            with self.lock:
+                file.commit()
+
+    def sync(self) -> int:
+        """Make everything appended so far durable; the offset reached. Raises StoreIOError and moves nothing."""
+        with self.flush_lock:
+            timestamp = self.last_timestamp  # read before the end: never newer than what is synced
+            target = self.end_offset
+            if self.pool is not None:
+                self.commit()  # after the target was read: what is appended from now on waits for the next sync
+            offset = self.flushed_offset
+            while offset < target:
+                file = self.files.find(offset)
+                if file is None:
+                    raise StoreIOError("sync", f"log offset {offset}", OSError("no file holds this offset"))
+                if self.pool is None:
+                    file.commit()  # nothing to copy: what was appended lies in the mapping
+                file.sync()
+                if file.flushed == file.size:
+                    file.seal()
+                offset = min(file.end, target)
+            self.flushed_offset = target
+            self.flushed_timestamp = timestamp
+            return target
+
+    def pending_bytes(self) -> int:
+        return self.end_offset - self.flushed_offset
+
+    def header(self, physical_offset: int) -> tuple[int, ...] | None:
+        """The first 48 bytes' fields of a record that claims to start here; None if none does."""
+        file = self.files.find(physical_offset)
+        view = None if file is None else file.view(physical_offset - file.start, RECORD_SIZE_MIN)
+        if view is None:
+            return None
+        fields = HEADER.unpack_from(view)
+        if fields[1] not in (MAGIC_V1, MAGIC_V2) or fields[6] != physical_offset:
+            return None
+        return fields
+
+    def store_timestamp(self, physical_offset: int) -> int | None:
+        """Store time of a record that claims to start here; None if none does."""
+        fields = self.header(physical_offset)
+        file = self.files.find(physical_offset)
+        if fields is None or file is None:
+            return None
+        view = file.view(physical_offset - file.start + store_timestamp_at(fields[7]), 8)
+        return None if view is None else int.from_bytes(view, "big", signed=True)
+
+    def record(self, physical_offset: int, end: int | None = None) -> memoryview | None:
+        """A view of the record that starts here and ends at or before ``end`` (default: what is readable)."""
+        fields = self.header(physical_offset)
+        if fields is None:
+            return None
+        size = fields[0]
+        limit = self.readable_offset if end is None else end
+        if size < RECORD_SIZE_MIN or physical_offset + size > limit:
+            return None
+        file = self.files.find(physical_offset)
+        return None if file is None else file.view(physical_offset - file.start, size)
+
+    def close(self) -> None:
+        self.buffer = memoryview(bytearray())
+        self.current = None
+        self.files.close()
+
+
+def saved_tail_name(start: int, end: int) -> str:
+    return f"{start:020d}-{end:020d}"
+
+
+def save_tail(log: CommitLog, folder: str, start: int, end: int) -> str:
+    """Copy [start, end) of the log to a file of its own before it is cut off; durable when this returns."""
+    filesystem = log.files._filesystem
+    filesystem.make_directories(folder)
+    path = os.path.join(folder, saved_tail_name(start, end))
+    target = filesystem.open(path, create=True)
+    try:
+        offset = start
+        while offset < end:
+            file = log.files.find(offset)
+            if file is None:
+                break
+            stop = min(file.end, end, offset + (1 << 20))
+            target.write_at(offset - start, bytes(file.buffer[offset - file.start : stop - file.start]))
+            offset = stop
+        target.sync()
+    finally:
+        target.close()
+    filesystem.sync_directory(folder)
+    return path

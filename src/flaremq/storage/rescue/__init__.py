@@ -1,0 +1,8 @@
+"""``store rescue``: a new, healthy store from what a damaged one still holds.
+
+Owns: moving records, renumbering queues, taking the configuration along, counting losses.
+May import: ``at_rest``, ``verify``, ``message_store``.
+Start reading: ``rescue``.
+"""
+
+__all__ = ["rescue"]

@@ -1,0 +1,195 @@
+"""Compiled ingest against the plain way: the same frames give the same log bytes and the same replies."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from flaremq.cli.servers.free_ports import free_ports
+from flaremq.clock import ManualClock
+from flaremq.errors import UnavailableError
+from flaremq.protocol.command import RemotingCommand
+from flaremq.protocol.frame import FrameDecoder, encode_frame
+from flaremq.remoting.connection import Connection
+from flaremq.remoting.options import RemotingOptions
+from flaremq.testing import ephemeral_broker
+from tests.support.wire import Wire
+
+_KEY = "UNIQ_KEY\x01C00002021CA84E0E2F2A4F5E49AD0000\x02"
+
+
+def send(number: int, properties: str, body: bytes, kind: int, **changes: str) -> bytes:
+    ext = {"a": "group", "b": "orders", "c": "TBW102", "d": "4", "e": "1", "f": "0", "g": "1700000000123", "h": "0"}
+    ext |= {"i": properties, "j": "0", "k": "false", "m": "false", "n": "broker-a"} | changes
+    flag = int(ext.pop("flag", "0"))
+    return encode_frame(
+        RemotingCommand(310, ext=ext, body=body, opaque=number, serialize_type=kind, language="JAVA", flag=flag)
+    )
+
+
+async def run(
+    path: Path, reads: list[bytes], *, compiled: bool, flush: str, port: int
+) -> tuple[dict[int, Any], bytes, int]:
+    """Replies by opaque, the log's bytes, and how many frames the kernels took."""
+    clock = ManualClock()
+    async with ephemeral_broker(clock=clock, path=str(path), flushDiskType=flush, listenPort=port) as lab:
+        broker = lab.broker
+        wire = Wire()
+        connection = Connection(broker.handlers.table, RemotingOptions())
+        connection.connection_made(wire)  # type: ignore[arg-type]
+        connection.data_received(send(9999, _KEY, b"first", 0))  # makes the topic
+        while b'"opaque":9999' not in wire.written:
+            await asyncio.sleep(0.001)
+        wire.written = b""
+        taken = 0
+        if compiled:
+            broker.gate._kernels_loaded()
+            take = broker.handlers.table.take
+            assert take is not None
+
+            def counting(connection: Connection, data: bytes) -> int:
+                nonlocal taken
+                size = take(connection, data)
+                taken += size
+                return size
+
+            broker.handlers.table.take = counting
+        for read in reads:
+            connection.data_received(read)
+            for _ in range(200):
+                await asyncio.sleep(0)
+        async with asyncio.timeout(20):
+            while broker.gate.unacknowledged or any(lane.running for lane in broker.handlers.table.lanes.values()):
+                await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
+        decoder = FrameDecoder()
+        replies = {reply.opaque: reply for reply in decoder.receive(wire.written)}
+        assert decoder.buffered == 0
+        end = broker.store.max_physical_offset
+    log = next((path / "commitlog").iterdir()).read_bytes()[:end]
+    return (
+        {number: (r.code, dict(r.ext or {}), r.serialize_type, r.version) for number, r in replies.items()},
+        log,
+        taken,
+    )
+
+
+def compare(tmp_path: Path, reads: list[bytes], flush: str = "ASYNC_FLUSH") -> tuple[dict[int, Any], int]:
+    for attempt in range(5):
+        (port,) = free_ports(1)  # records carry it, so both need the same
+        try:
+            plain, plain_log, _ = asyncio.run(
+                run(tmp_path / f"plain{attempt}", reads, compiled=False, flush=flush, port=port)
+            )
+            fast, fast_log, taken = asyncio.run(
+                run(tmp_path / f"fast{attempt}", reads, compiled=True, flush=flush, port=port)
+            )
+            break
+        except UnavailableError:  # somebody else took the port meanwhile
+            if attempt == 4:
+                raise
+    assert _without_long_way(fast) == _without_long_way(plain)
+    assert fast_log == plain_log
+    return fast, taken
+
+
+def _without_long_way(replies: dict[int, Any]) -> dict[int, Any]:
+    return {
+        number: (code, {key: value for key, value in ext.items() if key != "transactionId"}, kind, version)
+        for number, (code, ext, kind, version) in replies.items()
+    }
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.mark.parametrize("kind", [0, 1])
+def test_plain_sends_are_taken_and_answered_alike(tmp_path: Path, kind: int, flush: str) -> None:
+    frames = [
+        send(
+            number,
+            f'KEYS\x01k{number}\x02{_KEY}WAIT\x01true\x02TAGS\x01a\\b"c/d',
+            b"x" * number,
+            kind,
+            e=str(number % 4),
+        )
+        for number in range(1, 40)
+    ]
+    replies, taken = compare(tmp_path, [b"".join(frames[:20]), b"".join(frames[20:])], flush)
+    assert len(replies) == 39 and {code for code, *_ in replies.values()} == {0}
+    assert taken == sum(map(len, frames))
+
+
+def test_oneway_sends_are_stored_and_not_answered(tmp_path: Path) -> None:
+    frames = [send(number, _KEY, b"x", number % 2, flag="2") for number in range(6)]
+    replies, taken = compare(tmp_path, [b"".join(frames)])
+    assert replies == {} and taken == sum(map(len, frames))
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        _KEY + "DELAY\x011\x02",
+        _KEY + "TRAN_MSG\x01true\x02",
+        _KEY + "CLUSTER\x01x\x02",
+        _KEY + "MSG_REGION\x01x\x02",
+        _KEY + "TRACE_ON\x01false\x02",
+        _KEY + "POP_CK\x01x\x02",
+        _KEY + "WAIT\x01false\x02",
+        _KEY + "TIMER_DELAY_MS\x01100000\x02",
+        _KEY + "INNER_NUM\x011\x02",
+        _KEY + "__CRC32#\x010123456789",
+        _KEY + "\u540d\x01\u503c\x02",
+        _KEY + "broken",
+        _KEY + "\x01\x02",
+    ],
+)
+@pytest.mark.parametrize("kind", [0, 1])
+def test_what_is_not_plain_is_left_to_plain_code(tmp_path: Path, properties: str, kind: int) -> None:
+    odd = send(5, properties, b"odd", kind)
+    frames = [send(1, _KEY, b"one", kind), odd, send(2, _KEY, b"two", kind), send(3, _KEY, b"three", kind)]
+    replies, taken = compare(tmp_path, [b"".join(frames)])
+    assert 1 in replies and taken <= sum(map(len, frames)) - len(odd)
+
+
+_texts = st.text(st.characters(min_codepoint=1, max_codepoint=300), min_size=0, max_size=12)
+_properties = st.one_of(
+    st.lists(st.tuples(_texts, _texts), max_size=4).map(
+        lambda pairs: _KEY + "".join(f"{name}\x01{value}\x02" for name, value in pairs)
+    ),
+    st.lists(st.sampled_from(["KEYS\x01a b\x02", "TAGS\x01t\x02", "WAIT\x01true\x02", "x\x01y", _KEY, "\x02"])).map(
+        lambda parts: _KEY + "".join(parts)
+    ),
+)
+_fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "e": st.sampled_from(["0", "3", "4", "99", "x", "99999999999999999999"]),
+        "f": st.sampled_from(["0", "1", "769", "2", "64", "x"]),
+        "g": st.sampled_from(["0", "1700000000000", "x", str(2**62)]),
+        "h": st.sampled_from(["0", "7", str(2**31 - 1), "x"]),
+        "j": st.sampled_from(["0", "1"]),
+        "m": st.sampled_from(["false", "False"]),
+        "b": st.sampled_from(["orders", "other", "\u4e0d"]),
+        "flag": st.sampled_from(["0", "2"]),
+    },
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    sends=st.lists(st.tuples(_properties, st.binary(max_size=40), _fields, st.sampled_from([0, 1])), max_size=8),
+    cut=st.integers(0, 3000),
+)
+@example(sends=[], cut=0)
+def test_any_sends_cut_anywhere_give_the_same_log_and_replies(
+    tmp_path_factory: pytest.TempPathFactory, sends: list[tuple[str, bytes, dict[str, str], int]], cut: int
+) -> None:
+    stream = b"".join(
+        send(number, properties, body, kind, **fields)
+        for number, (properties, body, fields, kind) in enumerate(sends, start=1)
+    )
+    compare(tmp_path_factory.mktemp("ingest"), [stream[:cut], stream[cut:]])

@@ -1,0 +1,116 @@
+"""Where a job's session comes from, and what is said where Spark cannot find us. No JVM is started here."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flaremq.pipeline.jobs import session
+
+
+class Builder:
+    """Takes down what it is told."""
+
+    def __init__(self) -> None:
+        self.masters: list[str] = []
+        self.settings: dict[str, str] = {}
+
+    def appName(self, name: str) -> Builder:
+        return self
+
+    def master(self, master: str) -> Builder:
+        self.masters.append(master)
+        return self
+
+    def config(self, key: str, value: str) -> Builder:
+        self.settings[key] = value
+        return self
+
+    def getOrCreate(self) -> Any:
+        return SimpleNamespace(sparkContext=SimpleNamespace(master=self.masters[-1] if self.masters else "local[9]"))
+
+
+@pytest.fixture
+def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
+    made = Builder()
+    monkeypatch.setattr("pyspark.sql.SparkSession.builder", made)
+    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "FLAREMQ_SPARK_MASTER"):
+        monkeypatch.delenv(name, raising=False)
+    return made
+
+
+def test_this_machine_unless_told_otherwise(builder: Builder) -> None:
+    session.spark_session()
+    assert builder.masters == ["local[*]"]
+    assert builder.settings["spark.ui.enabled"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("PYSPARK_GATEWAY_PORT", "12345"), ("PYSPARK_SUBMIT_ARGS", "--master yarn pyspark-shell")]
+)
+def test_master_of_spark_submit_stays(builder: Builder, monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    session.spark_session()
+    assert builder.masters == []
+    assert not {"spark.driver.host", "spark.ui.enabled", "spark.sql.shuffle.partitions"} & set(builder.settings)
+
+
+def test_master_that_is_asked_for_comes_first(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "12345")
+    session.spark_session("local[3]")
+    assert builder.masters == ["local[3]"]
+
+
+def test_planners_run_the_python_that_runs_us(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    session.spark_session()
+    import os
+
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_format_that_cannot_be_imported_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyspark_flaremq
+
+    with monkeypatch.context() as broken:
+        broken.setitem(sys.modules, "flaremq.pipeline.spark.datasource", None)
+        source = importlib.reload(pyspark_flaremq).DefaultSource
+    importlib.reload(pyspark_flaremq)
+    assert source.name() == "flaremq"
+    for ask in (
+        lambda: source({}).schema(),
+        lambda: source({}).reader(None),
+        lambda: source({}).streamReader(None),
+        lambda: source({}).writer(None, False),
+        lambda: source({}).streamWriter(None, False),
+    ):
+        with pytest.raises(ImportError, match=r"flaremq cannot be imported by .*PYSPARK_PYTHON"):
+            ask()
+
+
+def test_warning_has_its_level_and_origin_where_nobody_set_logging_up() -> None:
+    code = (
+        "import logging; from flaremq.pipeline.sources.log_lines import name_warnings\n"
+        "name_warnings(); name_warnings()\n"
+        "log = logging.getLogger('flaremq.storage.arrow.units'); log.warning('lost %d', 3); log.info('quiet')\n"
+        "logging.basicConfig(format='own: %(message)s'); log.warning('again')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    first, second = done.stderr.splitlines()
+    assert first.endswith("WARNING flaremq.storage.arrow.units: lost 3")
+    assert second == "own: again"
+
+
+def test_warning_of_a_scan_goes_to_handlers_as_ever(caplog: pytest.LogCaptureFixture) -> None:
+    from flaremq.pipeline.sources.log_lines import name_warnings
+
+    name_warnings()
+    with caplog.at_level(logging.WARNING):
+        logging.getLogger("flaremq.x").warning("once")
+    assert [record.message for record in caplog.records] == ["once"]
