@@ -16,12 +16,12 @@ from tests.support.source_tree import PACKAGE, Module, modules, target
 ORDER = {
     "message": """properties topics sys_flag java_hash tags delay hosts record compression message_id message
         message_ext batch stored_form transaction write_stream""",
-    "protocol": "codes command header_json header_binary frame bodies headers",
+    "protocol": "codes command header_json header_binary frame signing bodies queue_allocation headers",
     "storage": """files runtime config kernels option_names options status log queue index dispatch get put at_rest
         arrow engine verify message_store rebuild rescue""",
     "broker": """pace options scheduler filter store_loop catalog statistics members long_polling delay ingest pop
         transactions streams live_config requests administration registration parts registry service""",
-    "client": """names options errors signing client_id transport routes heartbeats instance producer consumer admin
+    "client": """names options errors client_id transport routes heartbeats instance producer consumer admin
         scan streams""",
     "pipeline": """model kernels options planning archive sources sink spark scan jobs jobs.archive jobs.replay
         jobs.rebuild jobs.verify jobs.report jobs.sql""",

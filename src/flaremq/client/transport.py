@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from flaremq.client.errors import reply_error
 from flaremq.client.options import ClientOptions
-from flaremq.client.signing import signed
 from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import ExtValue, RemotingCommand
+from flaremq.protocol.signing import signed
 from flaremq.remoting.address import parse_address, parse_addresses
 from flaremq.remoting.client import RemotingClient
 from flaremq.remoting.connection import Connection

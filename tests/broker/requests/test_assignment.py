@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from flaremq.broker.members.client_info import ClientInfo
 from flaremq.broker.members.cluster_queues import ClusterQueues
-from flaremq.broker.members.queue_allocation import STRATEGIES, allocate_for_pop, average
 from flaremq.broker.requests.assignment import AssignmentHandler
 from flaremq.errors import UnavailableError
 from flaremq.java_json import parse_java_json
@@ -93,6 +90,7 @@ def test_client_keeps_what_it_has_when_nothing_can_be_said(lab: AssignmentLab) -
     assert lab.share("c1") is None  # nobody is registered
     lab.join("c1")
     assert lab.share("c1", strategyName="NO_SUCH") is None
+    assert lab.share("c1", strategyName="CONSISTENT_HASH") is None  # known to clients only
     lab.queues = None
     assert lab.share("c1") is None
 
@@ -161,33 +159,6 @@ def test_default_mode_holds_for_all_but_retry_topics(lab: AssignmentLab) -> None
 def test_bad_mode_is_refused(lab: AssignmentLab, change: dict[str, Any], code: int) -> None:
     assert lab.set_mode(**change) == code
     assert lab.modes.find("T", "G").mode == "PULL"
-
-
-@given(queues=st.integers(0, 40), clients=st.integers(1, 15), name=st.sampled_from(sorted(STRATEGIES)))
-def test_every_queue_has_exactly_one_reader_and_shares_differ_by_one(queues: int, clients: int, name: str) -> None:
-    shares = [STRATEGIES[name](queues, clients, index) for index in range(clients)]
-    assert sorted(number for share in shares for number in share) == list(range(queues))
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
-
-
-@given(queues=st.integers(1, 40), clients=st.integers(1, 15), index=st.integers(0, 14))
-def test_average_is_what_java_clients_compute(queues: int, clients: int, index: int) -> None:
-    index %= clients
-    rest = queues % clients
-    if queues <= clients:
-        size = 1
-    else:
-        size = queues // clients + (1 if rest and index < rest else 0)
-    start = index * size if rest and index < rest else index * size + rest
-    assert average(queues, clients, index) == list(range(start, min(start + size, queues)))
-
-
-@given(queues=st.integers(1, 20), clients=st.integers(2, 12), share=st.integers(1, 12))
-def test_limited_pop_reads_every_queue(queues: int, clients: int, share: int) -> None:
-    everything = [MessageQueue("T", "broker-a", number) for number in range(queues)]
-    ids = [f"c{number:02}" for number in range(clients)]
-    read = {queue for one in ids for queue in allocate_for_pop(average, everything, ids, one, share)}
-    assert read == (set(everything) if share < clients - 1 else {MessageQueue("T", "broker-a", -1)})
 
 
 # Routes

@@ -5,4 +5,4 @@ May import: ``catalog``, ``filter``.
 Start reading: ``consumers``.
 """
 
-__all__ = ["client_info", "cluster_queues", "consumers", "producers", "queue_allocation", "queue_locks"]
+__all__ = ["client_info", "cluster_queues", "consumers", "producers", "queue_locks"]

@@ -11,7 +11,6 @@ from flaremq.broker.catalog.names import check_group, check_topic
 from flaremq.broker.catalog.request_modes import POP, PULL, RequestModes
 from flaremq.broker.catalog.table_saver import Run, run_inline
 from flaremq.broker.members.consumers import BROADCASTING, ConsumerTable
-from flaremq.broker.members.queue_allocation import STRATEGIES, allocate, allocate_for_pop
 from flaremq.broker.options import BrokerOptions
 from flaremq.message.topics import is_retry_topic
 from flaremq.protocol.bodies.queue import (
@@ -23,6 +22,7 @@ from flaremq.protocol.bodies.queue import (
 )
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
+from flaremq.protocol.queue_allocation import BROKER_STRATEGIES, STRATEGIES, allocate_for_pop
 
 if TYPE_CHECKING:
     from flaremq.remoting.connection import Connection
@@ -91,8 +91,7 @@ class AssignmentHandler:
     ) -> list[MessageQueue] | None:
         if body.message_model == BROADCASTING or not self._options.server_load_balancer_enable:
             return queues
-        strategy = STRATEGIES.get(body.strategy_name)
-        if not client_ids or strategy is None:
+        if not client_ids or body.strategy_name not in BROKER_STRATEGIES:
             _log.warning(
                 "no assignment of %s for %s of %s: %s",
                 body.topic,
@@ -101,10 +100,11 @@ class AssignmentHandler:
                 f"strategy {body.strategy_name[:64]!r} is unknown" if client_ids else "nobody is registered",
             )
             return None
+        strategy = STRATEGIES[body.strategy_name]
         queues = sorted(queues)
         if mode.mode == POP:
-            return allocate_for_pop(strategy, queues, client_ids, body.client_id, mode.pop_share_queue_num)
-        return allocate(strategy, queues, client_ids, body.client_id)
+            return allocate_for_pop(strategy, body.client_id, client_ids, queues, mode.pop_share_queue_num)
+        return strategy(body.client_id, client_ids, queues)
 
     async def set_mode(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         mode = SetMessageRequestModeRequestBody.from_json(request.body_bytes)

@@ -194,8 +194,8 @@ async def update_order_conf(admin: AdminTool, given: Given) -> None:
 
 
 async def allocate_mq(admin: AdminTool, given: Given) -> None:
-    from flaremq.client.consumer.allocation import average
     from flaremq.java_json import write_java_json
+    from flaremq.protocol.queue_allocation import average
 
     clients = sorted(part.strip() for part in given.text("ipList").split(",") if part.strip())
     queues = await admin.queues(given.text("topic"))

@@ -11,7 +11,6 @@ import logging
 import random
 from typing import Final
 
-from flaremq.client.consumer.allocation import STRATEGIES
 from flaremq.client.consumer.consumption import Consumption
 from flaremq.client.consumer.offset_store import NO_OFFSET, OffsetStore
 from flaremq.client.consumer.queue_offset import queue_offset
@@ -25,6 +24,7 @@ from flaremq.protocol.bodies.client import SubscriptionData
 from flaremq.protocol.bodies.group import GetConsumerListByGroupResponseBody
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.codes import RequestCode, ResponseCode
+from flaremq.protocol.queue_allocation import STRATEGIES
 
 _log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import asyncio
 
 from flaremq.client.options import ProducerOptions
 from flaremq.client.producer.producer import Producer
-from flaremq.client.signing import signed
 from flaremq.message.message import Message
+from flaremq.protocol.signing import signed
 from tests.support.fake_cluster import fake_cluster
 
 
