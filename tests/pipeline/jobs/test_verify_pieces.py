@@ -13,7 +13,7 @@ from flaremq.errors import UnavailableError
 from flaremq.pipeline.jobs.verify.job import verify
 from flaremq.storage.at_rest.pieces import LogPiece, PieceWalk, chain_pieces, cut_pieces
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.at_rest.walk import LogItem, RecordBatch
+from flaremq.storage.log.walk import LogItem, RecordBatch
 from tests.support.golden import golden_names, open_golden
 from tests.support.proof_lab import SIZES, corpus, in_order, serial_check
 from tests.support.store_lab import LOG_FILE, StoreLab

@@ -12,11 +12,11 @@ import pytest
 
 from flaremq.errors import InvalidArgumentError, NotFoundError, StoreIOError, UnavailableError
 from flaremq.message.message_ext import MessageExt
-from flaremq.storage.at_rest import walk as store_walk
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.outlook import outlook_of
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.files.filesystem import File, LocalFileSystem
+from flaremq.storage.log import walk as store_walk
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.verify.finding import Severity
 from flaremq.storage.verify.verifier import StoreVerifier

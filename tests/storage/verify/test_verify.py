@@ -16,10 +16,10 @@ import pytest
 
 from flaremq.java_json import parse_java_json
 from flaremq.message.delay import parse_delay_levels
-from flaremq.storage.at_rest import walk as store_walk
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.outlook import outlook_of
 from flaremq.storage.at_rest.reader import StoreReader
+from flaremq.storage.log import walk as store_walk
 from flaremq.storage.verify.finding import Finding, Severity
 from flaremq.storage.verify.verifier import StoreVerifier
 from tests.support.golden import open_golden

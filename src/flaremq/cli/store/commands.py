@@ -28,7 +28,7 @@ from flaremq.cli.times import moment_value
 
 if TYPE_CHECKING:
     from flaremq.storage.at_rest.reader import StoreReader
-    from flaremq.storage.at_rest.walk import DamagedRange
+    from flaremq.storage.log.walk import DamagedRange
     from flaremq.storage.verify.finding import Finding
 
 _body_option = click.option(

@@ -1,8 +1,8 @@
 """A store directory seen from outside: read-only, in whatever state it is.
 
-Owns: walking a log over damage, queues and index files as they lie, what opening would do, what is missing.
-May import: ``files``, ``queue``, ``index``, ``dispatch``, ``kernels``.
-Start reading: ``reader``, ``walk``, ``view``.
+Owns: log, queues and index files as they lie, what opening would do, what is missing.
+May import: ``files``, ``log``, ``queue``, ``index``, ``dispatch``, ``kernels``.
+Start reading: ``reader``, ``view``.
 """
 
 __all__ = [
@@ -16,5 +16,4 @@ __all__ = [
     "record_table",
     "unit_arrays",
     "view",
-    "walk",
 ]

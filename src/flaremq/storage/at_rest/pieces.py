@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.at_rest.walk import Blank, DamagedRange, LogItem, LogTail, RecordBatch, find_record
+from flaremq.storage.log.walk import Blank, DamagedRange, LogItem, LogTail, RecordBatch, find_record
 
 PIECE_BYTES = 256 << 20
 _END_OF_LOG = 2**63 - 1

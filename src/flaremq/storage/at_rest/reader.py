@@ -24,7 +24,6 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.check import check_record
 from flaremq.storage.at_rest.indexes import IndexGeometry, StoredIndex, find_indexes
 from flaremq.storage.at_rest.queues import StoredQueue, find_queues
-from flaremq.storage.at_rest.walk import Blank, DamagedRange, LogItem, LogTail, RecordBatch, walk_log
 from flaremq.storage.dispatch.deleted_topics import DeletedTopics
 from flaremq.storage.files import layout
 from flaremq.storage.files.checkpoint import CHECKPOINT, DurableOffsets, OffsetsFile, is_our_abort, unindexed_from
@@ -32,6 +31,7 @@ from flaremq.storage.files.claim import StoreClaim
 from flaremq.storage.files.directory import OpenFiles, RunReader, find_run, read_small_file
 from flaremq.storage.files.filesystem import FileSystem, LocalFileSystem
 from flaremq.storage.files.layout import StoreLayout
+from flaremq.storage.log.walk import Blank, DamagedRange, LogItem, LogTail, RecordBatch, walk_log
 
 CHECKPOINT_FIELDS = (
     "physicMsgTimestamp",
@@ -170,7 +170,7 @@ class StoreReader:
         bulk: bool | None = None,
         odd_alone: bool = False,
     ) -> Iterator[LogItem]:
-        """The log in physical order as opening the store would see it; see ``store_walk``.
+        """The log in physical order as opening the store would see it; see ``log/walk.py``.
 
         After a crash, whole records behind a torn one are not part of the log unless they are known to be
         durable; ``everything`` walks over them too.

@@ -18,9 +18,9 @@ from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.at_rest.record_table import is_plain, queue_groups
 from flaremq.storage.at_rest.unit_arrays import Units, joined
-from flaremq.storage.at_rest.walk import DamagedRange, LogTail, RecordBatch
 from flaremq.storage.dispatch.record_views import expected_units
 from flaremq.storage.kernels.table import PHYSICAL_OFFSET, QUEUE_OFFSET, SIZE, TAGS_CODE
+from flaremq.storage.log.walk import DamagedRange, LogTail, RecordBatch
 
 _LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVELS)  # tags codes of the schedule topic are never used to filter
 _COLUMNS = (QUEUE_OFFSET, PHYSICAL_OFFSET, SIZE, TAGS_CODE)

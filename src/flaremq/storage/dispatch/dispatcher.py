@@ -17,7 +17,7 @@ import logging
 import re
 import struct
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.message import properties as names
@@ -34,6 +34,7 @@ from flaremq.storage.index.index_service import IndexService
 from flaremq.storage.kernels.loaded import kernels_are_loaded
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.log.resync import next_record
+from flaremq.storage.log.walk import DamagedRange
 from flaremq.storage.queue.batch_consume_queue import BatchUnit
 from flaremq.storage.queue.consume_queue import UNIT, ConsumeQueue
 from flaremq.storage.queue.table import ConsumeQueues
@@ -49,15 +50,6 @@ BULK_BYTES = 1 << 16  # below this, loading the kernels costs more than it saves
 
 
 @dataclass(slots=True)
-class DamagedRange:
-    """Log bytes that are no record although records follow."""
-
-    start: int
-    end: int
-    reason: str
-
-
-@dataclass(slots=True)
 class WalkResult:
     """Where a walk stopped: ``reason`` is None at the asked end, else why ``offset`` is no record."""
 
@@ -65,7 +57,6 @@ class WalkResult:
     reason: CheckReason | None = None
     last_timestamp: int = 0
     last_offset: int = -1
-    damaged: list[DamagedRange] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from flaremq.errors import CorruptionError, NotFoundError
 from flaremq.message.record.check import CheckReason, check_record
 from flaremq.message.record.codec import HEADER, MAGIC_V1, MAGIC_V2, store_timestamp_at
 from flaremq.storage.dispatch.deleted_topics import DeletedTopics
-from flaremq.storage.dispatch.dispatcher import DamagedRange, Dispatcher
+from flaremq.storage.dispatch.dispatcher import Dispatcher
 from flaremq.storage.files.checkpoint import OffsetsFile, StoreCheckpoint, is_our_abort, parse_hints
 from flaremq.storage.files.filesystem import FileSystem
 from flaremq.storage.files.layout import StoreLayout
@@ -37,6 +37,7 @@ from flaremq.storage.files.mapped_file import MappedFile
 from flaremq.storage.index.index_service import IndexService
 from flaremq.storage.log.commit_log import CommitLog, save_tail
 from flaremq.storage.log.resync import next_record
+from flaremq.storage.log.walk import DamagedRange
 from flaremq.storage.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from flaremq.storage.queue.consume_queue import FILLER_SIZE, UNIT, UNIT_SIZE, ConsumeQueue
 from flaremq.storage.queue.table import ConsumeQueues, QueueKey
@@ -287,7 +288,7 @@ class Recovery:
             position = dispatcher.position
             if self._is_known_end(position, report):
                 break
-            following = self._next_valid(position)
+            following = next_record(self._log.files, position)
             if following is None:
                 if self._offsets_known and position < self._offsets.log_durable:
                     # Once durable, now unreadable, and nothing behind it: no torn tail, and worth keeping a copy.
@@ -309,9 +310,6 @@ class Recovery:
     def _is_known_end(self, position: int, report: RecoveryReport) -> bool:
         """We closed the store here ourselves: what follows are the zeros it was created with."""
         return report.closed_cleanly and self._offsets_known and self._offsets.log_end == position
-
-    def _next_valid(self, position: int) -> int | None:
-        return next_record(self._log.files, position)
 
     def _save_tail(self, start: int) -> str | None:
         end = start

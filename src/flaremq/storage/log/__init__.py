@@ -1,8 +1,8 @@
 """The commit log: append, make durable, read back.
 
-Owns: framing and places of records, group commit, and finding the next record behind damage. Knows no topic.
-May import: ``files``.
-Start reading: ``commit_log``, ``flush``.
+Owns: framing and places of records, group commit, and walking them over damage to the end. Knows no topic.
+May import: ``files``, ``kernels``.
+Start reading: ``commit_log``, ``flush``, ``walk``.
 """
 
-__all__ = ["commit_log", "flush", "plain_record", "resync"]
+__all__ = ["commit_log", "flush", "plain_record", "resync", "walk"]

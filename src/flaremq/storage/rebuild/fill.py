@@ -24,7 +24,6 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.at_rest.record_table import is_plain, queue_groups
-from flaremq.storage.at_rest.walk import DamagedRange, RecordBatch
 from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.files.layout import StoreLayout
 from flaremq.storage.index.index_file import IndexFile
@@ -32,6 +31,7 @@ from flaremq.storage.kernels.compile import Integers
 from flaremq.storage.kernels.index import index_put
 from flaremq.storage.kernels.memory import as_array
 from flaremq.storage.kernels.queue import parse_units
+from flaremq.storage.log.walk import DamagedRange, RecordBatch
 from flaremq.storage.queue.consume_queue import UNIT, UNIT_SIZE
 from flaremq.storage.queue.table import ConsumeQueues
 from flaremq.storage.rebuild.spill import Spill, dispatcher_into, read_section

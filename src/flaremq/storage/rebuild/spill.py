@@ -32,7 +32,6 @@ from flaremq.message.sys_flag import gets_index_entry, gets_queue_unit
 from flaremq.storage.at_rest.pieces import LogPiece, PieceWalk
 from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.at_rest.walk import DamagedRange, LogTail, RecordBatch
 from flaremq.storage.dispatch.deleted_topics import DeletedTopics
 from flaremq.storage.dispatch.dispatcher import Dispatcher
 from flaremq.storage.kernels.compile import Bytes, Integers
@@ -51,6 +50,7 @@ from flaremq.storage.kernels.table import (
     TOPIC_LENGTH,
 )
 from flaremq.storage.log.commit_log import CommitLog
+from flaremq.storage.log.walk import DamagedRange, LogTail, RecordBatch
 from flaremq.storage.queue.consume_queue import UNIT, UNIT_SIZE
 from flaremq.storage.queue.table import ConsumeQueues
 

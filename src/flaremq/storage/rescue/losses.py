@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from flaremq.message.record.codec import RECORD_SIZE_MIN
 from flaremq.storage.at_rest.queues import QueueUnit, StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.at_rest.walk import DamagedRange, LogTail
+from flaremq.storage.log.walk import DamagedRange, LogTail
 from flaremq.storage.rescue.relocation import OffsetMap
 
 Span = tuple[int, int]

@@ -26,9 +26,9 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.check import CheckReason, check_record
 from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.at_rest.walk import DamagedRange, LogTail, RecordBatch
 from flaremq.storage.files.filesystem import write_atomically
 from flaremq.storage.files.layout import StoreLayout
+from flaremq.storage.log.walk import DamagedRange, LogTail, RecordBatch
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.rescue.config import copy_config

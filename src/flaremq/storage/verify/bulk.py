@@ -19,7 +19,6 @@ from flaremq.storage.at_rest.indexes import StoredIndex
 from flaremq.storage.at_rest.queues import QueueId, StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.at_rest.record_table import is_plain, queue_groups
-from flaremq.storage.at_rest.walk import RecordBatch
 from flaremq.storage.dispatch.record_views import expected_units
 from flaremq.storage.index.index_file import HEADER_SIZE, SLOT_SIZE
 from flaremq.storage.kernels.compile import Integers
@@ -28,6 +27,7 @@ from flaremq.storage.kernels.lookup import INDEX_SOUND, index_check
 from flaremq.storage.kernels.memory import as_array
 from flaremq.storage.kernels.queue import fill_units, parse_units
 from flaremq.storage.kernels.table import PHYSICAL_OFFSET, QUEUE_OFFSET, TAGS_LENGTH
+from flaremq.storage.log.walk import RecordBatch
 from flaremq.storage.queue.consume_queue import FILLER_SIZE, UNIT_SIZE
 from flaremq.storage.verify.queues import SuspectQueue
 

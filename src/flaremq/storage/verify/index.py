@@ -19,8 +19,8 @@ from itertools import islice
 
 from flaremq.storage.at_rest.indexes import IndexEntry, StoredIndex
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.at_rest.walk import DamagedRange
 from flaremq.storage.index.index_file import HEADER, SLOT
+from flaremq.storage.log.walk import DamagedRange
 from flaremq.storage.verify.finding import Finding, Severity
 
 _INT_MAX = 2**31 - 1

@@ -20,7 +20,6 @@ from flaremq.storage.at_rest.indexes import StoredIndex
 from flaremq.storage.at_rest.queues import QueueId, StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.at_rest.record_table import is_plain, queue_groups
-from flaremq.storage.at_rest.walk import RecordBatch
 from flaremq.storage.dispatch.record_views import expected_index_hashes, expected_units
 from flaremq.storage.files import layout
 from flaremq.storage.files.directory import RunReader, find_run
@@ -30,6 +29,7 @@ from flaremq.storage.kernels.index import index_keys
 from flaremq.storage.kernels.memory import as_array
 from flaremq.storage.kernels.queue import fill_units
 from flaremq.storage.kernels.table import PHYSICAL_OFFSET, QUEUE_OFFSET, TAGS_LENGTH
+from flaremq.storage.log.walk import RecordBatch
 from flaremq.storage.queue.consume_queue import UNIT_SIZE
 from flaremq.storage.verify.index_soundness import ENTRY, entries_end
 

@@ -20,8 +20,8 @@ from flaremq.storage.at_rest.outlook import redispatch_start
 from flaremq.storage.at_rest.pieces import LogPiece, PieceWalk, chain_pieces
 from flaremq.storage.at_rest.queues import QueueId, StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.at_rest.walk import DamagedRange, LogItem, RecordBatch
 from flaremq.storage.kernels.table import STORE_TIMESTAMP
+from flaremq.storage.log.walk import DamagedRange, LogItem, RecordBatch
 from flaremq.storage.verify.bulk import count_units
 from flaremq.storage.verify.finding import Finding, Severity
 from flaremq.storage.verify.index_soundness import IndexSoundness

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.storage.at_rest.queues import QueueId, QueueUnit, StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.at_rest.walk import DamagedRange
 from flaremq.storage.dispatch.record_views import ExpectedUnit
+from flaremq.storage.log.walk import DamagedRange
 from flaremq.storage.verify.finding import Finding, Severity
 
 _CHUNK_UNITS = 1 << 12

@@ -26,11 +26,11 @@ from flaremq.message.sys_flag import COMPRESSED, INNER_BATCH
 from flaremq.storage.arrow.bodies import place_of, unreadable_body
 from flaremq.storage.at_rest.outlook import lost_bytes, lost_since, redispatch_start
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.at_rest.walk import Blank, DamagedRange, LogItem, LogTail, RecordBatch, wants_bulk
 from flaremq.storage.dispatch.record_views import expected_index_hashes, expected_units, tag_index_hash
 from flaremq.storage.files import layout
 from flaremq.storage.files.checkpoint import CHECKPOINT_SIZE, is_our_abort
 from flaremq.storage.files.directory import FileRun, read_small_file
+from flaremq.storage.log.walk import Blank, DamagedRange, LogItem, LogTail, RecordBatch, wants_bulk
 from flaremq.storage.verify.finding import Finding, Severity, Summary
 from flaremq.storage.verify.index import IndexChecker
 from flaremq.storage.verify.queues import QueueChecker

@@ -12,7 +12,7 @@ damage. Behind ``durable``, the point up to which a crashed store of ours knows 
 rule is stricter, as in recovery: the first bytes that are no flawless record end the log, whatever follows.
 
 Long logs are read by the compiled kernels (kernels/preload.py), which take most records and leave the rest, and
-every judgement about damage, to the plain code here. ``odd_alone`` has them leave records with implausible
+every judgement about damage, to the Python code here. ``odd_alone`` has them leave records with implausible
 fields too, which then come one by one: what such a record means is for the caller to say.
 
 As in RocketMQ, a filler with no file behind it does not count: the log then ends where the filler starts.
@@ -23,21 +23,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.check import check_record
-from flaremq.message.record.codec import MAGIC_BLANK, RECORD_SIZE_MIN
+from flaremq.message.record.codec import RECORD_SIZE_MIN
 from flaremq.storage.files.directory import RunReader, StoreFile
 from flaremq.storage.files.layout import file_name
+from flaremq.storage.log.resync import BLANK_MAGIC, Stretch, search_record, stated_size
 
 WINDOW_BYTES = 4 << 20  # read at once; larger records get a window of their own
 BULK_BYTES = 64 << 20  # loading the kernels takes as long as walking this much log without them
-_HEADER_BYTES_MAX = 112  # up to and including BODYLENGTH with two IPv6 hosts
-_OVERHEAD_BYTES_MAX = 112 + 2 + 32767 + 2 + 32767  # everything but the body at its largest
-_MAGIC_PREFIX = b"\xda\xa3\x20"  # common to both record versions; see the format page, 2.2
-_BLANK_MAGIC = MAGIC_BLANK.to_bytes(4, "big", signed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ class DamagedRange:
     start: int
     end: int
     reason: str
-    path: str
+    path: str = ""  # the file they should be in, where a report names it
 
     @property
     def size(self) -> int:
@@ -119,7 +116,7 @@ def walk_log(
 
 def find_record(reader: RunReader, offset: int) -> int | None:
     """The first place at or behind ``offset`` where a whole record or a filler that fits stands; None if nowhere."""
-    return _Walker(reader, reader.run.end, None)._next_good(offset - 1)[0]
+    return _Walker(reader, reader.run.end, None).next_good(offset - 1)[0]
 
 
 def wants_bulk(reader: RunReader, start: int, threshold: int) -> bool:
@@ -174,7 +171,7 @@ class _Walker:
                     yield stop
                     log_end = position
                 continue
-            good, leftover = self._next_good(position)
+            good, leftover = self.next_good(position)
             if good is None or position >= self._durable:
                 yield LogTail(position, leftover, stop, good is not None)
                 return
@@ -192,7 +189,7 @@ class _Walker:
     def _scan_window(self, file: StoreFile, position: int, limit: int) -> tuple[RecordBatch, Blank | str | None]:
         """Records from ``position`` as far as one window shows; then a filler, a reason to stop, or None."""
         data = self._reader.read_file(file, position - file.start, min(WINDOW_BYTES, limit - position))
-        size = _stated_size(data)
+        size = stated_size(data)
         if len(data) < size <= limit - position:
             data = self._reader.read_file(file, position - file.start, size)
         if self._bulk is not None:
@@ -204,7 +201,7 @@ class _Walker:
         whole = position + len(data) >= limit  # the window shows the rest of the file
         at, length = 0, len(data)
         while at < length:
-            if data[at + 4 : at + 8] == _BLANK_MAGIC:
+            if data[at + 4 : at + 8] == BLANK_MAGIC:
                 stated = int.from_bytes(data[at : at + 4], "big", signed=True)
                 left = nominal_end - position - at
                 if stated == left:
@@ -222,43 +219,21 @@ class _Walker:
                 break  # one record the kernels leave to us; the next window goes on with them
         return batch, None
 
-    def _next_good(self, bad: int) -> tuple[int | None, int]:
+    def next_good(self, bad: int) -> tuple[int | None, int]:
         """The first valid record or filler behind ``bad``, and how far bytes that are not zero reach."""
-        leftover = 0
-        position = bad
-        while (file := self._run.file_at(position) or self._run.file_after(position)) is not None:
-            position = max(position, file.start)
-            limit = file.end
-            data_end = self._reader.data_end(file)
-            while position < data_end:
-                # Windows overlap by what a record header needs, so a candidate at the seam is seen whole.
-                data = self._reader.read_file(file, position - file.start, min(WINDOW_BYTES + 8, limit - position))
-                content = b"" if data == _zeros(len(data)) else data.rstrip(b"\0")
-                if content:
-                    leftover = max(leftover, position + len(content) - bad)
-                    good = self._candidate(file, data, position, limit, after=bad)
-                    if good is not None:
-                        return good, leftover
-                position += min(WINDOW_BYTES, len(data))
-            position = file.start + self._run.file_size
-        return None, leftover
-
-    def _candidate(self, file: StoreFile, data: bytes, base: int, limit: int, *, after: int) -> int | None:
-        for magic in _positions(data):
-            offset = base + magic - 4
-            if offset <= after or offset < file.start:
-                continue
-            head = self._reader.read_file(file, offset - file.start, _HEADER_BYTES_MAX)
-            if head[4:8] == _BLANK_MAGIC:
-                if int.from_bytes(head[:4], "big", signed=True) == file.start + self._run.file_size - offset:
-                    return offset
-                continue
-            size = _stated_size(head)
-            if 0 < size <= limit - offset:
-                record = self._reader.read_file(file, offset - file.start, size)
-                if check_record(record, physical_offset=offset).ok:
-                    return offset
-        return None
+        reader, run = self._reader, self._run
+        stretches = (
+            Stretch(
+                file.start,
+                run.file_size,
+                reader.data_end(file) - file.start,
+                file.size,
+                partial(reader.read_file, file),
+            )
+            for file in run.files
+            if file.end > bad
+        )
+        return search_record(stretches, bad)
 
 
 BulkScan = Callable[[bytes, int, int], RecordBatch]
@@ -274,7 +249,7 @@ def _bulk_scan(odd_alone: bool) -> BulkScan:
     checks = CHECK_BODY_CRC | CHECK_RECORD_CRC
 
     def scan(data: bytes, base: int, durable: int) -> RecordBatch:
-        # Behind the durable point only flawless records count; a record across it is left to the plain check.
+        # Behind the durable point only flawless records count; a record across it is left to the check in Python.
         strict = odd_alone or base >= durable
         end = len(data) if base >= durable else min(len(data), durable - base)
         flags = checks | (STRICT if strict else 0)
@@ -284,32 +259,3 @@ def _bulk_scan(odd_alone: bool) -> BulkScan:
         return RecordBatch(data, base, starts, sizes, table.columns)
 
     return scan
-
-
-@lru_cache(maxsize=2)
-def _zeros(length: int) -> bytes:
-    """To compare a window with: ten times as fast as stripping it."""
-    return bytes(length)
-
-
-def _stated_size(head: bytes) -> int:
-    """TOTALSIZE if the header makes it believable, else 0: a flipped bit must not make us read a gigabyte."""
-    if len(head) < _HEADER_BYTES_MAX or head[4:7] != _MAGIC_PREFIX:
-        return 0
-    size = int.from_bytes(head[:4], "big", signed=True)
-    sys_flag = int.from_bytes(head[36:40], "big", signed=True)
-    body_at = 84 + 12 * bool(sys_flag & 0x10) + 12 * bool(sys_flag & 0x20)
-    body = int.from_bytes(head[body_at : body_at + 4], "big", signed=True)
-    return size if 0 <= body < size <= body + _OVERHEAD_BYTES_MAX else 0
-
-
-def _positions(data: bytes) -> Iterator[int]:
-    """Where a magic number might stand, ascending."""
-    record, blank = data.find(_MAGIC_PREFIX), data.find(_BLANK_MAGIC)
-    while record >= 0 or blank >= 0:
-        if blank < 0 or 0 <= record < blank:
-            yield record
-            record = data.find(_MAGIC_PREFIX, record + 1)
-        else:
-            yield blank
-            blank = data.find(_BLANK_MAGIC, blank + 1)
