@@ -30,7 +30,8 @@ ORDER = {
 }
 PLACE = {layer: {room: at for at, room in enumerate(rooms.split())} for layer, rooms in ORDER.items()}
 MODULES_MAX = 16  # in a folder; about 5 to 15 can be taken in at a look
-PUBLIC_BY_CUSTOM = {"_replace", "_make", "_fields", "_asdict"}  # public names of named tuples
+# Public names of named tuples, and PySpark's way to the JVM: it has no other one.
+PUBLIC_BY_CUSTOM = {"_replace", "_make", "_fields", "_asdict", "_jvm"}
 
 PACKAGES = [module for module in modules().values() if module.is_package]
 

@@ -12,7 +12,7 @@ from flaremq.message.message import Message
 from flaremq.pipeline.options import parse_options
 from flaremq.pipeline.sink.options import parse_sink_options
 from flaremq.pipeline.sink.store import check_store
-from flaremq.pipeline.sources.places import source_spec
+from flaremq.pipeline.sources.open import source_spec
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from tests.support.cli import flaremq

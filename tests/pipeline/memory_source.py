@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from flaremq.errors import NotFoundError
 from flaremq.pipeline.archive.entries import ArchiveFile
-from flaremq.pipeline.archive.increment import begin, find_missing, finish, plan_tasks, recover
 from flaremq.pipeline.archive.manifest import Manifest
 from flaremq.pipeline.archive.root import ArchiveRoot
-from flaremq.pipeline.archive.task import ArchiveTask, Receipt, archive_batches
+from flaremq.pipeline.jobs.archive.increment import begin, find_missing, finish, plan_tasks, recover
+from flaremq.pipeline.jobs.archive.task import ArchiveTask, Receipt, archive_batches
 from flaremq.pipeline.model.columns import SCHEMA
+from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import ProfilePoint, QueueExtent, QueueRef, SizeProfile, Span
 from flaremq.pipeline.options import ScanOptions
-from flaremq.pipeline.sources.source import ReadRequest, SourceSpec, TopicSelector
 
 DAY_MS = 86_400_000
 NOON = 1_700_000_000_000 // DAY_MS * DAY_MS + DAY_MS // 2

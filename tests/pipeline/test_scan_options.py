@@ -11,9 +11,9 @@ import pytest
 from flaremq.client.options import ClientOptions
 from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.options import rows
+from flaremq.pipeline.model.source import TopicSelector
 from flaremq.pipeline.options import ALIASES, GEOMETRY, option_table, parse_options
-from flaremq.pipeline.sources.places import BROKER_FILE, source_spec
-from flaremq.pipeline.sources.source import TopicSelector
+from flaremq.pipeline.sources.open import BROKER_FILE, source_spec
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -17,8 +17,8 @@ from flaremq.broker.service import BrokerService
 from flaremq.clock import ManualClock
 from flaremq.message.message import Message
 from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import QueueRef, Span
-from flaremq.pipeline.sources.source import ReadRequest, Source, SourceSpec, TopicSelector
 from flaremq.pipeline.sources.wire import WireSource
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.sync import Admin, Producer

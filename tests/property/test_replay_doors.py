@@ -24,12 +24,12 @@ from flaremq.message.topics import is_system_topic
 from flaremq.pipeline.jobs.replay.job import ReplayResult, checked_target, finish_replay, plan_replay, result_of
 from flaremq.pipeline.jobs.replay.rows import SCHEMA
 from flaremq.pipeline.jobs.replay.task import ReplayTask, replay_from
+from flaremq.pipeline.model.source import ReadRequest, Source
 from flaremq.pipeline.options import parse_options
 from flaremq.pipeline.planning.partitions import scan_spans
 from flaremq.pipeline.sink.options import SinkOptions, parse_sink_options
 from flaremq.pipeline.sink.staging import STAGING
-from flaremq.pipeline.sources.places import source_spec
-from flaremq.pipeline.sources.source import ReadRequest, Source, open_source
+from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.testing import ephemeral_broker

@@ -9,8 +9,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from flaremq.errors import NotFoundError
+from flaremq.pipeline.model.source import ReadRequest, TopicSelector
 from flaremq.pipeline.model.spans import ProfilePoint, QueueExtent, QueueRef, SizeProfile, Span
-from flaremq.pipeline.sources.source import ReadRequest, TopicSelector
 
 RECORD_BYTES = 100
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from flaremq.message.message_ext import MessageExt
 from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import QueueRef, Span
-from flaremq.pipeline.sources.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.sources.store import StoreSource
 from flaremq.storage.message_store import MessageStore
 

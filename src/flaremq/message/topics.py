@@ -27,6 +27,7 @@ ROCKSDB_OP_HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
+LIGHT_PREFIX = "%LMQ%"  # of light queues, which share the records of other topics
 SYSTEM_PREFIX = "rmq_sys_"
 REPLY_SUFFIX = "_REPLY_TOPIC"
 

@@ -3,7 +3,7 @@
 Owns: reading and writing through Spark and without it. ``planning`` cuts, ``sources`` read, ``sink`` writes; only
 ``spark`` and ``jobs`` import PySpark, so ``flaremq.scan`` needs none.
 May import: ``storage``, ``client``, ``message``.
-Start reading: ``options``, ``planning.planner``, ``sources.source``, ``spark.datasource``.
+Start reading: ``options``, ``model.source``, ``planning.planner``, ``spark.datasource``.
 """
 
 __all__ = ["options", "scan"]

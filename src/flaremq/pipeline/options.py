@@ -18,7 +18,7 @@ from flaremq.errors import InvalidArgumentError
 from flaremq.message.compression import INFLATED_SIZE_MAX
 from flaremq.message.tags import split_tags
 from flaremq.options import OptionRow, check_values, find_unknown_names, option, rows, rows_by_key, value_text
-from flaremq.pipeline.sources.source import ReadRequest, TopicSelector
+from flaremq.pipeline.model.source import ReadRequest, TopicSelector
 from flaremq.storage.arrow.bodies import AS_NULL, BAD_BODIES, BodyRule
 from flaremq.storage.options import StoreOptions
 from flaremq.times import parse_moment
@@ -162,13 +162,7 @@ class ScanOptions:
         _check_range(self)
         if self.topic and self.subscribe_pattern:
             raise InvalidArgumentError("both topic and subscribePattern are given; keep one of them")
-        if self.subscribe_pattern:
-            try:
-                re.compile(self.subscribe_pattern)
-            except re.error as error:
-                raise InvalidArgumentError(
-                    f"subscribePattern {self.subscribe_pattern!r} is no regular expression: {error}"
-                ) from error
+        _ = self.selector  # refuses a wrong pattern
         if _SQL92.search(self.sub_expression):
             raise InvalidArgumentError(
                 f"subExpression {self.sub_expression!r} looks like SQL92; only tags are taken, as in A || B: filter by "

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from flaremq.options import value_text
 from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.source import ReadRequest, Source
 from flaremq.pipeline.options import ScanOptions, parse_options, read_request
 from flaremq.pipeline.planning.partitions import ScanPiece, plan_pieces, read_piece, scan_spans
-from flaremq.pipeline.sources.places import source_spec
-from flaremq.pipeline.sources.source import ReadRequest, Source, open_source
+from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.times import milliseconds_of
 
 TimeArgument = int | str | date  # milliseconds since 1970, a text such as 2h, a date, a date and time

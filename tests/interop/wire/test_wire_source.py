@@ -10,8 +10,8 @@ import pytest
 
 from flaremq.message.message import Message
 from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import QueueRef, Span
-from flaremq.pipeline.sources.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.sources.wire import WireSource
 from flaremq.pipeline.spark.group_progress import check_progress, commit_progress
 from flaremq.protocol.bodies.queue import MessageQueue

@@ -12,13 +12,13 @@ from py4j.protocol import Py4JError
 
 from flaremq.cli.pipeline.archive import archive as command
 from flaremq.errors import CorruptionError, InvalidArgumentError, NotFoundError, StoreIOError, UnavailableError
-from flaremq.pipeline.archive.increment import ArchiveLossError
-from flaremq.pipeline.archive.task import ArchiveTask, run_archive_task
-from flaremq.pipeline.jobs import archive as job
-from flaremq.pipeline.jobs.archive import FOLLOW_SECONDS, ArchiveResult, archive
+from flaremq.pipeline.jobs.archive import archive, job
+from flaremq.pipeline.jobs.archive.increment import ArchiveLossError
+from flaremq.pipeline.jobs.archive.job import FOLLOW_SECONDS, ArchiveResult
+from flaremq.pipeline.jobs.archive.task import ArchiveTask, run_archive_task
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.options import parse_options
-from flaremq.pipeline.sources.places import source_spec
+from flaremq.pipeline.sources.open import source_spec
 from tests.pipeline.conftest import FilledStore
 
 NO_SPARK: Any = None

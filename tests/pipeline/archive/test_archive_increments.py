@@ -11,15 +11,15 @@ import orjson
 import pytest
 
 from flaremq.errors import InvalidArgumentError, UnavailableError
-from flaremq.pipeline.archive.increment import check_archive_options
 from flaremq.pipeline.archive.manifest import Manifest
 from flaremq.pipeline.archive.root import ArchiveRoot
 from flaremq.pipeline.archive.row_digest import RowDigest, digest_batch
+from flaremq.pipeline.jobs.archive.increment import check_archive_options
 from flaremq.pipeline.model.columns import SCHEMA
+from flaremq.pipeline.model.source import ReadRequest
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.options import ScanOptions
 from flaremq.pipeline.sources.archive import ArchiveSource
-from flaremq.pipeline.sources.source import ReadRequest
 from tests.pipeline.memory_source import (
     DAY_MS,
     EVERYTHING,

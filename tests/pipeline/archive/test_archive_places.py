@@ -13,14 +13,15 @@ from flaremq.clock import SystemClock
 from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.message.message import Message
 from flaremq.pipeline.archive import root as archive_root
-from flaremq.pipeline.archive.increment import finish, recover
 from flaremq.pipeline.archive.manifest import Manifest
 from flaremq.pipeline.archive.root import ArchiveRoot
 from flaremq.pipeline.archive.row_digest import RowDigest, digest_batch
-from flaremq.pipeline.archive.task import ArchiveTask, archive_batches, run_archive_task
+from flaremq.pipeline.jobs.archive.increment import finish, recover
+from flaremq.pipeline.jobs.archive.task import ArchiveTask, archive_batches, run_archive_task
+from flaremq.pipeline.model.source import SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.sources.archive import ArchiveSource
-from flaremq.pipeline.sources.source import SourceSpec, TopicSelector, open_source
+from flaremq.pipeline.sources.open import open_source
 from flaremq.sync import Producer
 from flaremq.testing import ephemeral_broker
 from tests.pipeline.conftest import FilledStore

@@ -23,11 +23,11 @@ from flaremq.pipeline.jobs.replay.job import (
     result_of,
 )
 from flaremq.pipeline.jobs.replay.task import PacedTarget, replay_from
+from flaremq.pipeline.model.source import Source
 from flaremq.pipeline.options import ScanOptions, parse_options
 from flaremq.pipeline.planning.partitions import scan_spans
 from flaremq.pipeline.sink.options import SinkOptions, parse_sink_options
-from flaremq.pipeline.sources.places import source_spec
-from flaremq.pipeline.sources.source import Source, open_source
+from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.sync import Admin, Producer
 from flaremq.testing import ephemeral_broker

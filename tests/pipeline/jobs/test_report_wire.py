@@ -11,7 +11,7 @@ from flaremq.message.message import Message
 from flaremq.pipeline.jobs.group_lag import group_lags
 from flaremq.pipeline.jobs.report.job import report
 from flaremq.pipeline.jobs.sql.job import run_sql
-from flaremq.pipeline.sources.source import SourceSpec
+from flaremq.pipeline.model.source import SourceSpec
 from flaremq.sync import Admin, Producer
 from flaremq.testing import ephemeral_broker
 from flaremq.testing.ephemeral_broker import EphemeralBroker

@@ -9,9 +9,9 @@ import pytest
 from flaremq.pipeline.archive.entries import UNREADABLE, ArchiveGap
 from flaremq.pipeline.archive.manifest import Manifest
 from flaremq.pipeline.jobs.verify.job import VerifyResult, verify
+from flaremq.pipeline.model.source import SourceSpec
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.options import ScanOptions
-from flaremq.pipeline.sources.source import SourceSpec
 from flaremq.pipeline.sources.store import StoreSource
 from tests.pipeline.memory_source import OPTIONS, run_increment
 from tests.support.proof_lab import SIZES, corpus

@@ -13,10 +13,10 @@ from flaremq.errors import CorruptionError, NotFoundError, UnavailableError
 from flaremq.pipeline.archive import parquet as archive_parquet
 from flaremq.pipeline.archive.manifest import Manifest
 from flaremq.pipeline.model.columns import SCHEMA, schema_of
+from flaremq.pipeline.model.source import ReadRequest, TopicSelector
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.options import ScanOptions
 from flaremq.pipeline.sources.archive import ArchiveSource
-from flaremq.pipeline.sources.source import ReadRequest, TopicSelector
 from tests.pipeline.memory_source import EVERYTHING, NOON, MemorySource, rows_of, run_increment
 
 A0, A1 = QueueRef("orders", "broker-a", 0), QueueRef("orders", "broker-a", 1)

@@ -19,10 +19,10 @@ import flaremq
 from flaremq.errors import CorruptionError
 from flaremq.message.compression import inflate
 from flaremq.message.sys_flag import CompressionType
-from flaremq.pipeline.archive.increment import begin, find_missing, finish, plan_tasks
 from flaremq.pipeline.archive.manifest import Manifest
 from flaremq.pipeline.archive.root import ArchiveRoot
-from flaremq.pipeline.archive.task import run_archive_task
+from flaremq.pipeline.jobs.archive.increment import begin, find_missing, finish, plan_tasks
+from flaremq.pipeline.jobs.archive.task import run_archive_task
 from flaremq.pipeline.jobs.replay.job import finish_replay, plan_replay
 from flaremq.pipeline.jobs.replay.task import run_replay_task
 from flaremq.pipeline.jobs.verify.job import verify
@@ -30,8 +30,7 @@ from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.options import ScanOptions, parse_options, read_request
 from flaremq.pipeline.planning.partitions import scan_spans
 from flaremq.pipeline.sink.options import parse_sink_options
-from flaremq.pipeline.sources.places import source_spec
-from flaremq.pipeline.sources.source import open_source
+from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.storage.arrow.bodies import PART_BYTES
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.verify.finding import Severity

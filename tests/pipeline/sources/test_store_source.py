@@ -14,8 +14,8 @@ import pytest
 from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.message.message import Message
 from flaremq.pipeline.model.columns import NAMES, schema_of
+from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import Span
-from flaremq.pipeline.sources.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.sources.store import StoreSource
 from flaremq.storage.arrow import windows as scan_windows
 from tests.support.store_corpus import append_foreign, write_corpus

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flaremq.pipeline.sources.source import TopicSelector
+from flaremq.pipeline.model.source import TopicSelector
 from flaremq.storage.files.directory import OpenFiles
 from tests.support.store_lab import StoreLab
 from tests.support.store_rows import (

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from flaremq.errors import CorruptionError, NotFoundError
-from flaremq.pipeline.sources.source import SourceSpec, TopicSelector
+from flaremq.pipeline.model.source import SourceSpec, TopicSelector
 from flaremq.pipeline.sources.store import StoreSource
 from flaremq.storage.at_rest import gaps as scan_gaps
 from flaremq.storage.engine.inspection import StoreInspector
@@ -378,7 +378,7 @@ def test_a_key_whose_unit_is_damaged_is_not_passed_over(golden: GoldenStore) -> 
 
 def test_the_option_decides_what_a_plan_does(golden: GoldenStore) -> None:
     from flaremq.pipeline.options import ScanOptions
-    from flaremq.pipeline.sources.places import source_spec
+    from flaremq.pipeline.sources.open import source_spec
 
     options = ScanOptions(path=str(golden.root))
     assert source_spec(options).fail_on_data_loss

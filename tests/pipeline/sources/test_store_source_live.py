@@ -201,7 +201,7 @@ def test_a_store_of_another_process_is_read_live_and_after_it_was_killed(tmp_pat
 _READER = """
 import sys
 from flaremq.pipeline.model.columns import schema_of
-from flaremq.pipeline.sources.source import ReadRequest, SourceSpec, TopicSelector
+from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import Span
 from flaremq.pipeline.sources.store import StoreSource
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flaremq.errors import CorruptionError, NotFoundError, UnavailableError
-from flaremq.pipeline.sources.source import TopicSelector
+from flaremq.pipeline.model.source import TopicSelector
 from flaremq.storage.engine.inspection import StoreInspector
 from tests.support.store_lab import TOPIC, StoreLab
 from tests.support.store_rows import (

@@ -12,16 +12,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
-from flaremq.pipeline.archive.increment import recover
 from flaremq.pipeline.archive.manifest import Manifest
 from flaremq.pipeline.archive.root import ArchiveRoot
+from flaremq.pipeline.jobs.archive.increment import recover
 from flaremq.pipeline.model.columns import SCHEMA
+from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.options import parse_options
 from flaremq.pipeline.planning.partitions import ScanPiece, plan_pieces
 from flaremq.pipeline.sources.archive import ArchiveSource
-from flaremq.pipeline.sources.source import ReadRequest, SourceSpec, TopicSelector
-from flaremq.pipeline.sources.tiered import TieredSource, open_tiered
+from flaremq.pipeline.sources.open import open_source
+from flaremq.pipeline.sources.tiered import TieredSource
 from tests.pipeline.memory_source import NOON, CrashError, MemorySource, rows_of, run_increment
 
 A0, A1 = QueueRef("orders", "broker-a", 0), QueueRef("orders", "broker-a", 1)
@@ -169,4 +170,4 @@ def test_log_of_another_broker_name_is_refused_with_the_remedy(tmp_path: Path) -
 
 
 def test_archive_alone_needs_no_log(tmp_path: Path) -> None:
-    assert isinstance(open_tiered(SourceSpec(archive=str(tmp_path))), ArchiveSource)
+    assert isinstance(open_source(SourceSpec(archive=str(tmp_path))), ArchiveSource)

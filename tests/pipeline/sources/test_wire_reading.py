@@ -10,8 +10,8 @@ import pytest
 
 from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import QueueExtent, Span
-from flaremq.pipeline.sources.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.sources.wire import WireSource
 from tests.pipeline.wire_lab import WireLab, everything, offsets, queue, rows
 

@@ -13,8 +13,8 @@ from flaremq.client.scan.queue_pulls import Pulled, QueuePulls
 from flaremq.client.scan.queue_times import QueueTimes
 from flaremq.message.record.codec import encode_record
 from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.source import ReadRequest
 from flaremq.pipeline.model.spans import Span
-from flaremq.pipeline.sources.source import ReadRequest
 from flaremq.pipeline.sources.wire import WireSource
 from tests.pipeline.wire_lab import WireLab, everything, queue
 

@@ -12,7 +12,8 @@ import pytest
 
 from flaremq.errors import CorruptionError, NotFoundError
 from flaremq.pipeline.archive.manifest import Manifest
-from flaremq.pipeline.jobs.archive import ArchiveResult, archive
+from flaremq.pipeline.jobs.archive import archive
+from flaremq.pipeline.jobs.archive.job import ArchiveResult
 from tests.pipeline.conftest import FilledStore, fill_store
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.java_json import parse_java_json
-from flaremq.pipeline.sources.source import SourceSpec
+from flaremq.pipeline.model.source import SourceSpec
 from flaremq.pipeline.spark.group_progress import ProgressWriter, check_progress, commit_progress
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.sync import Consumer

@@ -84,7 +84,7 @@ def options_of(
 def _check_places(options: dict[str, str]) -> None:
     """A path or archive that is not there is wrong usage, as it is for ``flaremq store``."""
     from flaremq.pipeline.options import parse_options
-    from flaremq.pipeline.sources.places import source_spec
+    from flaremq.pipeline.sources.open import source_spec
 
     try:
         spec = source_spec(parse_options(options))

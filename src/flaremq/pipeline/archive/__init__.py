@@ -1,8 +1,8 @@
 """The archive: Parquet files and the manifest that says what they hold.
 
-Owns: writing an increment, reading a run, proving rows by digests.
-May import: ``model``, ``planning``, ``kernels``.
-Start reading: ``manifest``, ``increment``.
+Owns: the format: manifest, data files, reading a run of a queue, proving rows by digests. ``jobs.archive`` writes one.
+May import: ``model``, ``kernels``.
+Start reading: ``manifest``, ``reading``.
 """
 
-__all__ = ["entries", "increment", "manifest", "reading", "root", "row_digest", "task"]
+__all__ = ["entries", "manifest", "parquet", "reading", "root", "row_digest"]

@@ -21,8 +21,8 @@ from flaremq.pipeline.archive.entries import ArchiveFile
 from flaremq.pipeline.archive.manifest import ArchiveSegment
 from flaremq.pipeline.archive.parquet import BODY_ERROR
 from flaremq.pipeline.archive.root import ArchiveRoot
+from flaremq.pipeline.model.source import ReadRequest
 from flaremq.pipeline.model.spans import Span
-from flaremq.pipeline.sources.source import ReadRequest
 from flaremq.storage.arrow.bodies import BodyReader
 
 _PLACE: Final = ("brokerName", "queueId", "queueOffset")

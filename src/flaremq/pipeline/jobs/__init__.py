@@ -2,7 +2,7 @@
 
 Owns: sessions, running tasks, packing for a cluster, and a room a job.
 May import: the other rooms of ``pipeline``, PySpark.
-Start reading: ``session``, ``tasks``, ``archive``.
+Start reading: ``session``, ``tasks``, ``archive.job``.
 """
 
-__all__ = ["archive", "group_lag", "package", "runner", "session", "store_place", "tasks"]
+__all__ = ["group_lag", "package", "runner", "session", "store_place", "tasks"]

@@ -14,8 +14,8 @@ from flaremq.client.options import ClientOptions
 from flaremq.errors import NotFoundError, ReplyError
 from flaremq.java_json import parse_java_json
 from flaremq.options import values_from_properties
+from flaremq.pipeline.model.source import SourceSpec
 from flaremq.pipeline.model.spans import QueueExtent, QueueRef
-from flaremq.pipeline.sources.source import SourceSpec
 from flaremq.storage.files.directory import read_small_file
 from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.files.layout import StoreLayout

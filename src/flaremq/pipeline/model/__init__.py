@@ -1,8 +1,8 @@
 """What the pipeline speaks of.
 
-Owns: queues, spans and columns: values only.
+Owns: queues, spans, columns, and what is asked of a source: values and one protocol, nothing that reads.
 May import: nothing of the other rooms.
-Start reading: ``spans``.
+Start reading: ``spans``, ``source``.
 """
 
-__all__ = ["columns", "spans"]
+__all__ = ["columns", "source", "spans"]

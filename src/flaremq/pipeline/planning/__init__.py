@@ -1,7 +1,7 @@
-"""From queue ranges to pieces of work: pure arithmetic.
+"""From queue ranges to pieces of work: pure arithmetic over an open source.
 
 Owns: offsets, push-down, cutting, partitions.
-May import: ``model``.
+May import: ``model``, ``options``.
 Start reading: ``planner``, ``cutting``.
 """
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.model.columns import UNIT_COLUMNS
+from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec
 from flaremq.pipeline.model.spans import QueueExtent, Span
 from flaremq.pipeline.options import NO_TIME, ScanOptions
 from flaremq.pipeline.planning.cutting import even_profile
 from flaremq.pipeline.planning.offsets import EARLIEST, LATEST, Offsets, parse_offsets, resolve, resolve_time
 from flaremq.pipeline.planning.planner import PlanLimits, checked_spans, plan
 from flaremq.pipeline.planning.pushdown import NOTHING_PUSHED, Pushed
-from flaremq.pipeline.sources.source import ReadRequest, Source, SourceSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa

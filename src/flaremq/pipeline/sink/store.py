@@ -25,7 +25,7 @@ from flaremq.pipeline.sink.options import SinkOptions
 from flaremq.pipeline.sink.staging import STAGING, Chunk, Manifest, batch_folder, last_done, mark_done, read_chunks
 from flaremq.pipeline.sink.staging import undecided as undecided_manifests
 from flaremq.pipeline.sink.task import LaneKey, TaskIdentity
-from flaremq.pipeline.sources.places import check_log_below
+from flaremq.pipeline.sources.open import check_log_below
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.engine.driver import StoreDriver
 from flaremq.storage.files.claim import StoreClaim

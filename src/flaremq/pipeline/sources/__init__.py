@@ -1,8 +1,8 @@
-"""Places that hold messages: a store directory, a cluster, an archive, or several in one.
+"""Places that hold messages: a store directory, a cluster, an archive, or an archive and one of the others as one.
 
-Owns: the ``Source`` protocol and everything that implements it.
-May import: ``model``, ``planning``, ``archive``.
-Start reading: ``source``, ``store``.
+Owns: every ``model.source.Source``, and how one is opened.
+May import: ``model``, ``options``, ``planning``, ``archive``.
+Start reading: ``open``, ``store``.
 """
 
-__all__ = ["places", "source", "wire_loop", "wire_options"]
+__all__ = ["open", "wire_loop", "wire_options"]

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Collection, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flaremq.errors import CorruptionError, NotFoundError, UnavailableError
-from flaremq.message.properties import UNIQUE_KEY
-from flaremq.message.topics import is_system_topic
 from flaremq.pipeline.archive.manifest import ArchiveSegment, Manifest
 from flaremq.pipeline.archive.reading import ArchiveFiles, shaped
 from flaremq.pipeline.archive.root import ArchiveRoot
+from flaremq.pipeline.model.source import ReadRequest, TopicSelector, nearest_topic
 from flaremq.pipeline.model.spans import ProfilePoint, QueueExtent, QueueRef, SizeProfile, Span
-from flaremq.pipeline.sources.source import ReadRequest, TopicSelector, nearest_topic
+from flaremq.pipeline.sources.keys import having_key
 from flaremq.storage.arrow.bodies import AS_ERROR, BodyReader
 
 _log = logging.getLogger(__name__)
@@ -37,11 +34,9 @@ class ArchiveSource:
     def extents(self, topics: TopicSelector) -> list[QueueExtent]:
         self.refresh()
         found = self.find_extents(topics)
-        held = {extent.queue.topic for extent in found}
-        for name in topics.names:
-            if name not in held:
-                hint = nearest_topic(name, self.topics())
-                raise NotFoundError(f"the archive {self.root.location} has no topic {name!r}{hint}")
+        if (name := topics.missing_name(extent.queue.topic for extent in found)) is not None:
+            hint = nearest_topic(name, self.topics())
+            raise NotFoundError(f"the archive {self.root.location} has no topic {name!r}{hint}")
         return found
 
     def topics(self) -> set[str]:
@@ -53,7 +48,7 @@ class ArchiveSource:
         found = []
         for queue in manifest.queues:
             segments = manifest.segments(queue)
-            if segments and _is_selected(topics, queue.topic):
+            if segments and topics.chooses(queue.topic):
                 found.append(QueueExtent(queue, segments[0].run.start, segments[-1].run.end))
         return found
 
@@ -107,7 +102,7 @@ class ArchiveSource:
                 found = [
                     offset
                     for rows in self._files.rows(segment, part, ("keys", "properties"), groups=(group,))
-                    for offset in _offsets_with(rows, wanted)
+                    for offset in rows.filter(having_key(rows, wanted)).column("queueOffset").to_pylist()
                 ]
                 if not found:
                     continue
@@ -171,35 +166,8 @@ def report_hole(hole: Span, where: str, request: ReadRequest) -> None:
     _log.warning("%s", text)
 
 
-def _is_selected(topics: TopicSelector, topic: str) -> bool:
-    if topics.names:
-        return topic in topics.names
-    if topics.pattern is not None:
-        return re.fullmatch(topics.pattern, topic) is not None
-    return not is_system_topic(topic)
-
-
 def _columns(request: ReadRequest) -> list[str]:
     return [*request.schema.names, "tags"] if request.tags else list(request.schema.names)
-
-
-def _offsets_with(rows: pa.RecordBatch, wanted: frozenset[str]) -> list[int]:
-    """Offsets of the rows that have one of these keys, as KEYS item or unique key."""
-    keys, names = rows.column("keys"), pa.array(sorted(wanted), pa.string())
-    # Most keys are one word: those are compared whole, and only the others taken apart.
-    possible = pc.or_(pc.is_in(keys, names), pc.fill_null(pc.match_substring(keys, " "), False))
-    hits = rows.filter(possible)
-    texts, offsets = hits.column("keys").to_pylist(), hits.column("queueOffset").to_pylist()
-    found = {at for text, at in zip(texts, offsets, strict=True) if not wanted.isdisjoint((text or "").split(" "))}
-    properties = rows.column("properties")
-    bounds = np.frombuffer(properties.buffers()[1], np.int32)[properties.offset :][: len(rows) + 1]
-    first, last = int(bounds[0]), int(bounds[-1])
-    matched = pc.and_(
-        pc.equal(properties.keys[first:last], UNIQUE_KEY), pc.is_in(properties.items[first:last], names)
-    ).to_numpy(zero_copy_only=False)
-    owners = np.searchsorted(bounds, np.flatnonzero(matched) + first, side="right") - 1
-    found.update(rows.column("queueOffset").to_numpy()[owners].tolist())
-    return sorted(found)
 
 
 def _profile(manifest: Manifest, span: Span) -> SizeProfile:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
 
 from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
-from flaremq.message.topics import is_system_topic
+from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector, nearest_topic
 from flaremq.pipeline.model.spans import QueueExtent, QueueRef, SizeProfile, Span
-from flaremq.pipeline.sources.source import ReadRequest, SourceSpec, TopicSelector, nearest_topic
 from flaremq.pipeline.sources.store_profiles import profile_of
 from flaremq.storage.arrow.batches import grouped
 from flaremq.storage.arrow.bodies import BodyReader
@@ -31,7 +29,6 @@ from flaremq.storage.at_rest.view import StoreView
 from flaremq.storage.engine.leases import Lease
 
 _log = logging.getLogger(__name__)
-_LIGHT_PREFIX = "%LMQ%"  # light queues share the records of other topics and are no topics of their own
 
 
 class StoreSource:
@@ -59,20 +56,17 @@ class StoreSource:
         """Every queue of these topics, sorted, pinned as of now."""
         self._queues.clear()
         found: list[QueueExtent] = []
-        missing = set(topics.names)
-        wanted = _chooser(topics)
         for broker, view in self._views.items():
             physical_end = 0
-            for queue in self._sound_queues(view, topics, wanted):
-                missing.discard(queue.topic)
+            for queue in self._sound_queues(view, topics):
                 ends = view.ends_of(queue)
                 ref = QueueRef(queue.topic, broker, queue.queue_id)
                 self._queues[ref] = queue
                 found.append(QueueExtent(ref, ends.min_offset, ends.max_offset))
                 physical_end = max(physical_end, ends.physical_end)
             view.pin(physical_end)
-        if missing:
-            raise self._not_found(min(missing))
+        if (name := topics.missing_name(extent.queue.topic for extent in found)) is not None:
+            raise self._not_found(name)
         return sorted(found, key=lambda extent: extent.queue)
 
     def offset_by_time(self, queue: QueueRef, timestamp_ms: int) -> int:
@@ -136,13 +130,13 @@ class StoreSource:
 
     # Planning
 
-    def _sound_queues(self, view: StoreView, topics: TopicSelector, wanted: Callable[[str], bool]) -> list[ScanQueue]:
+    def _sound_queues(self, view: StoreView, topics: TopicSelector) -> list[ScanQueue]:
         """The queues as they are now, of a store that did not lose any of them."""
         gap = None
         for _ in range(2):  # a broker may start or stop while we look: what is true is true the second time
             view.refresh()
-            queues = view.queues(topics.names or list(filter(wanted, view.topics())))
-            gap = find_gap(view, queues, wanted)
+            queues = view.queues(topics.names or list(filter(topics.chooses, view.topics())))
+            gap = find_gap(view, queues, topics.chooses)
             if gap is None:
                 return queues
         assert gap is not None
@@ -239,21 +233,6 @@ class StoreSource:
 def _first_physical(span: UnitSpan) -> int:
     unit = span.queue.unit_at(span.start)
     return unit.physical if unit is not None and unit.is_real else -1
-
-
-def _chooser(topics: TopicSelector) -> Callable[[str], bool]:
-    """Whether a topic is one of these."""
-    if topics.names:
-        return frozenset(topics.names).__contains__
-    if topics.pattern is not None:
-        try:
-            pattern = re.compile(topics.pattern)
-        except re.error as error:
-            raise InvalidArgumentError(
-                f"subscribePattern {topics.pattern!r} is no regular expression: {error}"
-            ) from None
-        return lambda topic: pattern.fullmatch(topic) is not None and not topic.startswith(_LIGHT_PREFIX)
-    return lambda topic: not is_system_topic(topic) and not topic.startswith(_LIGHT_PREFIX)
 
 
 def _open(path: str, geometry: IndexGeometry | None) -> StoreView:

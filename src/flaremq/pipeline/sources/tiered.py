@@ -8,28 +8,17 @@ to match and no row can come twice or not at all. A hole between the two is data
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import NamedTuple, Self
 
 import pyarrow as pa
 
 from flaremq.errors import InvalidArgumentError, NotFoundError
+from flaremq.pipeline.model.source import ReadRequest, Source, TopicSelector, nearest_topic
 from flaremq.pipeline.model.spans import ProfilePoint, QueueExtent, QueueRef, SizeProfile, Span
 from flaremq.pipeline.sources.archive import ArchiveSource, report_hole
-from flaremq.pipeline.sources.source import ReadRequest, Source, SourceSpec, TopicSelector, nearest_topic, open_source
 
 _Read = Callable[[Source, list[Span]], Iterator[pa.RecordBatch]]
-
-
-def open_tiered(spec: SourceSpec) -> Source:
-    """The archive of this description, alone or together with the live source it names."""
-    if spec.archive is None:
-        raise InvalidArgumentError("a tiered source needs an archive")
-    archive = ArchiveSource(spec.archive)
-    if not spec.paths and spec.name_server is None:
-        return archive
-    return TieredSource(archive, open_source(replace(spec, archive=None)))
 
 
 class _Part(NamedTuple):
@@ -51,11 +40,10 @@ class TieredSource:
         live = {extent.queue: extent for extent in self._live_extents(topics)}
         archived = {extent.queue: extent for extent in self._archive.find_extents(topics)}
         held = {queue.topic for queue in (*live, *archived)}
-        for name in topics.names:
-            if name not in held:
-                hint = nearest_topic(name, self._archive.topics())
-                place = self._archive.root.location
-                raise NotFoundError(f"neither the log nor the archive {place} has topic {name!r}{hint}")
+        if (name := topics.missing_name(held)) is not None:
+            hint = nearest_topic(name, self._archive.topics())
+            place = self._archive.root.location
+            raise NotFoundError(f"neither the log nor the archive {place} has topic {name!r}{hint}")
         _check_brokers(live, archived)
         return [_joined(queue, archived.get(queue), live.get(queue)) for queue in sorted({*live, *archived})]
 

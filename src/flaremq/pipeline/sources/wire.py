@@ -7,7 +7,6 @@ Queues of any broker are read, from a slave when the master is gone.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from types import TracebackType
@@ -21,8 +20,8 @@ from flaremq.client.scan.queue_holes import QueueHoles
 from flaremq.client.scan.queue_pulls import Pulled, QueuePulls
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import ProfilePoint, QueueExtent, QueueRef, SizeProfile, Span
-from flaremq.pipeline.sources.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.sources.wire_fetch import Chunk, WireFetch
 from flaremq.pipeline.sources.wire_keys import find_keys
 from flaremq.pipeline.sources.wire_loop import WireLoop
@@ -69,16 +68,7 @@ class WireSource:
     def _topics(self, selector: TopicSelector) -> list[str]:
         if selector.names:
             return sorted(set(selector.names))
-        if selector.pattern is None:
-            return self._loop.call(self._view.topics())
-        try:
-            pattern = re.compile(selector.pattern)
-        except re.error as error:
-            raise InvalidArgumentError(
-                f"subscribePattern {selector.pattern!r} is no regular expression: {error}"
-            ) from None
-        topics = self._loop.call(self._view.topics(system=True))
-        return [topic for topic in topics if pattern.fullmatch(topic)]
+        return list(filter(selector.chooses, self._loop.call(self._view.topics(system=True))))
 
     def offset_by_time(self, queue: QueueRef, timestamp_ms: int) -> int:
         return self._loop.call(self._view.offset_by_time(queue, timestamp_ms))

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flaremq.client.instance import ClientInstance
 from flaremq.client.scan.cluster_view import each
@@ -16,10 +15,10 @@ from flaremq.client.scan.key_query import KeyQuery
 from flaremq.client.scan.queue_pulls import QueuePulls
 from flaremq.errors import UnavailableError
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.properties import split_keys
 from flaremq.pipeline.model.columns import SCHEMA
+from flaremq.pipeline.model.source import ReadRequest
 from flaremq.pipeline.model.spans import QueueRef, Span
-from flaremq.pipeline.sources.source import ReadRequest
+from flaremq.pipeline.sources.keys import having_key
 from flaremq.pipeline.sources.wire_loop import WireLoop
 from flaremq.storage.arrow.bodies import BodyReader
 from flaremq.storage.arrow.records import decode_records
@@ -27,7 +26,6 @@ from flaremq.storage.arrow.records import decode_records
 _log = logging.getLogger(__name__)
 _Read = Callable[[Sequence[Span], ReadRequest], Iterator[pa.RecordBatch]]
 _Found = list[MessageExt] | None
-_UNIQUE_KEY = "UNIQ_KEY"
 
 
 def find_keys(
@@ -115,16 +113,6 @@ def _filtered(
     more = [SCHEMA.field(name) for name in ("keys", "properties") if name not in names]
     wide = replace(request, schema=pa.schema([*request.schema, *more]))
     for batch in read(spans, wide):
-        kept = batch.filter(pa.array(_has_key(batch, frozenset(keys))))
+        kept = batch.filter(having_key(batch, frozenset(keys)))
         if kept.num_rows:
             yield pa.RecordBatch.from_arrays([kept.column(name) for name in names], schema=request.schema)
-
-
-def _has_key(batch: pa.RecordBatch, keys: frozenset[str]) -> list[bool]:
-    unique = pc.map_lookup(batch.column("properties"), pa.scalar(_UNIQUE_KEY), "first")
-    mask: list[bool] = pc.is_in(unique, pa.array(sorted(keys))).to_pylist()
-    texts = batch.column("keys")
-    for place, text in enumerate(texts.to_pylist() if texts.null_count < len(texts) else ()):
-        if text is not None and not keys.isdisjoint(split_keys(text)):
-            mask[place] = True
-    return mask

@@ -27,8 +27,7 @@ from flaremq.pipeline.model.columns import ALL_NAMES, ALL_SCHEMA, COLUMNS, EXTRA
 from flaremq.pipeline.options import ScanOptions, parse_options, read_request
 from flaremq.pipeline.planning.partitions import ScanPiece, plan_pieces, read_piece, scan_spans
 from flaremq.pipeline.planning.pushdown import NOTHING_PUSHED, push
-from flaremq.pipeline.sources.places import source_spec
-from flaremq.pipeline.sources.source import open_source
+from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.pipeline.spark.catalog_tables import reader_options, table_options, with_note
 
 _DDL = {name: ddl for name, _, ddl in (*COLUMNS, *EXTRA_COLUMNS)}

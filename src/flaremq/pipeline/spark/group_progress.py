@@ -14,7 +14,7 @@ from typing import Self
 from flaremq.client.names import check_group
 from flaremq.client.scan.group_commits import GroupCommits
 from flaremq.errors import InvalidArgumentError, UnavailableError
-from flaremq.pipeline.sources.source import SourceSpec
+from flaremq.pipeline.model.source import SourceSpec
 from flaremq.pipeline.sources.wire_loop import WireLoop
 from flaremq.pipeline.sources.wire_options import WireOptions
 from flaremq.storage.config.group_offsets import commit_offsets, lock_closed_store

@@ -10,8 +10,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from flaremq.pipeline.model.source import Source
 from flaremq.pipeline.planning.offsets import Offsets
-from flaremq.pipeline.sources.source import Source
 from flaremq.pipeline.spark.stream_reader import StreamReader
 
 

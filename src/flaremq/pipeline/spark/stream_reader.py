@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, UnavailableError
+from flaremq.pipeline.model.source import Source
 from flaremq.pipeline.model.spans import QueueExtent, QueueRef, Span
 from flaremq.pipeline.options import NO_TIME, ScanOptions, read_request
 from flaremq.pipeline.planning.offsets import LATEST, Offsets, from_nested, to_nested
 from flaremq.pipeline.planning.partitions import ScanPiece, plan_pieces, read_piece, starting_offsets
 from flaremq.pipeline.planning.planner import checked_spans, share_out, take_bytes
-from flaremq.pipeline.sources.places import source_spec
-from flaremq.pipeline.sources.source import Source, open_source
+from flaremq.pipeline.sources.open import open_source, source_spec
 
 if TYPE_CHECKING:
     import pyarrow as pa

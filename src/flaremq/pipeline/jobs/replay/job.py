@@ -19,6 +19,7 @@ from flaremq.message.write_stream import stem_of
 from flaremq.pipeline.jobs.replay.task import ReplayReport, ReplayTask, run_replay_task
 from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.tasks import Progress, run_tasks
+from flaremq.pipeline.model.source import SourceSpec
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.options import ScanOptions, parse_options
 from flaremq.pipeline.planning.partitions import scan_spans
@@ -27,8 +28,7 @@ from flaremq.pipeline.sink.rows import check_topic
 from flaremq.pipeline.sink.staging import STAGING, Manifest, decide, remove_batch
 from flaremq.pipeline.sink.store import check_store, take_in
 from flaremq.pipeline.sink.wire import WireTarget
-from flaremq.pipeline.sources.places import source_spec
-from flaremq.pipeline.sources.source import SourceSpec, open_source
+from flaremq.pipeline.sources.open import open_source, source_spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,14 @@ from flaremq.message.compression import INFLATED_SIZE_MAX
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.write_stream import NOTHING_STORED, Stored, chain_of, count_stored, stem_of, unique_key
 from flaremq.pipeline.jobs.replay.rows import SCHEMA, origin_of, sink_rows
+from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.sink.options import SinkOptions
 from flaremq.pipeline.sink.rows import RowRules
 from flaremq.pipeline.sink.staging import StagedFile, StagingTarget, batch_folder
 from flaremq.pipeline.sink.task import LaneKey, SinkTarget, SinkTask, TaskIdentity, TaskReport
 from flaremq.pipeline.sink.wire import WireTarget
-from flaremq.pipeline.sources.source import ReadRequest, Source, SourceSpec, open_source
+from flaremq.pipeline.sources.open import open_source
 from flaremq.storage.arrow.bodies import AS_STORED, BodyRule
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.reader import StoreReader

@@ -23,11 +23,11 @@ from flaremq.pipeline.jobs.report.scan import scan_pieces, special_topic
 from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.tasks import Progress
 from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import Span
 from flaremq.pipeline.options import NO_TIME, ScanOptions, parse_options
 from flaremq.pipeline.planning.partitions import plan_pieces, scan_spans
-from flaremq.pipeline.sources.places import source_spec
-from flaremq.pipeline.sources.source import ReadRequest, Source, SourceSpec, TopicSelector, open_source
+from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.storage.files.filesystem import LocalFileSystem, write_atomically
 
 DEFAULT_TOP = 20

@@ -21,8 +21,9 @@ from flaremq.pipeline.jobs.report.texts import TextCounter, TextTotals, bucket_c
 from flaremq.pipeline.jobs.report.transactions import HALF_COLUMNS, OP_COLUMNS, Transactions
 from flaremq.pipeline.jobs.tasks import Progress, watched
 from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.source import ReadRequest, SourceSpec
 from flaremq.pipeline.model.spans import Span
-from flaremq.pipeline.sources.source import ReadRequest, SourceSpec, open_source
+from flaremq.pipeline.sources.open import open_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,8 +18,7 @@ from flaremq.pipeline.jobs.sql.usage import StandIns, cloned
 from flaremq.pipeline.model.columns import COLUMNS, NAMES, SCHEMA
 from flaremq.pipeline.options import parse_options
 from flaremq.pipeline.planning.partitions import scan_spans
-from flaremq.pipeline.sources.places import source_spec
-from flaremq.pipeline.sources.source import open_source
+from flaremq.pipeline.sources.open import open_source, source_spec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

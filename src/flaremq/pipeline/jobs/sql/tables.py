@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from flaremq.pipeline.jobs.group_lag import group_lags
 from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import QueueExtent, QueueRef, Span
 from flaremq.pipeline.options import ScanOptions
-from flaremq.pipeline.sources.source import ReadRequest, Source, SourceSpec, TopicSelector, open_source
+from flaremq.pipeline.sources.open import open_source
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.reader import StoreReader
 

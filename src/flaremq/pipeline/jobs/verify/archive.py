@@ -19,8 +19,9 @@ from flaremq.pipeline.archive.row_digest import DIGEST_COLUMNS, RowDigest, diges
 from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.verify.difference import Difference, State
 from flaremq.pipeline.model.columns import SCHEMA
+from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import Span
-from flaremq.pipeline.sources.source import ReadRequest, SourceSpec, TopicSelector, open_source
+from flaremq.pipeline.sources.open import open_source
 from flaremq.storage.arrow.bodies import AS_STORED, BodyRule
 
 _TASK_BYTES = 256 << 20

@@ -23,7 +23,7 @@ from flaremq.pipeline.jobs.verify.certificate import Certificate, certify
 from flaremq.pipeline.jobs.verify.difference import Difference
 from flaremq.pipeline.jobs.verify.tasks import TaskRounds
 from flaremq.pipeline.options import parse_options
-from flaremq.pipeline.sources.places import check_log_below, source_spec
+from flaremq.pipeline.sources.open import check_log_below, source_spec
 from flaremq.storage.at_rest.pieces import PIECE_BYTES, cut_pieces
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.verify.finding import Finding, Summary

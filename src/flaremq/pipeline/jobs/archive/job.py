@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from flaremq.errors import InvalidArgumentError, StoreIOError, UnavailableError
 from flaremq.pipeline.archive.entries import ArchiveFile, ArchiveGap
-from flaremq.pipeline.archive.increment import (
+from flaremq.pipeline.archive.manifest import Manifest
+from flaremq.pipeline.archive.root import ArchiveRoot
+from flaremq.pipeline.jobs.archive.increment import (
     ArchiveLossError,
     begin,
     check_archive_options,
@@ -20,14 +22,11 @@ from flaremq.pipeline.archive.increment import (
     plan_tasks,
     recover,
 )
-from flaremq.pipeline.archive.manifest import Manifest
-from flaremq.pipeline.archive.root import ArchiveRoot
-from flaremq.pipeline.archive.task import run_archive_task
+from flaremq.pipeline.jobs.archive.task import run_archive_task
 from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.tasks import Progress, run_tasks
 from flaremq.pipeline.options import ScanOptions, parse_options
-from flaremq.pipeline.sources.places import source_spec
-from flaremq.pipeline.sources.source import open_source
+from flaremq.pipeline.sources.open import open_source, source_spec
 
 _log = logging.getLogger(__name__)
 FOLLOW_SECONDS: Final = 60.0

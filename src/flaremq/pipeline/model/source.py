@@ -6,13 +6,15 @@ made again from its ``SourceSpec``, which is all that travels to an executor.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from flaremq.errors import InvalidArgumentError
+from flaremq.message.topics import LIGHT_PREFIX, is_system_topic
 from flaremq.options import find_unknown_names
-from flaremq.pipeline.sources.log_lines import name_warnings
 from flaremq.storage.arrow.bodies import BodyRule
 
 if TYPE_CHECKING:
@@ -23,10 +25,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TopicSelector:
-    """Which topics: these names, or those a pattern matches whole, or all but system ones."""
+    """Which topics: these names, or those a pattern matches whole, or all but system ones.
+
+    Light queues share the records of other topics, so they are chosen by name only.
+    """
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern or "")
+        except re.error as error:
+            raise InvalidArgumentError(
+                f"subscribePattern {self.pattern!r} is no regular expression: {error}"
+            ) from error
+
+    def chooses(self, topic: str) -> bool:
+        if self.names:
+            return topic in self.names
+        if topic.startswith(LIGHT_PREFIX):
+            return False
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, topic) is not None
+        return not is_system_topic(topic)
+
+    def missing_name(self, found: Iterable[str]) -> str | None:
+        """The first of the names that is not among these topics."""
+        return min(set(self.names).difference(found), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +120,3 @@ def nearest_topic(name: str, known: Iterable[str]) -> str:
     """A question to put behind "there is no such topic", if one resembles it."""
     nearest = next((unknown.nearest for unknown in find_unknown_names([name], known)), None)
     return f"; did you mean {nearest}?" if nearest else ""
-
-
-def open_source(spec: SourceSpec) -> Source:
-    """The source of this description."""
-    name_warnings()
-    if spec.archive is not None:
-        from flaremq.pipeline.sources.tiered import open_tiered
-
-        return open_tiered(spec)
-    if spec.name_server is not None:
-        from flaremq.pipeline.sources.wire import WireSource
-
-        return WireSource(spec)
-    from flaremq.pipeline.sources.store import StoreSource
-
-    return StoreSource(spec)

@@ -23,13 +23,14 @@ import orjson
 import pyarrow as pa
 
 from flaremq.errors import CorruptionError, UnavailableError
-from flaremq.pipeline.archive.buffer import ArchiveBuffer, OpenRun, day_text
 from flaremq.pipeline.archive.entries import ArchiveFile, QueueRun, file_from_json
 from flaremq.pipeline.archive.parquet import row_costs, schema_for, write_parquet
 from flaremq.pipeline.archive.root import METADATA, ArchiveRoot, partition_folder
+from flaremq.pipeline.jobs.archive.buffer import ArchiveBuffer, OpenRun, day_text
 from flaremq.pipeline.model.columns import ALL_SCHEMA
+from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec
 from flaremq.pipeline.model.spans import QueueRef, Span
-from flaremq.pipeline.sources.source import ReadRequest, Source, SourceSpec, open_source
+from flaremq.pipeline.sources.open import open_source
 from flaremq.storage.arrow.bodies import AS_STORED, BodyRule
 
 _log = logging.getLogger(__name__)

@@ -1,16 +1,18 @@
-"""From the options of a scan to its ``SourceSpec``: which directories, under which broker names. Runs on the driver."""
+"""From the options of a scan to its ``SourceSpec`` (on the driver), and from that to an open ``Source`` (anywhere)."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 from flaremq.errors import InvalidArgumentError, NotFoundError
+from flaremq.pipeline.model.source import Source, SourceSpec
 from flaremq.pipeline.options import ScanOptions, split_list
 from flaremq.pipeline.planning.offsets import brokers_named
-from flaremq.pipeline.sources.source import SourceSpec
+from flaremq.pipeline.sources.log_lines import name_warnings
 from flaremq.storage.files.log_place import LOG_PATHS, folders_outside
 
 BROKER_FILE = "flaremq.broker"  # our broker notes its name here, below the store's root
@@ -26,6 +28,27 @@ def source_spec(options: ScanOptions) -> SourceSpec:
         client=_client(options),
         fail_on_data_loss=options.fail_on_data_loss,
     )
+
+
+def open_source(spec: SourceSpec) -> Source:
+    """The source of this description; what it needs is imported here, so that reading a store needs no wire client."""
+    name_warnings()
+    if spec.archive is not None:
+        from flaremq.pipeline.sources.archive import ArchiveSource
+
+        archive = ArchiveSource(spec.archive)
+        if not spec.paths and spec.name_server is None:
+            return archive
+        from flaremq.pipeline.sources.tiered import TieredSource
+
+        return TieredSource(archive, open_source(replace(spec, archive=None)))
+    if spec.name_server is not None:
+        from flaremq.pipeline.sources.wire import WireSource
+
+        return WireSource(spec)
+    from flaremq.pipeline.sources.store import StoreSource
+
+    return StoreSource(spec)
 
 
 def _client(options: ScanOptions) -> dict[str, str]:

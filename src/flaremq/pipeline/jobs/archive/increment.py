@@ -19,13 +19,13 @@ from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.pipeline.archive.entries import UNREADABLE, ArchiveFile, ArchiveGap, QueueRun
 from flaremq.pipeline.archive.manifest import Manifest
 from flaremq.pipeline.archive.root import METADATA, ArchiveRoot, topic_folder
-from flaremq.pipeline.archive.task import BEGUN, PENDING, RECEIPT, ArchiveTask, Receipt, read_receipts
+from flaremq.pipeline.jobs.archive.task import BEGUN, PENDING, RECEIPT, ArchiveTask, Receipt, read_receipts
 from flaremq.pipeline.model.columns import schema_of
+from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec
 from flaremq.pipeline.model.spans import QueueExtent, QueueRef, SizeProfile, Span
 from flaremq.pipeline.options import ScanOptions
 from flaremq.pipeline.planning.partitions import scan_spans
 from flaremq.pipeline.planning.planner import PlanLimits, plan
-from flaremq.pipeline.sources.source import ReadRequest, Source, SourceSpec
 
 _log = logging.getLogger(__name__)
 TASK_BYTES: Final = 256 << 20

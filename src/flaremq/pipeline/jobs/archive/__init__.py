@@ -1,0 +1,10 @@
+"""archive: the log into Parquet by topic and day, as far as it is not there yet.
+
+Owns: the job, one increment of it, its task and the rows a task holds.
+May import: ``pipeline.archive``, ``pipeline.sources``, ``pipeline.jobs``.
+Start reading: ``job``, ``increment``, ``task``.
+"""
+
+from flaremq.pipeline.jobs.archive.job import archive
+
+__all__ = ["archive"]
