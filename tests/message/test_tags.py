@@ -7,7 +7,7 @@ import pytest
 from flaremq.broker.filter.message_filter import compile_filter
 from flaremq.broker.filter.subscription import build_subscription
 from flaremq.broker.long_polling.pull_request import EVERYTHING, wanted_by
-from flaremq.client.consumer.subscription import tags_of
+from flaremq.client.consumer.subscription import subscription_data
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.java_hash import java_hash
 from flaremq.message.tags import split_tags
@@ -54,4 +54,4 @@ def test_broker_store_and_client_read_an_expression_alike(expression: str) -> No
     assert frozenset(wanted_by("TAG", expression).codes or ()) == codes
     assert (wanted_by("TAG", expression) is EVERYTHING) == (not tags)
     assert frozenset().union(*(parse_tags(expression) or {}).values()) == tags
-    assert tags_of(expression) == tags
+    assert subscription_data("T", expression, 0).tags_set == tags

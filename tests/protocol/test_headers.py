@@ -190,12 +190,6 @@ def _send_arguments() -> dict[str, Any]:
 # What headers know about their fields.
 
 
-def test_pull_flags_are_read_from_the_sys_flag() -> None:
-    header = decode_pull_header({**PULL, "sysFlag": "5"})
-    assert (header.commits_offset, header.may_suspend, header.has_subscription) == (True, False, True)
-    assert decode_pull_header({**PULL, "sysFlag": "2"}).may_suspend
-
-
 @pytest.mark.parametrize(("word", "upper"), [(None, False), ("LOWER", False), ("UPPER", True), ("upper", True)])
 def test_a_boundary_is_lower_unless_it_says_upper(word: str | None, upper: bool) -> None:
     assert SearchOffsetRequestHeader(topic="T", queue_id=0, timestamp=1, boundary_type=word).is_upper is upper

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from flaremq.errors import InvalidArgumentError
+from flaremq.message.topics import NAME_LETTER
 from flaremq.options import (
     AT_START,
     IDENTITY,
@@ -39,7 +40,7 @@ from flaremq.remoting.options import RemotingOptions
 from flaremq.storage.option_names import IGNORED_BY_ROCKETMQ, NOT_IMPLEMENTED, OTHER_LAYERS
 from flaremq.storage.options import StoreOptions, no_replication
 
-_NAME = r"[A-Za-z0-9_|%-]{1,127}"
+_NAME = f"{NAME_LETTER}{{1,127}}"
 _NAME_FORM = "1 to 127 of ASCII letters, digits, '%', '-', '_', '|'"
 _NO_ACCESS_CONTROL = "this version knows no users; it would serve everybody although the option says otherwise"
 _LONG_MAX = 2**63 - 1

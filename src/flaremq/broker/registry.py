@@ -26,6 +26,7 @@ from flaremq.broker.requests.send_back import SendBackHandler
 from flaremq.broker.requests.sends import SendHandler
 from flaremq.broker.requests.transactions import EndTransactionHandler
 from flaremq.broker.statistics.runtime_info import RuntimeInfo
+from flaremq.message.tags import SQL92
 from flaremq.remoting.address import format_address
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
@@ -76,7 +77,7 @@ class Handlers:
                 groups,
                 consumers,
                 producers,
-                lambda text: compile_filter("SQL92", text),
+                lambda text: compile_filter(SQL92, text),
                 gate.run_long,
             ),
             OffsetHandler(topics, groups, offsets, gate, puller.is_cold, gate.catch_up),

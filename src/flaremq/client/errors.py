@@ -1,8 +1,9 @@
-"""What a server's refusal means to the caller: which :class:`~flaremq.errors.ReplyError` a code becomes."""
+"""What a refusal of a server means: which :class:`~flaremq.errors.ReplyError` a code becomes. Names for error texts."""
 
 from __future__ import annotations
 
 from flaremq.errors import InvalidReplyError, NotFoundReplyError, ReplyError, UnavailableReplyError
+from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RemotingCommand
 
@@ -36,3 +37,8 @@ def code_name(code: int) -> str:
         return f"{ResponseCode(code).name} ({code})"
     except ValueError:
         return f"code {code}"
+
+
+def queue_name(queue: MessageQueue) -> str:
+    """A queue as logs and errors call it."""
+    return f"queue {queue.queue_id} of topic {queue.topic} on {queue.broker_name}"

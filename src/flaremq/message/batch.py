@@ -20,6 +20,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from flaremq.errors import CorruptionError, InvalidArgumentError
@@ -30,6 +31,7 @@ from flaremq.message.record.codec import SHORT
 
 ITEM = struct.Struct(">iiiii")
 assert ITEM.size == 20
+ITEM_OVERHEAD = ITEM.size + SHORT.size  # of a message, besides body and properties
 
 
 class BatchItem(NamedTuple):
@@ -72,7 +74,7 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
 def encode_batch_item(flag: int, body: bytes | bytearray | memoryview, properties: bytes) -> bytes:
     if len(properties) > SIZE_MAX:
         raise InvalidArgumentError(f"properties of {len(properties)} bytes, at most {SIZE_MAX} can be stored")
-    size = ITEM.size + len(body) + 2 + len(properties)
+    size = ITEM_OVERHEAD + len(body) + len(properties)
     return b"".join((ITEM.pack(size, 0, 0, flag, len(body)), body, SHORT.pack(len(properties)), properties))
 
 
@@ -96,6 +98,14 @@ def decode_batch(data: bytes | bytearray | memoryview) -> Iterator[BatchItem]:
             raise CorruptionError("batch ends within properties", offset=at)
         yield BatchItem(flag, view[body_start:properties_at], view[properties_start:end], end)
         at = end
+
+
+def item_start(data: bytes, number: int) -> int:
+    """Where a message of a batch body begins; where the body ends, if it holds no more than ``number``."""
+    at = 0
+    for item in islice(decode_batch(data), number):
+        at = item.end
+    return at
 
 
 def inner_base(record: MessageExt) -> int:

@@ -11,8 +11,11 @@ from typing import Final
 
 from flaremq.errors import InvalidArgumentError
 
+TAG: Final = "TAG"  # the types of filter expressions
+SQL92: Final = "SQL92"
+
 ALL_TAGS: Final = "*"
-_SEPARATOR: Final = "||"
+SEPARATOR: Final = "||"
 _BLANK: Final = "".join(map(chr, range(33)))  # what Java's trim takes off
 _SHOWN_MAX: Final = 64
 
@@ -21,7 +24,7 @@ def split_tags(expression: str | None) -> tuple[str, ...]:
     """The tags of an expression, each once, in their order; none means all messages, tagged or not."""
     if not expression or expression == ALL_TAGS:
         return ()
-    tags = tuple(dict.fromkeys(tag for part in expression.split(_SEPARATOR) if (tag := part.strip(_BLANK))))
+    tags = tuple(dict.fromkeys(tag for part in expression.split(SEPARATOR) if (tag := part.strip(_BLANK))))
     if not tags:
         raise InvalidArgumentError(f"the tag expression {expression[:_SHOWN_MAX]!r} names no tag")
     return tags

@@ -1,4 +1,4 @@
-"""Topic names: which are legal, which are RocketMQ's own, and how retry and dead-letter names are built.
+"""Names of topics and groups: which are legal, which are RocketMQ's own, and how retry and dead-letter names are built.
 
 A record stores the length of its topic in one signed byte (V1) or in two bytes (V2). So a name is limited to
 127 bytes where it is created; only the retry topics of POP consumption, ``%RETRY%group_topic`` or
@@ -33,6 +33,7 @@ REPLY_SUFFIX = "_REPLY_TOPIC"
 
 NAME_BYTES_MAX = 127
 RETRY_NAME_BYTES_MAX = 255
+GROUP_LENGTH_MAX = 255
 
 # Clients may read these but not send to them.
 NO_CLIENT_SEND = frozenset(
@@ -49,20 +50,39 @@ NO_CLIENT_SEND = frozenset(
 _ROCKSDB_TOPICS = {ROCKSDB_HALF_TOPIC, ROCKSDB_OP_HALF_TOPIC}
 _SYSTEM_TOPICS = NO_CLIENT_SEND | _ROCKSDB_TOPICS | {TRACE_TOPIC, AUTO_CREATE_TOPIC, BENCHMARK_TOPIC}
 
-_LEGAL = re.compile(r"[A-Za-z0-9%_|-]+")
+# The letters of groups are those of topics, because retry topics are made of them.
+NAME_LETTER = "[A-Za-z0-9%_|-]"
+LEGAL_NAME = re.compile(f"{NAME_LETTER}+")
+LEGAL_CHARACTERS = "ASCII letters, digits, '%', '-', '_' and '|' are allowed"
 # A "+" stands in one place only: between group and topic in the newer name of a POP retry topic.
-_POP_RETRY_V2 = re.compile(rf"{RETRY_PREFIX}[A-Za-z0-9%_|-]+\+[A-Za-z0-9%_|-]+")
-LEGAL_BYTES = re.compile(rb"[A-Za-z0-9%_|-]+|" + _POP_RETRY_V2.pattern.encode())
+_POP_RETRY_V2 = re.compile(rf"{RETRY_PREFIX}{NAME_LETTER}+\+{NAME_LETTER}+")
+_STORED = re.compile(f"{LEGAL_NAME.pattern}|{_POP_RETRY_V2.pattern}")
+STORED_BYTES = re.compile(_STORED.pattern.encode())
 
 
 def validate_topic(topic: str) -> None:
     """Refuse a name that RocketMQ would not let anyone create."""
-    if not _LEGAL.fullmatch(topic):
-        raise InvalidArgumentError(
-            f"topic {topic!r} is not legal: ASCII letters, digits, '%', '-', '_' and '|' are allowed"
-        )
+    if not LEGAL_NAME.fullmatch(topic):
+        raise InvalidArgumentError(f"topic {topic!r} is not legal: {LEGAL_CHARACTERS}")
     if len(topic) > NAME_BYTES_MAX:
         raise InvalidArgumentError(f"topic {topic!r} has {len(topic)} characters, at most {NAME_BYTES_MAX} are allowed")
+
+
+def validate_group(group: str) -> None:
+    """Refuse a name that no broker would take."""
+    if not LEGAL_NAME.fullmatch(group):
+        raise InvalidArgumentError(f"group {group!r} is not legal: {LEGAL_CHARACTERS}")
+    if len(group) > GROUP_LENGTH_MAX:
+        raise InvalidArgumentError(f"group {group[:32]!r}... has {len(group)} characters, at most {GROUP_LENGTH_MAX}")
+
+
+def is_legal_group(group: str) -> bool:
+    return len(group) <= GROUP_LENGTH_MAX and LEGAL_NAME.fullmatch(group) is not None
+
+
+def is_stored_topic(topic: str) -> bool:
+    """Whether a record may carry this name: POP's retry topics are longer than what anyone may create."""
+    return len(topic) <= RETRY_NAME_BYTES_MAX and _STORED.fullmatch(topic) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -71,10 +91,9 @@ def encode_topic(topic: str) -> bytes:
 
     Longer than ``validate_topic`` allows is fine for a retry topic, which then makes a V2 record.
     """
-    is_new_retry = is_pop_retry_topic_v2(topic)
-    if not is_new_retry and (len(topic) <= NAME_BYTES_MAX or not topic.startswith(RETRY_PREFIX)):
+    if not is_pop_retry_topic_v2(topic) and (len(topic) <= NAME_BYTES_MAX or not topic.startswith(RETRY_PREFIX)):
         validate_topic(topic)
-    elif not (is_new_retry or _LEGAL.fullmatch(topic)) or len(topic) > RETRY_NAME_BYTES_MAX:
+    elif not is_stored_topic(topic):
         raise InvalidArgumentError(
             f"retry topic {topic!r} is not legal or longer than {RETRY_NAME_BYTES_MAX} characters"
         )

@@ -1,4 +1,4 @@
-"""Request, response and language codes of the remoting protocol, as RocketMQ numbers them."""
+"""Request, response and language codes, flag bits and version of the remoting protocol, as RocketMQ numbers them."""
 
 from __future__ import annotations
 
@@ -170,6 +170,11 @@ LANGUAGES = (
     "NODE_JS",
 )
 LANGUAGE_CODES = {name: code for code, name in enumerate(LANGUAGES)}
+
+# Bits of a pull's sysFlag.
+PULL_COMMITS_OFFSET = 0x1
+PULL_MAY_SUSPEND = 0x2
+PULL_HAS_SUBSCRIPTION = 0x4
 
 # The release whose behaviour we announce: clients switch features by it. 5.5.0 of RocketMQ's release list.
 VERSION = 513

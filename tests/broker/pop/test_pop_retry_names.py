@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from flaremq.errors import InvalidArgumentError
-from flaremq.message.topics import encode_topic, validate_topic
+from flaremq.message.topics import encode_topic, is_stored_topic, validate_topic
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.files.layout import is_topic
 from flaremq.storage.verify.verifier import StoreVerifier
 from tests.broker.pop_lab import GROUP, RETRY_TOPIC, SMALL, TOPIC, PopLab, run
 from tests.support.broker_lab import BrokerLab
@@ -94,10 +93,10 @@ def test_the_new_name_survives_a_crash_and_the_store_is_sound(tmp_path: Path) ->
 
 def test_the_plus_is_legal_in_this_place_only() -> None:
     assert encode_topic(NEW_NAME) == NEW_NAME.encode()
-    assert is_topic(NEW_NAME) and not is_topic(NEW_NAME + "\n")
+    assert is_stored_topic(NEW_NAME) and not is_stored_topic(NEW_NAME + "\n")
     assert encode_topic(f"%RETRY%{'g' * 100}+{'t' * 100}")
     for name in ("a+b", "+", "%RETRY%+t", "%RETRY%g+", "%RETRY%g+t+u", "%DLQ%g+t", "%RETRY%../g+t", NEW_NAME + "\n"):
-        assert not is_topic(name), name
+        assert not is_stored_topic(name), name
         with pytest.raises(InvalidArgumentError):
             encode_topic(name)
     with pytest.raises(InvalidArgumentError):

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, Final
 
 from flaremq.broker.catalog.attribute_limits import loaded_attributes
-from flaremq.broker.catalog.names import is_legal_group
 from flaremq.broker.catalog.table_saver import Run, TableSaver, run_inline
 from flaremq.broker.options import BrokerOptions
 from flaremq.clock import Clock
+from flaremq.message.topics import is_legal_group
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.bodies.group import SubscriptionGroupWrapper as Groups
 from flaremq.protocol.bodies.topic import DataVersion

@@ -6,26 +6,26 @@ RocketMQ 5 uses, INVALID_PARAMETER, before anything is looked up or created.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from flaremq.message.topics import (
     DLQ_PREFIX,
+    GROUP_LENGTH_MAX,
+    LEGAL_NAME,
     NAME_BYTES_MAX,
     NO_CLIENT_SEND,
     RETRY_NAME_BYTES_MAX,
     RETRY_PREFIX,
     SYSTEM_PREFIX,
+    is_legal_group,
     is_pop_retry_topic_v2,
 )
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RequestError
 
-GROUP_CHARACTERS_MAX: Final = 255
 CLIENT_ID_CHARACTERS_MAX: Final = 1024
 
 _REVIVE_PREFIX: Final = f"{SYSTEM_PREFIX}REVIVE_LOG_"
-_LEGAL: Final = re.compile(r"[A-Za-z0-9%_|-]+")
 
 
 def check_topic(topic: str) -> str:
@@ -33,7 +33,7 @@ def check_topic(topic: str) -> str:
     longest = RETRY_NAME_BYTES_MAX if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else NAME_BYTES_MAX
     if not topic.strip():
         raise RequestError(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
-    if not _LEGAL.fullmatch(topic):
+    if not LEGAL_NAME.fullmatch(topic):
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
             f"The specified topic {topic[:128]!r} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
@@ -57,14 +57,10 @@ def check_group(group: str) -> str:
     if not is_legal_group(group):
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
-            f"The specified group {group[:128]!r} is blank, longer than {GROUP_CHARACTERS_MAX}, or contains "
+            f"The specified group {group[:128]!r} is blank, longer than {GROUP_LENGTH_MAX}, or contains "
             "illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
         )
     return group
-
-
-def is_legal_group(group: str) -> bool:
-    return len(group) <= GROUP_CHARACTERS_MAX and _LEGAL.fullmatch(group) is not None
 
 
 def check_client_id(client_id: str) -> str:

@@ -16,10 +16,8 @@ from flaremq.broker.filter.sql import parse_weighed
 from flaremq.broker.filter.syntax_error import FilterSyntaxError
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.java_hash import java_hash
-from flaremq.message.tags import split_tags
+from flaremq.message.tags import SQL92, TAG, split_tags
 
-TAG: Final = "TAG"
-SQL92: Final = "SQL92"
 EXPRESSION_BYTES_MAX: Final = 2048
 
 

@@ -10,13 +10,11 @@ from dataclasses import replace
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.java_hash import java_hash
-from flaremq.message.tags import ALL_TAGS, split_tags
+from flaremq.message.tags import ALL_TAGS, TAG, split_tags
 from flaremq.protocol.bodies.client import SubscriptionData
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RequestError
 
-TAG = "TAG"
-SQL92 = "SQL92"
 EXPRESSION_BYTES_MAX = 2048
 
 

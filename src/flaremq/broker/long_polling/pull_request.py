@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from flaremq.broker.filter.message_filter import compile_filter
-from flaremq.broker.filter.subscription import TAG, check_size
+from flaremq.broker.filter.subscription import check_size
 from flaremq.broker.filter.syntax_error import FilterSyntaxError
 from flaremq.broker.filter.work import FilterWork
 from flaremq.broker.options import BrokerOptions
+from flaremq.message.tags import TAG
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.remoting.connection import Connection

@@ -23,7 +23,14 @@ from flaremq.broker.store_loop.gate import StoreGate
 from flaremq.clock import Clock
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.bodies.topic import PERM_READ
-from flaremq.protocol.codes import VERSION, RequestCode, ResponseCode
+from flaremq.protocol.codes import (
+    PULL_COMMITS_OFFSET,
+    PULL_HAS_SUBSCRIPTION,
+    PULL_MAY_SUSPEND,
+    VERSION,
+    RequestCode,
+    ResponseCode,
+)
 from flaremq.protocol.command import JSON_HEADER, ONEWAY_FLAG, RemotingCommand, RequestError
 from flaremq.protocol.frame import encode_head
 from flaremq.protocol.headers.consume import PullMessageRequestHeader, decode_pull_header
@@ -33,9 +40,6 @@ from flaremq.storage.engine.inspection import StoreInspector
 from flaremq.storage.get.pull import PullResult
 from flaremq.storage.status import GetMessageStatus
 
-_COMMITS = 0x1
-_MAY_SUSPEND = 0x2
-_HAS_SUBSCRIPTION = 0x4
 _SUSPEND_SECONDS_MAX = 60.0
 _OWN_CLIENT_FACTOR = 4  # our own client takes larger pulls than RocketMQ's ever get; the limit in bytes is the same
 _REPLY_BYTES_MAX = 4 << 20  # whatever the options say: the loop writes it in one go
@@ -90,7 +94,7 @@ class PullHandler:
         wanted = self._check(connection, header)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         offset = header.queue_offset
-        if header.sys_flag & _COMMITS:
+        if header.sys_flag & PULL_COMMITS_OFFSET:
             self._offsets.commit(group, topic, queue_id, header.commit_offset)
         reset = self._offsets.take_reset(group, topic, queue_id)
         if reset is not None:
@@ -183,7 +187,7 @@ class PullHandler:
     ) -> None:
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         code = pull_code(result.status, header.queue_offset)
-        if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & _MAY_SUSPEND:
+        if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PULL_MAY_SUSPEND:
             options = self._options
             seconds = header.suspend_timeout_millis / 1000
             if not options.long_polling_enable:
@@ -289,7 +293,7 @@ class PullHandler:
                 f"queueId[{header.queue_id}] is illegal, topic:[{topic}] "
                 f"topicConfig.readQueueNums:[{config.read_queue_nums}] consumer:[{connection.peer}]",
             )
-        if header.sys_flag & _HAS_SUBSCRIPTION:
+        if header.sys_flag & PULL_HAS_SUBSCRIPTION:
             return checked_wanted(options, header.expression_type, header.subscription)
         registered = self._consumers.find_group(group)
         if registered is None:

@@ -15,7 +15,7 @@ from flaremq.broker.store_loop.gate import StoreGate
 from flaremq.broker.store_loop.put_status import code_of
 from flaremq.broker.streams.ledger import STAMP, Refused, SinkLedger, Stamp
 from flaremq.errors import CorruptionError
-from flaremq.message.batch import decode_batch
+from flaremq.message.batch import item_start
 from flaremq.message.topics import RETRY_PREFIX
 from flaremq.message.write_stream import chain_text, is_stem
 from flaremq.protocol.codes import RequestCode, ResponseCode
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from flaremq.remoting.handlers import HandlerTable
 
 _TOKEN_LENGTH: Final = 16
-_ITEM_OVERHEAD: Final = 22  # bytes of a batch item besides body and properties
 
 
 class StreamSends:
@@ -138,14 +137,10 @@ class StreamSends:
 
 def _after(body: bytes, count: int) -> bytes:
     """A batch body without its first messages."""
-    if not count:
-        return body
-    at = 0
     try:
-        for number, item in enumerate(decode_batch(body)):
-            if number == count:
-                return body[at:]
-            at += _ITEM_OVERHEAD + len(item.body) + len(item.properties)
+        at = item_start(body, count)
     except CorruptionError as error:
         raise RequestError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
-    raise RequestError(ResponseCode.INVALID_PARAMETER, f"a batch of fewer messages than its {STAMP} says")
+    if count and at == len(body):
+        raise RequestError(ResponseCode.INVALID_PARAMETER, f"a batch of fewer messages than its {STAMP} says")
+    return body[at:]

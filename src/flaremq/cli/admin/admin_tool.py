@@ -8,8 +8,9 @@ from __future__ import annotations
 from flaremq.client.admin.admin import Admin
 from flaremq.client.admin.base import java_flag
 from flaremq.client.consumer.pulling import Puller, PullResult, pull_result
-from flaremq.client.consumer.subscription import EVERYTHING, Expression, subscription_data
+from flaremq.client.consumer.subscription import Expression, subscription_data
 from flaremq.errors import NotFoundError
+from flaremq.message.tags import ALL_TAGS
 from flaremq.message.topics import AUTO_CREATE_TOPIC
 from flaremq.protocol.bodies.client import ConsumerConnection
 from flaremq.protocol.bodies.group import SubscriptionGroupWrapper
@@ -159,7 +160,7 @@ class AdminTool(Admin):
         *,
         hold_ms: int,
         count_max: int = 32,
-        expression: Expression = EVERYTHING,
+        expression: Expression = ALL_TAGS,
     ) -> PullResult:
         """Messages of a queue from an offset on; if there are none, those that come within ``hold_ms``."""
         await self._master_of(queue)

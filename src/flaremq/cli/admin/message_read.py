@@ -30,11 +30,12 @@ _sql_option = click.option("--sql", metavar="EXPR", default=None, help="Only wha
 
 
 def _expression(tags: str | None, sql: str | None) -> Expression:
-    from flaremq.client.consumer.subscription import EVERYTHING, SqlFilter
+    from flaremq.client.consumer.subscription import SqlFilter
+    from flaremq.message.tags import ALL_TAGS
 
     if tags is not None and sql is not None:
         raise click.UsageError("Give --tags or --sql, not both.")
-    return SqlFilter(sql) if sql is not None else tags or EVERYTHING
+    return SqlFilter(sql) if sql is not None else tags or ALL_TAGS
 
 
 async def _start_offset(admin: AdminTool, queue: MessageQueue, timestamp_ms: int) -> int:

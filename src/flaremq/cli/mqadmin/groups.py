@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 async def update_sub_group(admin: AdminTool, given: Given) -> None:
     from flaremq.cli.mqadmin.text import group_config_text
-    from flaremq.client.names import check_group
+    from flaremq.message.topics import validate_group
     from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 
     settings: dict[str, Any] = {
@@ -33,7 +33,7 @@ async def update_sub_group(admin: AdminTool, given: Given) -> None:
     policy = given.maybe("groupRetryPolicy")
     if policy is not None:
         settings["group_retry_policy"] = _policy(given, policy)
-    check_group(settings["group_name"])
+    validate_group(settings["group_name"])
     config = SubscriptionGroupConfig(**settings)
     masters = await admin.masters(cluster=given.maybe("clusterName"), broker=given.maybe("brokerAddr"))
     for address in masters.values():

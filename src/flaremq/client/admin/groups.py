@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from flaremq.client.admin.offsets import OffsetAdmin
-from flaremq.client.names import check_group
 from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, ReplyError
-from flaremq.message.topics import dlq_topic, retry_topic
+from flaremq.message.topics import dlq_topic, retry_topic, validate_group
 from flaremq.protocol.bodies.client import (
     ConsumerConnection,
     ProducerConnection,
@@ -61,7 +60,7 @@ class GroupAdmin(OffsetAdmin):
         broker: str | None = None,
     ) -> list[str]:
         """Make a group, or change its settings, on one broker, a cluster's or all; their names."""
-        check_group(group)
+        validate_group(group)
         body = dataclasses.replace(config or SubscriptionGroupConfig(), group_name=group).to_json()
         masters = await self.masters(cluster=cluster, broker=broker)
         for address in masters.values():

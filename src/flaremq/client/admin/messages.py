@@ -9,10 +9,11 @@ from typing import Final
 from flaremq.client.admin.groups import GroupAdmin
 from flaremq.client.consumer.pulling import Puller, PullResult, pull_result
 from flaremq.client.consumer.received import ReceivedMessage, read_messages
-from flaremq.client.consumer.subscription import EVERYTHING, Expression, subscription_data
-from flaremq.client.names import queue_name
+from flaremq.client.consumer.subscription import Expression, subscription_data
+from flaremq.client.errors import queue_name
 from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, ReplyError
 from flaremq.message.message_id import decode_message_id
+from flaremq.message.tags import ALL_TAGS
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.bodies.running import ConsumeMessageDirectlyResult
 from flaremq.protocol.bodies.stats import QueryConsumeQueueResponseBody
@@ -115,7 +116,7 @@ class MessageAdmin(GroupAdmin):
             raise NotFoundError(f"topic {topic!r} has no message {message_id!r}") from None
 
     async def pull(
-        self, queue: MessageQueue, offset: int, *, max_count: int = 32, expression: Expression = EVERYTHING
+        self, queue: MessageQueue, offset: int, *, max_count: int = 32, expression: Expression = ALL_TAGS
     ) -> PullResult:
         """Messages of one queue from an offset on; nobody's progress changes."""
         await self._master_of(queue)

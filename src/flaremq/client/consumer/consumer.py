@@ -21,19 +21,18 @@ from flaremq.client.consumer.rebalancing import FIRST, LAST, Rebalancer
 from flaremq.client.consumer.received import ReceivedMessage
 from flaremq.client.consumer.requests import ConsumerRequests
 from flaremq.client.consumer.subscription import (
-    EVERYTHING,
-    SQL92,
     Expression,
     Subscription,
     parse_subscription,
     subscription_data,
 )
+from flaremq.client.errors import queue_name
 from flaremq.client.instance import ClientInstance
-from flaremq.client.names import check_group, queue_name
 from flaremq.client.options import ConsumerOptions
 from flaremq.clock import Clock
 from flaremq.errors import InvalidArgumentError
-from flaremq.message.topics import retry_topic
+from flaremq.message.tags import ALL_TAGS, SQL92
+from flaremq.message.topics import retry_topic, validate_group
 from flaremq.protocol.bodies.client import CheckClientRequestBody, ConsumerData, SubscriptionData
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.codes import RequestCode
@@ -76,7 +75,7 @@ class Consumer:
         options: ConsumerOptions | None = None,
         clock: Clock | None = None,
     ) -> None:
-        check_group(group)
+        validate_group(group)
         self.group = group
         self.options = options or ConsumerOptions()
         self._expressions = parse_subscription(subscribe)
@@ -149,7 +148,7 @@ class Consumer:
         if is_managed:
             if not self._is_broadcasting:
                 name = retry_topic(self.group)
-                self._subscriptions[name] = subscription_data(name, EVERYTHING, version)
+                self._subscriptions[name] = subscription_data(name, ALL_TAGS, version)
             instance.heartbeats.consumers[self.group] = self._describe
             await instance.heartbeats.send_all()
             instance.routes.on_change.append(lambda _: rebalancer.soon())
@@ -264,7 +263,7 @@ class Consumer:
         offset: int,
         *,
         max_count: int = 32,
-        expression: Expression = EVERYTHING,
+        expression: Expression = ALL_TAGS,
         wait: float = 0.0,
     ) -> PullResult:
         """Read messages of one queue from an offset on. Nothing is acknowledged by it.
@@ -300,7 +299,7 @@ class Consumer:
         """The queues this consumer has at present."""
         return sorted(self._running().queues)
 
-    async def assign(self, queues: Iterable[MessageQueue], *, expression: Expression = EVERYTHING) -> None:
+    async def assign(self, queues: Iterable[MessageQueue], *, expression: Expression = ALL_TAGS) -> None:
         """Take up exactly these queues; for consumers without ``subscribe``. Offsets are those of the group."""
         consumption, rebalancer = self._running(), self._rebalancer
         if self._expressions:

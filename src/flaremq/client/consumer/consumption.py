@@ -18,8 +18,8 @@ from flaremq.client.consumer.pulling import Puller, PullReply, PullStatus
 from flaremq.client.consumer.queue_locking import LOST_AFTER, QueueLocks
 from flaremq.client.consumer.received import ReceivedMessage, read_messages, restore_topics
 from flaremq.client.consumer.send_back import SendBack
+from flaremq.client.errors import queue_name
 from flaremq.client.instance import ClientInstance
-from flaremq.client.names import queue_name
 from flaremq.client.options import ConsumerOptions
 from flaremq.errors import FlareMQError, ReplyError, UnavailableError
 from flaremq.message.topics import is_retry_topic

@@ -12,12 +12,15 @@ from flaremq.client.instance import ClientInstance
 from flaremq.errors import RemoteProtocolError
 from flaremq.protocol.bodies.client import SubscriptionData
 from flaremq.protocol.bodies.queue import MessageQueue
-from flaremq.protocol.codes import RequestCode, ResponseCode
+from flaremq.protocol.codes import (
+    PULL_COMMITS_OFFSET,
+    PULL_HAS_SUBSCRIPTION,
+    PULL_MAY_SUSPEND,
+    RequestCode,
+    ResponseCode,
+)
 from flaremq.protocol.command import RemotingCommand, RequestError
 
-COMMIT_FLAG: Final = 0x1
-SUSPEND_FLAG: Final = 0x2
-SUBSCRIPTION_FLAG: Final = 0x4
 _BYTES_MAX: Final = "262144"
 
 
@@ -86,9 +89,9 @@ class Puller:
         ``commit_offset`` of 0 or more is reported along with it. With ``is_subscription_sent`` the request says what
         it wants, else the broker goes by the group's last heartbeat.
         """
-        flags = SUSPEND_FLAG if hold_ms > 0 else 0
+        flags = PULL_MAY_SUSPEND if hold_ms > 0 else 0
         if commit_offset >= 0 and broker_id == 0:
-            flags |= COMMIT_FLAG
+            flags |= PULL_COMMITS_OFFSET
         ext = {
             "consumerGroup": self._group,
             "topic": queue.topic,
@@ -103,7 +106,7 @@ class Puller:
             "bname": queue.broker_name,
         }
         if is_subscription_sent:
-            flags |= SUBSCRIPTION_FLAG
+            flags |= PULL_HAS_SUBSCRIPTION
             ext["subscription"] = subscription.sub_string
         ext["sysFlag"] = str(flags)
         transport = self._instance.transport

@@ -14,8 +14,8 @@ from typing import Final
 from flaremq.client.consumer.consumption import Consumption
 from flaremq.client.consumer.offset_store import NO_OFFSET, OffsetStore
 from flaremq.client.consumer.queue_offset import queue_offset
+from flaremq.client.errors import queue_name
 from flaremq.client.instance import ClientInstance
-from flaremq.client.names import queue_name
 from flaremq.client.options import ConsumerOptions
 from flaremq.client.routes import TopicRoute
 from flaremq.errors import FlareMQError, NotFoundError

@@ -12,8 +12,8 @@ from flaremq.client.consumer.consumption import Consumption
 from flaremq.client.consumer.offset_store import OffsetStore
 from flaremq.client.consumer.rebalancing import Rebalancer
 from flaremq.client.consumer.received import read_messages
+from flaremq.client.errors import queue_name
 from flaremq.client.instance import ClientInstance
-from flaremq.client.names import queue_name
 from flaremq.protocol.bodies.client import SubscriptionData
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo, ProcessQueueInfo

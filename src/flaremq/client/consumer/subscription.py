@@ -13,18 +13,15 @@ from typing import Final
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.java_hash import java_hash
-from flaremq.message.tags import ALL_TAGS, split_tags
+from flaremq.message.tags import ALL_TAGS, SQL92, split_tags
 from flaremq.message.topics import validate_topic
 from flaremq.protocol.bodies.client import SubscriptionData
 
-EVERYTHING: Final = ALL_TAGS
 # A comparison with a number or a quoted text, or one of SQL92's words between blanks.
 _SQL_LIKE: Final = re.compile(
     r"(?:<>|<=|>=|[=<>])\s*(?:[-+]?[0-9.]|')|\s(?:and|or|is|in|not|between|like|contains)[\s(]|\s(?:<>|<=|>=|[=<>])\s",
     re.IGNORECASE,
 )
-TAG: Final = "TAG"
-SQL92: Final = "SQL92"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +43,9 @@ def parse_subscription(subscribe: Subscription | None) -> dict[str, Expression]:
     if subscribe is None:
         return {}
     if isinstance(subscribe, str):
-        subscribe = {subscribe: EVERYTHING}
+        subscribe = {subscribe: ALL_TAGS}
     elif not isinstance(subscribe, Mapping):
-        subscribe = dict.fromkeys(subscribe, EVERYTHING)
+        subscribe = dict.fromkeys(subscribe, ALL_TAGS)
     for topic, expression in subscribe.items():
         validate_topic(topic)
         if isinstance(expression, str):
@@ -74,16 +71,11 @@ def subscription_data(topic: str, expression: Expression, version: int) -> Subsc
         return SubscriptionData(
             topic=topic, sub_string=expression.expression, expression_type=SQL92, sub_version=version
         )
-    tags = tags_of(expression)
+    tags = frozenset(split_tags(expression))
     return SubscriptionData(
         topic=topic,
-        sub_string=expression if tags else EVERYTHING,
+        sub_string=expression if tags else ALL_TAGS,
         tags_set=tags,
         code_set=frozenset(java_hash(tag) for tag in tags),
         sub_version=version,
     )
-
-
-def tags_of(expression: str) -> frozenset[str]:
-    """The tags of an expression; none means all messages."""
-    return frozenset(split_tags(expression))

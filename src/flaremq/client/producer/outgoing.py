@@ -24,6 +24,7 @@ from flaremq.message.properties import (
     join_properties,
 )
 from flaremq.message.sys_flag import CompressionType, with_compression
+from flaremq.message.tags import SEPARATOR
 from flaremq.message.topics import DLQ_PREFIX, RETRY_PREFIX, encode_topic
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def prepare(
         raise InvalidArgumentError(
             f"a body of {len(body)} bytes for {topic!r} is larger than maxMessageSize {options.max_message_size}"
         )
-    if message.tags is not None and "||" in message.tags:
+    if message.tags is not None and SEPARATOR in message.tags:
         raise InvalidArgumentError(
             f"the tag {message.tags!r} for {topic!r} holds '||', which separates tags in a subscription: a message has "
             "one tag, and no consumer could ask for this one"

@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Final, Self
 
 from flaremq.client.instance import ClientInstance
-from flaremq.client.names import check_group
 from flaremq.client.options import ProducerOptions
 from flaremq.client.producer.lanes import Lane
 from flaremq.client.producer.outgoing import TIMER_DELAY_MS, TIMER_DELIVER_MS, Outgoing, prepare
@@ -20,10 +19,12 @@ from flaremq.client.producer.sender import Sender
 from flaremq.client.producer.transactions import TransactionListener, TransactionResult, Transactions
 from flaremq.clock import Clock
 from flaremq.errors import FlareMQError, InvalidArgumentError, ReplyError
+from flaremq.message.batch import ITEM_OVERHEAD
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import DELAY
+from flaremq.message.topics import validate_group
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.codes import RequestCode
 
@@ -51,7 +52,7 @@ class Producer:
         listener: TransactionListener | None = None,
         clock: Clock | None = None,
     ) -> None:
-        check_group(group)
+        validate_group(group)
         self.group = group
         self.options = options or ProducerOptions()
         self._instance = ClientInstance(name_servers, self.options, clock=clock, entered_by=self._entered_by)
@@ -273,7 +274,7 @@ def _split(batch: list[Outgoing], size_max: int) -> Iterable[list[Outgoing]]:
     part: list[Outgoing] = []
     size = 0
     for outgoing in batch:
-        item = 22 + len(outgoing.body) + len(outgoing.properties)
+        item = ITEM_OVERHEAD + len(outgoing.body) + len(outgoing.properties)
         if part and size + item > size_max:
             yield part
             part, size = [], 0

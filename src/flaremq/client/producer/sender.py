@@ -16,7 +16,7 @@ from flaremq.client.producer.queue_selection import FaultTable, QueueSelector
 from flaremq.client.producer.send_result import STATUS_BY_CODE, SendResult, SendStatus
 from flaremq.client.routes import MASTER_ID, TopicRoute
 from flaremq.errors import FlareMQError, RemoteProtocolError, UnavailableError
-from flaremq.message.batch import ITEM
+from flaremq.message.batch import ITEM, ITEM_OVERHEAD
 from flaremq.message.record.layout import SHORT
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.codes import RequestCode, ResponseCode
@@ -246,12 +246,9 @@ def _batch_body(messages: Sequence[Outgoing]) -> bytes:
     head, length = ITEM.pack, SHORT.pack
     for message in messages:
         body, properties = message.body, message.properties
-        size = 22 + len(body) + len(properties)
+        size = ITEM_OVERHEAD + len(body) + len(properties)
         parts += (head(size, 0, 0, message.flag, len(body)), body, length(len(properties)), properties)
     return b"".join(parts)
-
-
-assert ITEM.size + SHORT.size == 22
 
 
 def _results(

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from flaremq.client.admin.admin import Admin
-from flaremq.client.names import check_group
 from flaremq.client.options import ClientOptions
 from flaremq.client.routes import MASTER_ID
 from flaremq.client.scan.cluster_view import each
 from flaremq.client.scan.queue_pulls import Patience, QueuePulls
 from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, ReplyError, UnavailableError
-from flaremq.message.topics import NAME_BYTES_MAX, retry_topic
+from flaremq.message.topics import NAME_BYTES_MAX, retry_topic, validate_group
 from flaremq.protocol.codes import RequestCode, ResponseCode
 
 QueueOffsets = Mapping[str, Mapping[str, Mapping[int, int]]]  # topic, broker, queue, next offset
@@ -35,7 +34,7 @@ class GroupCommits(Admin):
     """Reports for one group. Use it as ``Admin`` is used."""
 
     def __init__(self, name_servers: str | Sequence[str], group: str, *, options: ClientOptions | None = None) -> None:
-        check_group(group)
+        validate_group(group)
         super().__init__(name_servers, options=options)
         self.group = group
         self._prepared: set[str] = set()  # addresses where the group exists

@@ -11,16 +11,15 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from flaremq.client.consumer.pulling import SUBSCRIPTION_FLAG
 from flaremq.client.errors import reply_error
 from flaremq.client.instance import ClientInstance
 from flaremq.client.routes import MASTER_ID
 from flaremq.errors import NotFoundError, RemoteProtocolError, ReplyError, UnavailableError
-from flaremq.protocol.codes import RequestCode, ResponseCode
+from flaremq.message.tags import ALL_TAGS, TAG
+from flaremq.protocol.codes import PULL_HAS_SUBSCRIPTION, RequestCode, ResponseCode
 from flaremq.protocol.command import RequestError
 
 SCAN_GROUP: Final = "flaremq-scan"
-EVERY_TAG: Final = "*"
 COUNT_MAX: Final = 1024  # asked of a broker when nothing is known of it; it gives what its own limits allow
 _TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 _BYTES_MAX: Final = str(4 << 20)
@@ -95,7 +94,7 @@ class QueuePulls:
         self._may_change_group = not group
         self.retry_seconds = retry_seconds
 
-    async def pull(self, queue: QueuePlace, offset: int, count: int, tags: str = EVERY_TAG) -> Pulled:
+    async def pull(self, queue: QueuePlace, offset: int, count: int, tags: str = ALL_TAGS) -> Pulled:
         """Ask for messages from ``offset`` on; UnavailableError if no broker of that name answers for long."""
         patience = Patience(self.retry_seconds)
         tries = 0
@@ -127,12 +126,12 @@ class QueuePulls:
             "queueId": str(queue.queue_id),
             "queueOffset": str(offset),
             "maxMsgNums": str(count),
-            "sysFlag": str(SUBSCRIPTION_FLAG),
+            "sysFlag": str(PULL_HAS_SUBSCRIPTION),
             "commitOffset": "0",
             "suspendTimeoutMillis": "0",
             "subscription": tags,
             "subVersion": "0",
-            "expressionType": "TAG",
+            "expressionType": TAG,
             "maxMsgBytes": _BYTES_MAX,
             "bname": queue.broker,
         }

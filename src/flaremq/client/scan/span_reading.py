@@ -22,9 +22,10 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from flaremq.client.scan.queue_holes import QueueHoles
-from flaremq.client.scan.queue_pulls import COUNT_MAX, EVERY_TAG, Patience, Pulled, QueuePlace, QueuePulls, is_master
+from flaremq.client.scan.queue_pulls import COUNT_MAX, Patience, Pulled, QueuePlace, QueuePulls, is_master
 from flaremq.errors import RemoteProtocolError, UnavailableError
 from flaremq.message.sys_flag import INNER_BATCH
+from flaremq.message.tags import ALL_TAGS, SEPARATOR
 from flaremq.protocol.codes import ResponseCode
 
 _log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class SpanReader:
         self._queue = queue
         self._start = start
         self._end = end
-        self._expression = "||".join(sorted(tags)) if tags else EVERY_TAG
+        self._expression = SEPARATOR.join(sorted(tags)) if tags else ALL_TAGS
         self._has_filter = bool(tags)
         self._depth = depth
         self._fail_on_data_loss = fail_on_data_loss

@@ -20,7 +20,7 @@ from flaremq.client.options import ProducerOptions
 from flaremq.client.producer.send_result import STATUS_BY_CODE
 from flaremq.client.streams.ledger import STATE, StreamLedger, StreamName, refusal
 from flaremq.errors import InvalidArgumentError, UnavailableError
-from flaremq.message.batch import decode_batch
+from flaremq.message.batch import decode_batch, item_start
 from flaremq.message.write_stream import NOTHING_STORED, Stored, chain_of
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.codes import RequestCode, ResponseCode
@@ -29,7 +29,6 @@ from flaremq.protocol.command import RemotingCommand
 _STAMP: Final = "sinkStamp"
 _BATCH_PROPERTIES: Final = "WAIT\x01true\x02"
 _PAUSES: Final = (0.02, 0.1, 0.3, 1.0)
-_ITEM_OVERHEAD: Final = 22
 _LOOKED_UP_AT_ONCE: Final = 32
 _ALONE_WINDOW: Final = 64  # requests under way where each holds one message
 _WORTH_RETRYING: Final = frozenset(
@@ -57,11 +56,7 @@ class Parcel:
 
     def after(self, number: int) -> Parcel:
         """The part of it from a message on."""
-        at = 0
-        for passed, item in enumerate(decode_batch(self.body)):
-            if passed == number - self.first:
-                break
-            at += _ITEM_OVERHEAD + len(item.body) + len(item.properties)
+        at = item_start(self.body, number - self.first)
         return replace(self, first=number, count=self.end - number, body=self.body[at:])
 
     def chain_at(self, number: int) -> int:

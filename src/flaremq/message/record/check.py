@@ -28,7 +28,7 @@ from flaremq.message.record.layout import (
     SHORT,
     SYS_FLAG_AT,
 )
-from flaremq.message.topics import LEGAL_BYTES
+from flaremq.message.topics import STORED_BYTES
 
 # Places in the tuple a prefix struct unpacks to.
 _BODY_CRC, _QUEUE_ID, _QUEUE_OFFSET, _PHYSICAL_OFFSET = 2, 3, 5, 6
@@ -163,7 +163,7 @@ def _implausible(fields: tuple[Any, ...], topic: memoryview, properties: memoryv
         return CheckReason.FIELD
     if not (_port_ok(fields[_BORN_HOST]) and _port_ok(fields[_STORE_HOST])):
         return CheckReason.FIELD
-    if LEGAL_BYTES.fullmatch(topic) is None:
+    if STORED_BYTES.fullmatch(topic) is None:
         return CheckReason.TOPIC
     if b"\0" in bytes(properties):  # no put takes it, so a zeroed page shows
         return CheckReason.PROPERTIES

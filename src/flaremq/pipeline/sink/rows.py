@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flaremq.errors import InvalidArgumentError
+from flaremq.message.batch import ITEM_OVERHEAD
 from flaremq.message.topics import NO_CLIENT_SEND, RETRY_PREFIX, validate_topic
 from flaremq.pipeline.kernels.sink import SUFFIX_SIZE
 from flaremq.pipeline.sink.byte_column import Integers, Run
@@ -68,7 +69,7 @@ def check_batch(batch: pa.RecordBatch, rules: RowRules) -> SinkRows:
     bodies = _bodies(columns["body"])
     properties = Run.of(_properties(columns, delays, count, rules.drop_reserved))
     sizes, limit = bodies.lengths, rules.max_message_size
-    whole = sizes + properties.lengths + SUFFIX_SIZE + 22
+    whole = sizes + properties.lengths + SUFFIX_SIZE + ITEM_OVERHEAD
     _refuse(sizes == 0, lambda row: "has an empty body, which no broker accepts")
     _refuse(
         properties.lengths > PROPERTIES_MAX,

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from flaremq.client.streams.sending import Parcel
 from flaremq.errors import InvalidArgumentError, UnavailableError
+from flaremq.message.batch import ITEM_OVERHEAD
 from flaremq.message.write_stream import CHAIN_START, NUMBER_MAX, DoubtError, Stored, stem_of, unlink
 from flaremq.pipeline.kernels import sink as kernels
 from flaremq.pipeline.sink.byte_column import Integers
@@ -217,7 +218,7 @@ class SinkTask:
             assert count >= 0, "rows were checked before"
             if not count:  # one message larger than a request usually is
                 row = int(places[start])
-                needed = int(bodies.lengths[row] + properties.lengths[row]) + kernels.SUFFIX_SIZE + 22
+                needed = int(bodies.lengths[row] + properties.lengths[row]) + kernels.SUFFIX_SIZE + ITEM_OVERHEAD
                 self._scratch = np.empty(needed, np.uint8)
                 continue
             self._target.put(lane.key, Parcel(lane.number, count, self._scratch[:size].tobytes()))

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
-from flaremq.client.names import check_group
 from flaremq.client.scan.group_commits import GroupCommits
 from flaremq.errors import InvalidArgumentError, UnavailableError
+from flaremq.message.topics import validate_group
 from flaremq.pipeline.model.source import SourceSpec
 from flaremq.pipeline.sources.wire_loop import WireLoop
 from flaremq.pipeline.sources.wire_options import WireOptions
@@ -38,7 +38,7 @@ class ProgressWriter:
     """Reports for one group: over the wire, or into a store that no broker has open. One thread."""
 
     def __init__(self, spec: SourceSpec, group: str, *, commit_name_server: str | None = None) -> None:
-        check_group(group)
+        validate_group(group)
         self._group = group
         self._spec = spec
         self._loop: WireLoop | None = None

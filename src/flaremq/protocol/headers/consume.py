@@ -20,13 +20,6 @@ from flaremq.protocol.headers.custom_header import (
 
 _new: Final = object.__new__
 
-# Bits of a pull's sysFlag.
-PULL_COMMITS_OFFSET: Final = 0x1
-PULL_MAY_SUSPEND: Final = 0x2
-PULL_HAS_SUBSCRIPTION: Final = 0x4
-PULL_CLASS_FILTER: Final = 0x8
-PULL_IS_LITE: Final = 0x10
-
 
 @dataclass(slots=True, kw_only=True)  # not frozen: one is made per pull, and filling slots is four times as fast
 class PullMessageRequestHeader(CustomHeader):
@@ -47,18 +40,6 @@ class PullMessageRequestHeader(CustomHeader):
     request_source: int | None = maybe_integer()
     proxy_forward_client_id: str | None = maybe_text("proxyFrowardClientId")
     broker_name: str | None = maybe_text("bname")
-
-    @property
-    def commits_offset(self) -> bool:
-        return self.sys_flag & PULL_COMMITS_OFFSET != 0
-
-    @property
-    def may_suspend(self) -> bool:
-        return self.sys_flag & PULL_MAY_SUSPEND != 0
-
-    @property
-    def has_subscription(self) -> bool:
-        return self.sys_flag & PULL_HAS_SUBSCRIPTION != 0
 
 
 def decode_pull_header(ext: Mapping[str, Any] | None) -> PullMessageRequestHeader:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from flaremq.errors import FlareMQError, StoreIOError, UnavailableError
-from flaremq.storage.files.layout import is_topic
+from flaremq.message.topics import is_stored_topic
 from flaremq.storage.queue.consume_queue import FILLER_SIZE, UNIT
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class StoreInspector:
         them a message is either of the earlier life, and gone, or of the new one.
         """
         store = self._store
-        names = sorted({topic for topic in topics if is_topic(topic)})
+        names = sorted({topic for topic in topics if is_stored_topic(topic)})
         deleted = 0
         with store._close_lock:
             store._check_open()

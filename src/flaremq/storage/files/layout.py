@@ -10,6 +10,7 @@ import os
 import re
 
 from flaremq.errors import InvalidArgumentError
+from flaremq.message.topics import is_stored_topic
 
 COMMIT_LOG = "commitlog"
 CONSUME_QUEUE = "consumequeue"
@@ -30,8 +31,6 @@ BROKER_NOTE = "flaremq.broker"  # who served this store last: see config/broker_
 
 _FILE_NAME = re.compile(r"\d{20}\Z")
 _INDEX_NAME = re.compile(r"\d{17}\Z")
-# Stored topics may be longer than the 127 characters a user may create: %RETRY%group_topic of POP reaches 255.
-_TOPIC_NAME = re.compile(r"(?=.{1,255}\Z)(?:[%|a-zA-Z0-9_-]+|%RETRY%[%|a-zA-Z0-9_-]+\+[%|a-zA-Z0-9_-]+)\Z")
 
 
 class StoreLayout:
@@ -107,13 +106,9 @@ class StoreLayout:
         return self.path(kind, checked_topic(topic), str(checked_queue_id(queue_id)))
 
 
-def is_topic(topic: str) -> bool:
-    return _TOPIC_NAME.match(topic) is not None
-
-
 def checked_topic(topic: str) -> str:
     """Refuse a topic that is no plain folder name, whatever it came from."""
-    if not is_topic(topic):
+    if not is_stored_topic(topic):
         raise InvalidArgumentError(
             f"topic {topic[:300]!r} is not allowed: 1 to 255 of ASCII letters, digits, '%', '-', '_', '|'; '+' in "
             "%RETRY%group+topic only"

@@ -9,14 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from flaremq.errors import InvalidArgumentError
+from flaremq.message.batch import ITEM_OVERHEAD
 from flaremq.message.record.codec import PREFIX_BY_FAMILY
 from flaremq.storage.kernels import preload  # noqa: F401  # batches and pulls use kernels once all are loaded
 from flaremq.storage.kernels.append import append_records
 from flaremq.storage.kernels.batch import append_batch, measure_batch
 from flaremq.storage.kernels.memory import as_array
 from flaremq.storage.log.commit_log import CommitLog
-
-_ITEM_MIN = 22  # bytes of a message in a batch body that has neither body nor properties
 
 
 def append_columns(
@@ -88,7 +87,7 @@ def append_batch_body(
     """
     struct = PREFIX_BY_FAMILY[sys_flag >> 4 & 3]
     source = as_array(body)
-    sizes = np.empty(len(body) // _ITEM_MIN + 1, np.int64)
+    sizes = np.empty(len(body) // ITEM_OVERHEAD + 1, np.int64)
     count, total = measure_batch(source, struct.size + len(topic_prefix) + 2, sizes)
     if count > count_max:
         raise InvalidArgumentError(f"a batch of {count} messages, at most {count_max} are taken")

@@ -16,6 +16,7 @@ import numpy as np
 
 from flaremq.message.delay import DelayLevels
 from flaremq.message.message_ext import MessageExt
+from flaremq.message.topics import is_stored_topic
 from flaremq.storage.at_rest.indexes import StoredIndex
 from flaremq.storage.at_rest.queues import QueueId, StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
@@ -256,7 +257,7 @@ class EntryCursor:
 def find_queue(reader: StoreReader, place: QueueId) -> StoredQueue | None:
     """One queue without looking at all others; None if it has no folder."""
     topic, queue_id = place
-    if not layout.is_topic(topic) or not 0 <= queue_id < 2**31:
+    if not is_stored_topic(topic) or not 0 <= queue_id < 2**31:
         return None
     filesystem = reader.filesystem
     for kind, is_batch in ((layout.BATCH_CONSUME_QUEUE, True), (layout.CONSUME_QUEUE, False)):
