@@ -150,9 +150,9 @@ def _walk_queues(
 def _spans(batch: RecordBatch, deleted: DeletedTopics) -> Iterator[tuple[QueueId, int, int]]:
     """Queue, first and behind the last queue offset, of each record or of many at once; not of deleted topics."""
     if batch.columns is not None and batch.base >= deleted.reach:
-        from flaremq.storage.at_rest.record_table import is_plain, queue_spans
+        from flaremq.storage.at_rest.record_table import is_read_singly, queue_spans
 
-        if not is_plain(batch):
+        if not is_read_singly(batch):
             yield from queue_spans(batch)
             return
     for offset, record in batch.records():

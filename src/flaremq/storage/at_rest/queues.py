@@ -3,7 +3,7 @@ serve.
 
 Three folders hold queues. ``consumequeue`` has 20-byte units at position ``queue_offset * 20``. With an ext
 file the unit's tags code may be an address into ``consumequeue_ext`` of the same queue; it is resolved
-here, so callers always see the plain code. ``batchconsumequeue`` has 46-byte units that each stand for
+here, so callers always see the tag hash. ``batchconsumequeue`` has 46-byte units that each stand for
 several messages and carry their own base offset.
 
 Two kinds of unit are no data: all zero (never written) and the filler RocketMQ writes in front of a queue
@@ -97,7 +97,7 @@ class StoredQueue:
         return self.units_between(0, self.run.end // self.unit_size)
 
     def units_between(self, first: int, end: int) -> Iterator[QueueUnit]:
-        """The written units with numbers (for plain queues: queue offsets) in [first, end)."""
+        """The written units with numbers (in simple queues: queue offsets) in [first, end)."""
         step = self.unit_size
         for file in self.run.files:
             start_unit = file.start // step

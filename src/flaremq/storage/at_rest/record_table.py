@@ -23,18 +23,18 @@ from flaremq.storage.kernels.table import (
 from flaremq.storage.log.walk import RecordBatch
 
 # Rows that stand for more than one queue offset or queue, or whose text the kernels do not read.
-_PLAIN_MARKS = MARK_INNER_BATCH | MARK_MULTI_DISPATCH | MARK_BAD_TEXT
+_SINGLY_MARKS = MARK_INNER_BATCH | MARK_MULTI_DISPATCH | MARK_BAD_TEXT
 
 
-def is_plain(batch: RecordBatch) -> bool:
-    """Whether these records must be looked at one by one."""
+def is_read_singly(batch: RecordBatch) -> bool:
+    """Whether these records must be looked at one by one: the kernels' table does not tell all about them."""
     if batch.columns is None:
         return True
-    return bool(np.any(batch.columns[MARKS, : len(batch.starts)] & _PLAIN_MARKS))
+    return bool(np.any(batch.columns[MARKS, : len(batch.starts)] & _SINGLY_MARKS))
 
 
 def queue_groups(batch: RecordBatch) -> Iterator[tuple[QueueId, Integers]]:
-    """Each queue with the rows of its records, ascending; only for batches that are not plain."""
+    """Each queue with the rows of its records, ascending; only for batches that are not read singly."""
     columns = batch.columns
     order, starts = group_queues(as_array(batch.data), columns, len(batch.starts))
     for group in range(len(starts) - 1):

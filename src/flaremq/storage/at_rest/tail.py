@@ -16,7 +16,7 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.storage.at_rest.outlook import redispatch_start
 from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.at_rest.record_table import is_plain, queue_groups
+from flaremq.storage.at_rest.record_table import is_read_singly, queue_groups
 from flaremq.storage.at_rest.unit_arrays import Units, joined
 from flaremq.storage.dispatch.record_views import expected_units
 from flaremq.storage.kernels.table import PHYSICAL_OFFSET, QUEUE_OFFSET, SIZE, TAGS_CODE
@@ -96,7 +96,7 @@ def _collect(
     reader: StoreReader, batch: RecordBatch, topics: frozenset[str] | None, parts: dict[QueueId, list[Units]]
 ) -> None:
     deleted = reader.deleted
-    if batch.columns is not None and batch.base >= deleted.reach and not is_plain(batch):
+    if batch.columns is not None and batch.base >= deleted.reach and not is_read_singly(batch):
         for place, members in queue_groups(batch):
             if topics is None or place[0] in topics:
                 offset, physical, size, code = (batch.columns[column][members] for column in _COLUMNS)

@@ -39,7 +39,7 @@ assert _BATCH_DTYPE.itemsize == BATCH_UNIT.size
 
 
 class Units(NamedTuple):
-    """Consecutive units; all arrays have one element a unit. ``messages`` is 1 in plain queues."""
+    """Consecutive units; all arrays have one element a unit. ``messages`` is 1 in simple queues."""
 
     offset: Integers  # queue offset of the (first) message
     physical: Integers
@@ -198,9 +198,9 @@ class ScanQueue:
         numbers = np.arange(start, start + count, dtype=np.int64)
         if self.tail is not None:  # what neither files nor tail know becomes filler in recovery
             fields[1, numbers >= self.file_end] = FILLER_SIZE
-        return Units(numbers, fields[0], fields[1], self._plain_codes(fields[2], numbers), np.ones(count, np.int64))
+        return Units(numbers, fields[0], fields[1], self._resolved_codes(fields[2], numbers), np.ones(count, np.int64))
 
-    def _plain_codes(self, codes: Integers, numbers: Integers) -> Integers:
+    def _resolved_codes(self, codes: Integers, numbers: Integers) -> Integers:
         """Tags codes with addresses of the ext file resolved."""
         if self.stored is None or self.stored.ext_run is None:
             return codes

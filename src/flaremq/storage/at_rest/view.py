@@ -19,7 +19,6 @@ import os
 import struct
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -56,10 +55,12 @@ class StoreView:
     def __init__(self, path: str | os.PathLike[str], index_geometry: IndexGeometry | None = None) -> None:
         self._path = os.path.abspath(os.fspath(path))
         self._index_geometry = index_geometry
-        self._reader = self._open()
+        self._look()
 
-    def _open(self) -> StoreReader:
-        return StoreReader.open(self._path, index_geometry=self._index_geometry, lock=False)
+    def _look(self) -> None:
+        self._reader = StoreReader.open(self._path, index_geometry=self._index_geometry, lock=False)
+        self._is_held: bool | None = None
+        self._tail: tuple[frozenset[str] | None, StoreTail] | None = None  # of these topics (None: of all)
 
     @property
     def root(self) -> str:
@@ -73,14 +74,14 @@ class StoreView:
     def refresh(self) -> None:
         """Look again: files came and went, queues grew, a broker started or stopped."""
         self._reader.close()
-        self.__dict__.pop("is_held", None)
-        self.__dict__.pop("_tail_by_topics", None)
-        self._reader = self._open()
+        self._look()
 
-    @cached_property
+    @property
     def is_held(self) -> bool:
         """Whether a process (maybe this one) has the store open."""
-        return store_lock.is_locked(self._reader.layout.lock)
+        if self._is_held is None:
+            self._is_held = store_lock.is_locked(self._reader.layout.lock)
+        return self._is_held
 
     @property
     def needs_recovery(self) -> bool:
@@ -126,11 +127,9 @@ class StoreView:
         """The undispatched tail; remembered for the last question."""
         from flaremq.storage.at_rest.tail import StoreTail
 
-        known: tuple[frozenset[str] | None, StoreTail] | None = self.__dict__.get("_tail_by_topics")
-        if known is None or not (known[0] is None or (topics is not None and topics <= known[0])):
-            known = topics, StoreTail.read(self._reader, topics)
-            self.__dict__["_tail_by_topics"] = known
-        return known[1]
+        if self._tail is None or not (self._tail[0] is None or (topics is not None and topics <= self._tail[0])):
+            self._tail = topics, StoreTail.read(self._reader, topics)
+        return self._tail[1]
 
     # Extents
 

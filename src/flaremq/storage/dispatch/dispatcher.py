@@ -264,7 +264,7 @@ class Dispatcher:
         try:
             if message.is_inner_batch or (topic, queue_id) in self.queues.batch:
                 if (topic, queue_id) not in self.queues.batch and (topic, queue_id) in self.queues.simple:
-                    raise InvalidArgumentError(f"an inner batch for the plain queue {topic!r} {queue_id}")
+                    raise InvalidArgumentError(f"an inner batch for the simple queue {topic!r} {queue_id}")
                 unit = BatchUnit(
                     physical_offset, size, code, message.store_timestamp, queue_offset, inner_count(properties)
                 )

@@ -20,7 +20,7 @@ from flaremq.storage.dispatch.dispatcher import Dispatcher
 from flaremq.storage.get.get_result import GetResult, parse_tags, tag_matches
 from flaremq.storage.index.index_service import IndexService
 from flaremq.storage.log.commit_log import CommitLog
-from flaremq.storage.log.plain_record import check_plain
+from flaremq.storage.log.common_record import check_common
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.queue.batch_consume_queue import BatchConsumeQueue
 from flaremq.storage.queue.consume_queue import FILLER, FILLER_SIZE, UNIT, ConsumeQueue
@@ -205,9 +205,9 @@ class MessageReader:
         view = file.view(physical_offset - file.start, size)
         if view is None:
             return None
-        plain = check_plain(view)
-        if plain is not None:
-            if plain[:3] == (queue_id, queue_offset, physical_offset):
+        common = check_common(view)
+        if common is not None:
+            if common[:3] == (queue_id, queue_offset, physical_offset):
                 return MessageExt(view)
             return None
         fields = HEADER.unpack_from(view)
@@ -350,7 +350,7 @@ class MessageReader:
     def _whole(self, physical_offset: int) -> MessageExt | None:
         """What looks like a whole record here; for places that a unit or an index entry names."""
         view = self._log.record(physical_offset)
-        if view is None or not (check_plain(view) or check_record(view, physical_offset=physical_offset).ok):
+        if view is None or not (check_common(view) or check_record(view, physical_offset=physical_offset).ok):
             return None
         return MessageExt(view)
 
@@ -429,18 +429,18 @@ class MessageReader:
         view = self._log.record(physical_offset)
         if view is None:
             return None
-        plain = check_plain(view)
-        if plain is None:
+        common = check_common(view)
+        if common is None:
             message = self._whole(physical_offset)
             if message is None or message.topic != topic or not begin_ms <= message.store_timestamp <= end_ms:
                 return None
             return message if _has_key(message, key) else None
-        if view[plain.topic_at : plain.properties_at - 2] != topic_bytes:
+        if view[common.topic_at : common.properties_at - 2] != topic_bytes:
             return None
-        if not begin_ms <= plain.store_timestamp <= end_ms:
+        if not begin_ms <= common.store_timestamp <= end_ms:
             return None
         message = MessageExt(view)
-        raw = bytes(view[plain.properties_at :])
+        raw = bytes(view[common.properties_at :])
         # A single key that stands in the text as it does for most messages; else the properties are parsed.
         if raw.startswith(b"KEYS\x01") and raw.count(b"KEYS\x01") == 1 and raw.isascii():
             keys = str(raw[5 : raw.find(b"\x02")], "ascii")

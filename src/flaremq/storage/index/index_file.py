@@ -16,6 +16,7 @@ entries known durable and its slots computed anew. Space is reserved in steps be
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 
@@ -224,6 +225,10 @@ class IndexFile:
 
     def sync(self) -> None:
         self._file.sync()
+
+    def release_pages(self) -> None:
+        """Let go of the pages this process has touched; they stay in the page cache."""
+        self._mapping.advise(mmap.MADV_DONTNEED, 0, len(self.buffer))
 
     def close(self) -> None:
         """Nothing more is written; the mapping goes with the last who refers to this object or reads it."""

@@ -5,4 +5,4 @@ May import: ``files``, ``kernels``.
 Start reading: ``commit_log``, ``flush``, ``walk``.
 """
 
-__all__ = ["commit_log", "flush", "plain_record", "resync", "walk"]
+__all__ = ["commit_log", "common_record", "flush", "resync", "walk"]

@@ -31,7 +31,7 @@ FILLER = UNIT.pack(0, FILLER_SIZE, 0)
 _ZERO_UNIT = bytes(UNIT_SIZE)
 _FILL_CHUNK = 4096
 
-# A plain tag hash never lies this low: it is an address in the ext file.
+# A tag hash never lies this low: it is an address in the ext file.
 EXT_ADDRESS_MAX = -(2**31) - 1
 
 

@@ -8,7 +8,6 @@ inherits is the end of the one before it.
 
 from __future__ import annotations
 
-import mmap
 import os
 import uuid
 from bisect import bisect_right
@@ -23,7 +22,7 @@ from flaremq.message.delay import DelayLevels
 from flaremq.message.message_ext import MessageExt
 from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.at_rest.record_table import is_plain, queue_groups
+from flaremq.storage.at_rest.record_table import is_read_singly, queue_groups
 from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.files.layout import StoreLayout
 from flaremq.storage.index.index_file import IndexFile
@@ -182,7 +181,7 @@ def fill_odd_queues(
 
 
 def _concerns(item: RecordBatch, places: Collection[QueueId]) -> bool:
-    return is_plain(item) or any(place in places for place, _ in queue_groups(item))
+    return is_read_singly(item) or any(place in places for place, _ in queue_groups(item))
 
 
 def _finish(queues: ConsumeQueues) -> list[BuiltQueue]:
@@ -255,5 +254,4 @@ def _put(file: IndexFile, hashes: Integers, offsets: Integers, times: Integers) 
         at, _ = index_put(array, file.slots, file.entries, file.reserved_entries, hashes, offsets, times, at)
         del array
         file.load_header()
-    # The pages stay in the page cache; they need not count as this process's memory too.
-    file._mapping.advise(mmap.MADV_DONTNEED, 0, len(file.buffer))
+    file.release_pages()

@@ -18,7 +18,7 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.storage.at_rest.indexes import StoredIndex
 from flaremq.storage.at_rest.queues import QueueId, StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.at_rest.record_table import is_plain, queue_groups
+from flaremq.storage.at_rest.record_table import is_read_singly, queue_groups
 from flaremq.storage.dispatch.record_views import expected_units
 from flaremq.storage.index.index_file import HEADER_SIZE, SLOT_SIZE
 from flaremq.storage.kernels.compile import Integers
@@ -76,7 +76,7 @@ class BulkChecker:
         self._index_from: int | None = reader.log_min if self._index.suspect else None
 
     def check(self, batch: RecordBatch) -> None:
-        if is_plain(batch):
+        if is_read_singly(batch):
             self._suspect_records(batch)
             return
         for place, members in queue_groups(batch):

@@ -7,7 +7,6 @@ they say is what they would have said after reading it all.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -40,11 +39,8 @@ class QueuePartsChecker(QueueChecker):
         damaged: list[DamagedRange],
         delay_levels: DelayLevels,
     ) -> None:
-        narrow = copy.copy(reader)  # with these queues only: each costs memory for all of its units
-        queues = [queue for queue in reader.queues if (queue.topic, queue.queue_id) in spans]
-        narrow.__dict__["_queues"] = (queues, [])
         super().__init__(
-            narrow,
+            reader.narrowed(spans),  # a queue costs memory for all of its units
             redispatch_from=redispatch_from,
             known_topics=known_topics,
             damaged=damaged,

@@ -20,7 +20,7 @@ from flaremq.message.topics import is_stored_topic
 from flaremq.storage.at_rest.indexes import StoredIndex
 from flaremq.storage.at_rest.queues import QueueId, StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.at_rest.record_table import is_plain, queue_groups
+from flaremq.storage.at_rest.record_table import is_read_singly, queue_groups
 from flaremq.storage.dispatch.record_views import expected_index_hashes, expected_units
 from flaremq.storage.files import layout
 from flaremq.storage.files.directory import RunReader, find_run
@@ -86,7 +86,7 @@ class PieceChecker:
 
     def check(self, batch: RecordBatch) -> None:
         end = batch.base + batch.starts[-1] + batch.sizes[-1]
-        if is_plain(batch):
+        if is_read_singly(batch):
             self._look_at_records(batch, end)
             return
         deleted = self._reader.deleted

@@ -1,6 +1,6 @@
 """The common record, checked in one step: version 1, IPv4 hosts, no checksum property.
 
-``check_plain`` is the fast twin of ``check_record`` for reads: the same verdict in a third of the time, or None when
+``check_common`` is the fast twin of ``check_record`` for reads: the same verdict in a third of the time, or None when
 the record is of another kind or anything at all looks wrong; ``check_record`` then has the last word.
 """
 
@@ -19,7 +19,7 @@ assert _FIELDS.size == PREFIX_V4.size == 88
 _unpack = _FIELDS.unpack_from
 
 
-class PlainRecord(NamedTuple):
+class CommonRecord(NamedTuple):
     """What a check of a whole record has read anyway."""
 
     queue_id: int
@@ -30,8 +30,8 @@ class PlainRecord(NamedTuple):
     properties_at: int
 
 
-def check_plain(view: memoryview) -> PlainRecord | None:
-    """The fields of a whole, plain record whose lengths add up and whose body checksum holds; else None."""
+def check_common(view: memoryview) -> CommonRecord | None:
+    """The fields of a whole common record whose lengths add up and whose body checksum holds; else None."""
     size = len(view)
     if size < 91:
         return None
@@ -50,4 +50,4 @@ def check_plain(view: memoryview) -> PlainRecord | None:
         return None  # may end with the checksum property
     if crc32(view[88:topic_length_at]) & 0x7FFFFFFF != crc and body_length:
         return None
-    return PlainRecord(queue_id, queue_offset, physical, stored, topic_length_at + 1, properties_at)
+    return CommonRecord(queue_id, queue_offset, physical, stored, topic_length_at + 1, properties_at)
