@@ -72,7 +72,7 @@ async def _measure(size: int) -> dict[str, float]:
     async with ephemeral_broker(flushDiskType="ASYNC_FLUSH", mappedFileSizeCommitLog=1 << 28) as broker:
         client = RemotingClient()
         await _fill(broker.address, client, size)
-        broker.broker.gate.catch_up()
+        broker.broker.store_loop.dispatching.catch_up()
         gathered, copied = Connection.write, _copying(Connection.write)
         best = {"gathered": 1e9, "copied": 1e9}
         try:

@@ -76,7 +76,7 @@ def test_delayed_message_comes_when_the_clock_was_moved_and_not_before() -> None
 
 def test_options_are_those_of_a_broker_and_wrong_ones_are_refused() -> None:
     with ephemeral_broker(flushDiskType="ASYNC_FLUSH", enablePropertyFilter=True, maxMessageSize=5000) as broker:
-        assert not broker.broker.gate.waits_for_sync
+        assert not broker.broker.store_loop.waits_for_sync
         assert broker.broker.options.enable_property_filter
         assert send(broker, "orders", bytes(5001)) == 13
     wrong: list[dict[str, Any]] = [{"flushDiskType": "SOMETIMES"}, {"maxMessageSize": "much"}]

@@ -22,7 +22,7 @@ from flaremq.broker.pop.service import PopService
 from flaremq.broker.requests.pop import PopHandler
 from flaremq.broker.requests.pop_ack import PopAckHandler
 from flaremq.broker.statistics.counters import BrokerStatistics
-from flaremq.broker.store_loop.gate import StoreGate
+from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.clock import ManualClock
 from flaremq.message.hosts import encode_host
 from flaremq.message.message_ext import MessageExt
@@ -157,7 +157,7 @@ class PopLab:
         options, clock = self.options, self.clock
         config = self.root / "config"
         self.store = MessageStore.open(self.root, SMALL, clock=clock, threads=False, driven=True)
-        self.gate = StoreGate(self.store)
+        self.store_loop = StoreLoop(self.store)
         self.topics = TopicTable(options, ConfigFile(filesystem, str(config / "topics.json")), clock)
         self.groups = GroupTable(options, ConfigFile(filesystem, str(config / "subscriptionGroup.json")), clock)
         self.offsets = ConsumerOffsets(options, ConfigFile(filesystem, str(config / "consumerOffset.json")), clock)
@@ -169,7 +169,7 @@ class PopLab:
             )
         self.service = PopService(
             options,
-            self.gate,
+            self.store_loop,
             clock,
             self.topics,
             self.groups,
@@ -178,7 +178,7 @@ class PopLab:
             order_info=self.order_info,
             chance=random.Random(7),
         )
-        self.handler = PopHandler(options, self.gate, clock, self.topics, self.groups, self.service)
+        self.handler = PopHandler(options, self.store_loop, clock, self.topics, self.groups, self.service)
         self.acks = PopAckHandler(self.topics, self.service)
         await self.service.start()
         await self.topics.settle()
@@ -204,7 +204,7 @@ class PopLab:
         await self.open()
 
     async def _shut(self) -> None:
-        await self.gate.close()
+        await self.store_loop.close()
         self.store.close()
 
     # Doing things
@@ -219,8 +219,8 @@ class PopLab:
                 born_timestamp=self.clock.now_ms(),
                 born_host=HOST,
             )
-            assert (await self.gate.put(form)).ok
-        self.gate.catch_up()
+            assert (await self.store_loop.put(form)).ok
+        self.store_loop.dispatching.catch_up()
 
     async def call(self, code: int, ext: dict[str, Any] | None = None, body: bytes = b"") -> RemotingCommand:
         """Send a request and wait for its reply."""
@@ -334,7 +334,7 @@ class PopLab:
         self.clock.advance(milliseconds)
         self.handler.run_due()
         await self.service.run_due()
-        self.gate.catch_up()
+        self.store_loop.dispatching.catch_up()
 
     # Looking
 
@@ -342,7 +342,7 @@ class PopLab:
         return self.offsets.find(group, topic, queue_id)
 
     def messages_of(self, topic: str, queue_id: int = 0) -> list[MessageExt]:
-        self.gate.catch_up()
+        self.store_loop.dispatching.catch_up()
         found: list[MessageExt] = []
         offset = self.store.min_offset(topic, queue_id)
         while offset < self.store.max_offset(topic, queue_id):

@@ -174,7 +174,7 @@ def test_stop_answers_the_sends_that_wait_for_the_disk_and_takes_no_more() -> No
             with lab.slow_disk() as released:
                 sending = [asyncio.ensure_future(lab.send("orders", b"%d" % number)) for number in range(20)]
                 waiting = asyncio.ensure_future(lab.pull("orders", 0, sysFlag=6, suspendTimeoutMillis=30_000))
-                await until(lambda: broker.gate.unacknowledged == 20)
+                await until(lambda: broker.store_loop.durability.unacknowledged == 20)
                 stopping = asyncio.ensure_future(broker.stop())
                 assert (await waiting).code == 19, "answered before anything is closed"
                 with pytest.raises(UnavailableError):
@@ -193,7 +193,7 @@ def test_disk_that_hangs_does_not_keep_a_broker_from_stopping() -> None:
             lab.topic("orders")
             with lab.slow_disk() as released:
                 sending = asyncio.ensure_future(lab.send("orders"))
-                await until(lambda: lab.broker.gate.unacknowledged == 1)
+                await until(lambda: lab.broker.store_loop.durability.unacknowledged == 1)
                 stopping = asyncio.ensure_future(lab.broker.stop())
                 assert (await sending).code == 10, "told that it took too long"
                 released.set()
@@ -441,14 +441,14 @@ def test_flush_type_changed_by_an_administrator_is_in_force_and_shown() -> None:
             for kind in ("SYNC_FLUSH", "ASYNC_FLUSH", "SYNC_FLUSH"):
                 reply = await lab.ask(RequestCode.UPDATE_BROKER_CONFIG, {}, f"flushDiskType={kind}\n".encode())
                 assert reply.code == 0, reply.remark
-                assert lab.broker.gate.waits_for_sync == (kind == "SYNC_FLUSH")
+                assert lab.broker.store_loop.waits_for_sync == (kind == "SYNC_FLUSH")
                 config = await lab.ask(RequestCode.GET_BROKER_CONFIG)
                 assert f"flushDiskType={kind}\n".encode() in config.body_bytes
             # Options of the store that are changed afterwards still reach it.
             reply = await lab.ask(RequestCode.UPDATE_BROKER_CONFIG, {}, b"fileReservedTime=7\n")
             assert reply.code == 0 and lab.broker.store.options.file_reserved_time == 7
             assert (await lab.send("orders", b"sync")).code == 0
-            assert lab.broker.gate.driver.durable == lab.broker.gate.driver.appended
+            assert lab.broker.store_loop.driver.durable == lab.broker.store_loop.driver.appended
 
     run(scenario)
 

@@ -20,7 +20,7 @@ from flaremq.broker.delay.message_rules import TimerRules, prepare
 from flaremq.broker.delay.timer import TimerService
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.store_loop.access import StoreAccess
-from flaremq.broker.store_loop.gate import StoreGate
+from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.clock import ManualClock
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, DelayLevels, parse_delay_levels
 from flaremq.message.message_ext import MessageExt
@@ -51,8 +51,8 @@ OPTIONS = StoreOptions(
 )
 
 
-class InlineGate:
-    """StoreGate without threads. ``refuse`` makes the store refuse puts to a topic."""
+class InlineStoreLoop:
+    """StoreLoop without threads. ``refuse`` makes the store refuse puts to a topic."""
 
     def __init__(self, store: MessageStore) -> None:
         self.store = store
@@ -116,12 +116,12 @@ class WaitingLab:
         self.disk = disk or CrashFS()
         self.disk.now_ms = self.clock.now_ms
         self.store = MessageStore.open(ROOT, options, filesystem=self.disk, clock=self.clock, threads=False)
-        self.gate = InlineGate(self.store)
+        self.store_loop = InlineStoreLoop(self.store)
         self.declared: list[str] = []
 
     @property
     def access(self) -> StoreAccess:
-        return self.gate
+        return self.store_loop
 
     def declare(self, topic: str) -> None:
         self.declared.append(topic)
@@ -196,23 +196,23 @@ class WaitingLab:
 
     @contextmanager
     def refusing(self, topic: str, status: PutMessageStatus = PutMessageStatus.SERVICE_NOT_AVAILABLE) -> Iterator[None]:
-        self.gate.refuse[topic] = status
+        self.store_loop.refuse[topic] = status
         try:
             yield
         finally:
-            del self.gate.refuse[topic]
+            del self.store_loop.refuse[topic]
 
 
 @asynccontextmanager
-async def running_gate(path: Path, clock: ManualClock) -> AsyncIterator[StoreGate]:
-    """A real gate over a real store, with its threads."""
+async def running_store_loop(path: Path, clock: ManualClock) -> AsyncIterator[StoreLoop]:
+    """A real store_loop over a real store, with its threads."""
     store = MessageStore.open(path, StoreOptions(mapped_file_size_commit_log=1 << 20), clock=clock, driven=True)
     try:
-        gate = StoreGate(store)
+        store_loop = StoreLoop(store)
         try:
-            yield gate
+            yield store_loop
         finally:
-            await gate.close()
+            await store_loop.close()
     finally:
         store.close()
 

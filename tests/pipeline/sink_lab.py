@@ -55,8 +55,8 @@ def stored(broker: EphemeralBroker, topic: str = "T") -> list[Any]:
     """All messages of a topic as they lie in its queues, queue by queue."""
 
     async def look() -> list[Any]:
-        store = broker.broker.state.gate.store
-        broker.broker.state.gate.catch_up()
+        store = broker.broker.state.store_loop.store
+        broker.broker.state.store_loop.dispatching.catch_up()
         found: list[Any] = []
         for name, queue_id in sorted(store.queues()):
             offset = 0
@@ -80,7 +80,7 @@ def restart(broker: EphemeralBroker) -> None:
 
     async def again() -> None:
         service = broker.broker
-        path = service.state.gate.store.path
+        path = service.state.store_loop.store.path
         port = service.address.rpartition(":")[2]
         await service.stop()
         assert broker._namesrv is not None

@@ -90,7 +90,7 @@ async def send_all(path: Path, port: int, frames: list[bytes], *, compiled: bool
         connection.connection_made(wire)  # type: ignore[arg-type]
         taken = 0
         if compiled:
-            broker.gate._kernels_loaded()
+            broker.store_loop.kernels.use()
             take: Any = broker.handlers.table.take
 
             def counting(connection: Connection, data: bytes) -> int:
@@ -101,7 +101,7 @@ async def send_all(path: Path, port: int, frames: list[bytes], *, compiled: bool
 
             broker.handlers.table.take = counting
         else:
-            broker.gate._kernels_from = 2**63
+            broker.store_loop.kernels.load_at = 2**63
         decoder = FrameDecoder()
         codes: dict[int, int] = {}
         for first in range(0, len(frames), FRAMES):
@@ -113,7 +113,7 @@ async def send_all(path: Path, port: int, frames: list[bytes], *, compiled: bool
                     data, wire.written = wire.written, b""
                     codes |= {reply.opaque: reply.code for reply in decoder.receive(data)} if data else {}
         store = broker.store
-        broker.gate.catch_up()
+        broker.store_loop.dispatching.catch_up()
         assert store.is_writable and store.dispatch_lag_bytes == 0, store.health_state.refusal
         assert store.statistics()["damagedLogRanges"] == 0
         log = bytes(store._commit_log.files.files[0].buffer[: store.max_physical_offset])

@@ -100,7 +100,7 @@ def serve(root: str, pipe: int, chance: random.Random) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         await broker.start()
         if with_kernels:
-            await broker.gate.run(broker.gate._load_kernels)
+            await broker.store_loop.kernels.load()
         os.write(pipe, f"{broker.port}\n".encode())
         await stop.wait()
         await broker.stop()

@@ -18,7 +18,7 @@ from flaremq.broker.options import BrokerOptions
 from flaremq.broker.requests.queries import QueryHandler
 from flaremq.broker.statistics.counters import BrokerStatistics
 from flaremq.broker.statistics.runtime_info import RuntimeInfo
-from flaremq.broker.store_loop.gate import StoreGate
+from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.message.hosts import encode_host
 from flaremq.message.message import Message
 from flaremq.message.stored_form import StoredForm
@@ -62,22 +62,22 @@ class AdminLab:
 
     async def __aenter__(self) -> Self:
         self.store = await asyncio.to_thread(MessageStore.open, self._folder, SMALL, clock=self.clock, driven=True)
-        self.gate = gate = StoreGate(self.store)
+        self.store_loop = store_loop = StoreLoop(self.store)
         self.config = ConfigAdmin(
             self.options, self.store.options, RemotingOptions(), self.clock, appliers=self._appliers
         )
-        self.runtime_info = RuntimeInfo(self.options, gate, self.statistics, self.table, self.clock)
+        self.runtime_info = RuntimeInfo(self.options, store_loop, self.statistics, self.table, self.clock)
         options, topics, groups, offsets = self.options, self.topics, self.groups, self.offsets
         consumers, statistics = self.consumers, self.statistics
         for handler in (
-            AdminHandler(gate, topics, self.config, self.runtime_info, delay=self._delay),
-            ClientRelayHandler(options, gate, topics, groups, consumers),
+            AdminHandler(store_loop, topics, self.config, self.runtime_info, delay=self._delay),
+            ClientRelayHandler(options, store_loop, topics, groups, consumers),
             ConsumeStatsHandler(
-                options, gate, topics, groups, offsets, consumers, statistics, self.clock, lambda: ADDRESS
+                options, store_loop, topics, groups, offsets, consumers, statistics, self.clock, lambda: ADDRESS
             ),
-            GroupQueryHandler(gate, offsets, consumers, statistics, lambda: ADDRESS),
-            QueryHandler(gate),
-            ResetOffsetHandler(options, gate, topics, groups, offsets, consumers),
+            GroupQueryHandler(store_loop, offsets, consumers, statistics, lambda: ADDRESS),
+            QueryHandler(store_loop),
+            ResetOffsetHandler(options, store_loop, topics, groups, offsets, consumers),
         ):
             handler.register(self.table)
         return self
@@ -85,7 +85,7 @@ class AdminLab:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.gate.close()
+        await self.store_loop.close()
         await asyncio.to_thread(self.store.close)
 
     # What there is
@@ -105,9 +105,9 @@ class AdminLab:
             born_timestamp=self.clock.now_ms(),
             born_host=_BORN_HOST,
         )
-        result = await self.gate.put(form)
+        result = await self.store_loop.put(form)
         assert result.ok, result
-        self.gate.catch_up()
+        self.store_loop.dispatching.catch_up()
         return result
 
     def online(

@@ -125,7 +125,7 @@ async def work(path: str, audit: Audit) -> None:
             except Exception:
                 continue  # closed, or waiting: what it did counts
         await lab.ask(RequestCode.PULL_MESSAGE, pull_fields("orders", 0, group="g", queue_id=0))
-        await lab.broker.gate.run(lab.broker.gate._load_kernels)
+        await lab.broker.store_loop.kernels.load()
         await lab.send("orders")
 
 

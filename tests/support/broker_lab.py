@@ -131,7 +131,7 @@ class BrokerLab:
     @contextmanager
     def slow_disk(self) -> Iterator[threading.Event]:
         """Inside, no sync ends before the event is set (or this is left)."""
-        driver = self.broker.gate.driver
+        driver = self.broker.store_loop.driver
         released = threading.Event()
         usual = driver.sync
 

@@ -29,7 +29,7 @@ from flaremq.broker.pop.order_info import ConsumerOrderInfo
 from flaremq.broker.pop.service import PopService
 from flaremq.broker.statistics.counters import BrokerStatistics
 from flaremq.broker.statistics.slow_consumers import SlowConsumerProtection
-from flaremq.broker.store_loop.gate import StoreGate
+from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.broker.transactions.service import TransactionService
 from flaremq.clock import Clock
 from flaremq.message.delay import parse_delay_levels
@@ -56,21 +56,21 @@ class BrokerState:
         remoting: RemotingOptions,
         clock: Clock,
         filesystem: FileSystem,
-        gate: StoreGate,
+        store_loop: StoreLoop,
     ) -> None:
         self.options = options
         self.clock = clock
-        self.gate = gate
+        self.store_loop = store_loop
         self._filesystem = filesystem
-        self._folder = os.path.join(gate.store.path, "config")
-        store_options = gate.store.options
+        self._folder = os.path.join(store_loop.store.path, "config")
+        store_options = store_loop.store.options
         self.store_host = encode_host(f"{options.broker_ip1}:{options.listen_port}")
-        self.inspector = StoreInspector(gate.store)
+        self.inspector = StoreInspector(store_loop.store)
         self.delay_levels = parse_delay_levels(store_options.message_delay_level)
-        self.topics = TopicTable(options, self._file("topics.json"), clock, gate.run)
-        self.groups = GroupTable(options, self._file("subscriptionGroup.json"), clock, gate.run)
-        self.offsets = ConsumerOffsets(options, self._file("consumerOffset.json"), clock, gate.run)
-        self.request_modes = RequestModes(options, self._file("messageRequestMode.json"), gate.run)
+        self.topics = TopicTable(options, self._file("topics.json"), clock, store_loop.run)
+        self.groups = GroupTable(options, self._file("subscriptionGroup.json"), clock, store_loop.run)
+        self.offsets = ConsumerOffsets(options, self._file("consumerOffset.json"), clock, store_loop.run)
+        self.request_modes = RequestModes(options, self._file("messageRequestMode.json"), store_loop.run)
         self.consumers = ConsumerTable(options, clock)
         self.producers = ProducerTable(options, clock)
         self.locks = QueueLocks(options, clock)
@@ -80,18 +80,18 @@ class BrokerState:
         self._client = RemotingClient(remoting)
         self.cluster_queues = ClusterQueues(options, self.topics, clock, self._client, name_servers)
         self.schedule = ScheduleService(
-            gate, clock, self.delay_levels, self._file("delayOffset.json"), filesystem, self._declare_topic
+            store_loop, clock, self.delay_levels, self._file("delayOffset.json"), filesystem, self._declare_topic
         )
-        self.timer = TimerService(gate, clock, TimerRules.of(options), filesystem, self._declare_topic)
+        self.timer = TimerService(store_loop, clock, TimerRules.of(options), filesystem, self._declare_topic)
         self.transactions = TransactionService(
-            options, clock, gate, self.topics, self.offsets, self.producers, self.store_host
+            options, clock, store_loop, self.topics, self.offsets, self.producers, self.store_host
         )
         self._order_file = self._file("consumerOrderInfo.json")
         self.order_info = ConsumerOrderInfo()
-        self._order_saver = TableSaver(self._order_file, lambda: self._order_document, gate.run)
+        self._order_saver = TableSaver(self._order_file, lambda: self._order_document, store_loop.run)
         self.pop = PopService(
             options,
-            gate,
+            store_loop,
             clock,
             self.topics,
             self.groups,
@@ -121,11 +121,11 @@ class BrokerState:
         self.groups.on_delete.append(self.statistics.forget_group)
         self.offsets.load()
         self.request_modes.load()
-        self.gate.catch_up()  # or offsets of messages that are only not shown yet would be cut
-        for sentence in self.offsets.clamp(self.gate.store.max_offset):
+        self.store_loop.dispatching.catch_up()  # or offsets of messages that are only not shown yet would be cut
+        for sentence in self.offsets.clamp(self.store_loop.store.max_offset):
             _log.warning("%s", sentence)
-        await self.gate.run(self.schedule.load)  # these two may have to search the end of the log
-        await self.gate.run(self.timer.load)
+        await self.store_loop.run(self.schedule.load)  # these two may have to search the end of the log
+        await self.store_loop.run(self.timer.load)
         self.order_info.load(self._order_file.load(_as_is))
         self.order_info.on_change.append(self._order_saver.changed)
         await self.pop.start()

@@ -38,18 +38,22 @@ class Handlers:
     def __init__(self, state: BrokerState, remoting: RemotingOptions) -> None:
         self.table = HandlerTable()
         self._state = state
-        options, clock, gate = state.options, state.clock, state.gate
+        options, clock, store_loop = state.options, state.clock, state.store_loop
         topics, groups, offsets = state.topics, state.groups, state.offsets
         consumers, producers, statistics = state.consumers, state.producers, state.statistics
-        self._pull = PullHandler(options, gate, topics, groups, consumers, offsets, statistics, clock)
-        self._pop = PopHandler(options, gate, clock, topics, groups, state.pop)
-        puller = gate.driver.puller
+        self._pull = PullHandler(options, store_loop, topics, groups, consumers, offsets, statistics, clock)
+        self._pop = PopHandler(options, store_loop, clock, topics, groups, state.pop)
+        puller = store_loop.driver.puller
         config = ConfigAdmin(
-            options, gate.store.options, remoting, clock, appliers={"flushDiskType": gate.change_flush_disk_type}
+            options,
+            store_loop.store.options,
+            remoting,
+            clock,
+            appliers={"flushDiskType": store_loop.change_flush_disk_type},
         )
         self._runtime_info = RuntimeInfo(
             options,
-            gate,
+            store_loop,
             statistics,
             self.table,
             clock,
@@ -58,7 +62,7 @@ class Handlers:
         send = SendHandler(
             options,
             clock,
-            gate,
+            store_loop,
             topics,
             groups,
             statistics,
@@ -66,7 +70,7 @@ class Handlers:
             state.transactions.check_room,
             state.locks.is_ordered,
         )
-        config.on_change += [send.options_changed, lambda _: gate.options_changed()]
+        config.on_change += [send.options_changed, lambda _: store_loop.options_changed()]
         families = (
             send,
             self._pull,
@@ -78,26 +82,35 @@ class Handlers:
                 consumers,
                 producers,
                 lambda text: compile_filter(SQL92, text),
-                gate.run_long,
+                store_loop.run_long,
             ),
-            OffsetHandler(topics, groups, offsets, gate, puller.is_cold, gate.catch_up),
+            OffsetHandler(topics, groups, offsets, store_loop, puller.is_cold, store_loop.dispatching.catch_up),
             QueueLockHandler(topics, state.locks),
-            TopicHandler(options, topics, offsets, self._delete_queues, gate.run_long),
-            GroupHandler(groups, offsets, gate.run_long),
-            AssignmentHandler(options, consumers, state.request_modes, state.cluster_queues.find, gate.run_long),
-            QueryHandler(gate),
-            ClientRelayHandler(options, gate, topics, groups, consumers),
+            TopicHandler(options, topics, offsets, self._delete_queues, store_loop.run_long),
+            GroupHandler(groups, offsets, store_loop.run_long),
+            AssignmentHandler(options, consumers, state.request_modes, state.cluster_queues.find, store_loop.run_long),
+            QueryHandler(store_loop),
+            ClientRelayHandler(options, store_loop, topics, groups, consumers),
             ConsumeStatsHandler(
-                options, gate, topics, groups, offsets, consumers, statistics, clock, self._address, self._pulled_offset
+                options,
+                store_loop,
+                topics,
+                groups,
+                offsets,
+                consumers,
+                statistics,
+                clock,
+                self._address,
+                self._pulled_offset,
             ),
-            GroupQueryHandler(gate, offsets, consumers, statistics, self._address),
-            AdminHandler(gate, topics, config, self._runtime_info, delay=state.schedule),
-            SendBackHandler(options, gate, topics, groups, statistics),
+            GroupQueryHandler(store_loop, offsets, consumers, statistics, self._address),
+            AdminHandler(store_loop, topics, config, self._runtime_info, delay=state.schedule),
+            SendBackHandler(options, store_loop, topics, groups, statistics),
             EndTransactionHandler(state.transactions),
-            ReplyHandler(options, clock, gate, topics, producers, state.store_host),
-            RecallHandler(options, clock, gate, topics),
+            ReplyHandler(options, clock, store_loop, topics, producers, state.store_host),
+            RecallHandler(options, clock, store_loop, topics),
             PopAckHandler(topics, state.pop),
-            ResetOffsetHandler(options, gate, topics, groups, offsets, consumers),
+            ResetOffsetHandler(options, store_loop, topics, groups, offsets, consumers),
         )
         for family in families:
             family.register(self.table)
@@ -112,7 +125,7 @@ class Handlers:
         return pulled if pulled >= 0 else self._state.pop.taking.next_offset(group, topic, queue_id)
 
     async def _delete_queues(self, topic: str) -> None:
-        await self._state.gate.run(self._state.inspector.delete_topics, [topic])
+        await self._state.store_loop.run(self._state.inspector.delete_topics, [topic])
 
     def periodic_work(self) -> list[PeriodicWork]:
         """As ``BrokerState.periodic_work``."""

@@ -20,7 +20,7 @@ from flaremq.broker.parts import BrokerState
 from flaremq.broker.registration.name_servers import Registration
 from flaremq.broker.registry import Handlers
 from flaremq.broker.scheduler import Scheduler
-from flaremq.broker.store_loop.gate import StoreGate
+from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.clock import Clock, SystemClock
 from flaremq.errors import UnavailableError
 from flaremq.protocol.codes import RequestCode
@@ -86,9 +86,9 @@ class BrokerService:
         options = self.options
         self.store: MessageStore = await asyncio.to_thread(self._open_store)
         self._exit.push_async_callback(asyncio.to_thread, self.store.close)
-        self.gate = StoreGate(self.store, sync_timeout=self._store_options.sync_flush_timeout / 1000)
-        self._exit.push_async_callback(self.gate.close)
-        self.state = BrokerState(options, self._remoting_options, self.clock, self._filesystem, self.gate)
+        self.store_loop = StoreLoop(self.store, sync_timeout=self._store_options.sync_flush_timeout / 1000)
+        self._exit.push_async_callback(self.store_loop.close)
+        self.state = BrokerState(options, self._remoting_options, self.clock, self._filesystem, self.store_loop)
         await self.state.load()
         self._exit.push_async_callback(self.state.close)
         self.scheduler = Scheduler(self.clock)
@@ -152,16 +152,16 @@ class BrokerService:
     def _schedule(self) -> None:
         every = self.scheduler.every
         now_ms = self.clock.now_ms
-        every("sync timeouts", 500, self.gate.sweep)
+        every("sync timeouts", 500, self.store_loop.durability.expire)
         every("registration", 1000, lambda: self.registration.run_due(now_ms()))
         for name, interval, work in [*self.state.periodic_work(), *self.handlers.periodic_work()]:
             every(name, interval, work)
 
     async def run_due(self) -> None:
         """Do what the clock says is due, now. For tests with a manual clock."""
-        self.gate.catch_up()
+        self.store_loop.dispatching.catch_up()
         await self.scheduler.run_due()
-        self.gate.catch_up()
+        self.store_loop.dispatching.catch_up()
 
     async def _answer_all(self) -> None:
         """Take no more requests and see that those taken are answered, as long as a slow disk is waited for."""
@@ -170,9 +170,9 @@ class BrokerService:
         await self.handlers.stop()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._store_options.sync_flush_timeout / 1000
-        while (self.gate.unacknowledged or not self.handlers.table.is_idle) and loop.time() < deadline:
+        while (self.store_loop.durability.unacknowledged or not self.handlers.table.is_idle) and loop.time() < deadline:
             await asyncio.sleep(_LOOK_SECONDS)
-            self.gate.sweep()
+            self.store_loop.durability.expire()
 
     async def stop(self) -> None:
         """Leave the name servers, answer who waits, persist everything, close the store."""

@@ -95,7 +95,7 @@ class EphemeralBroker:
             await asyncio.sleep(0)
         table = self.broker.handlers.table
         for _ in range(_LOOKS_MAX):
-            if table.is_idle and not self.broker.gate.unacknowledged:
+            if table.is_idle and not self.broker.store_loop.durability.unacknowledged:
                 return
             await asyncio.sleep(0.001)
 

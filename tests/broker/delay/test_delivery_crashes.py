@@ -77,9 +77,9 @@ def test_any_mixture_of_sends_saves_stops_and_kills_delivers_each_message_once(k
         elif chosen == "run":
             refused = chance.random() < 0.3
             if refused:
-                lab.gate.refuse["orders"] = PutMessageStatus.SERVICE_NOT_AVAILABLE
+                lab.store_loop.refuse["orders"] = PutMessageStatus.SERVICE_NOT_AVAILABLE
             run(service.run_due())
-            lab.gate.refuse.clear()
+            lab.store_loop.refuse.clear()
         elif chosen == "persist":
             run(service.persist())
         elif chosen == "tick":
@@ -203,13 +203,13 @@ def test_stop_ends_a_long_step_after_what_it_has_begun_and_nothing_is_repeated(k
     for body in bodies:
         send(lab, kind, body, 1)
     lab.clock.advance(1000)
-    put = lab.gate.put
+    put = lab.store_loop.put
 
     async def put_and_stop(form: StoredForm) -> PutResult:
         service.stop()
         return await put(form)
 
-    lab.gate.put = put_and_stop  # type: ignore[method-assign]
+    lab.store_loop.put = put_and_stop  # type: ignore[method-assign]
     assert 0 < run(service.run_due()) < 1500
     assert run(service.run_due()) == 0
     assert run(service.persist())

@@ -19,7 +19,7 @@ from flaremq.message.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from flaremq.storage.config.config_file import ConfigFile
 from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.status import PutMessageStatus
-from tests.broker.waiting_lab import HOST, LEVELS, OPTIONS, ROOT, WaitingLab, run, running_gate, schedule
+from tests.broker.waiting_lab import HOST, LEVELS, OPTIONS, ROOT, WaitingLab, run, running_store_loop, schedule
 from tests.support.crash_fs import CrashFS
 
 DEAD_LETTERS = f"%DLQ%{SCHEDULE_TOPIC}"
@@ -425,29 +425,29 @@ def test_crash_at_any_call_to_the_disk_loses_no_delayed_message() -> None:
         assert set(after.bodies()) == {b"a", b"b", b"c"}, number
 
 
-# On the real gate
+# On the real store_loop
 
 
 def test_delivers_through_the_gate_of_a_running_broker(tmp_path: Path) -> None:
     clock = ManualClock()
 
     async def play() -> list[bytes]:
-        async with running_gate(tmp_path / "store", clock) as gate:
+        async with running_store_loop(tmp_path / "store", clock) as store_loop:
             file = ConfigFile(LocalFileSystem(), str(tmp_path / "store" / "config" / "delayOffset.json"))
-            service = ScheduleService(gate, clock, LEVELS, file, LocalFileSystem(), lambda _: None)
+            service = ScheduleService(store_loop, clock, LEVELS, file, LocalFileSystem(), lambda _: None)
             service.load()
             for number in range(100):
                 form = StoredForm.of_message(
                     Message("orders", b"%d" % number, delay_level=1), queue_id=0, born_timestamp=0, born_host=HOST
                 )
-                assert (await gate.put(form)).ok
-            gate.catch_up()
+                assert (await store_loop.put(form)).ok
+            store_loop.dispatching.catch_up()
             clock.advance(1000)
             assert await service.run_due() == 100
             assert await service.persist()
-            gate.catch_up()
+            store_loop.dispatching.catch_up()
             bodies: list[bytes] = []
-            while found := gate.store.get("orders", 0, len(bodies), 100, max_bytes=1 << 20).messages:
+            while found := store_loop.store.get("orders", 0, len(bodies), 100, max_bytes=1 << 20).messages:
                 bodies += [message.body for message in found]
             return bodies
 

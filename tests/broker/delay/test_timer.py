@@ -18,7 +18,7 @@ from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.status import PutMessageStatus
-from tests.broker.waiting_lab import ROOT, InlineGate, WaitingLab, run, timer
+from tests.broker.waiting_lab import ROOT, InlineStoreLoop, WaitingLab, run, timer
 from tests.support.golden import open_golden
 
 HOUR_MS = 3_600_000
@@ -130,7 +130,7 @@ def test_cancelled_step_loses_nothing() -> None:
     lab.clock.advance(1000)
 
     async def play() -> None:
-        lab.gate.pause = asyncio.Event()
+        lab.store_loop.pause = asyncio.Event()
         step = asyncio.ensure_future(service.run_due())
         await asyncio.sleep(0)
         while not lab.store.max_offset("orders", 0):
@@ -138,7 +138,7 @@ def test_cancelled_step_loses_nothing() -> None:
         step.cancel()
         with pytest.raises(asyncio.CancelledError):
             await step
-        lab.gate.pause = None
+        lab.store_loop.pause = None
         assert service.waiting_count == 1
         assert await service.persist()
 
@@ -269,8 +269,8 @@ def test_what_rocketmq_delivered_is_not_delivered_again(tmp_path: Path) -> None:
         threads=False,
     )
     try:
-        gate = InlineGate(store)
-        service = TimerService(gate, clock, RULES, LocalFileSystem(), lambda _: None)
+        store_loop = InlineStoreLoop(store)
+        service = TimerService(store_loop, clock, RULES, LocalFileSystem(), lambda _: None)
         service.load()
         assert run(service.run_due()) == 0
         assert service.waiting_count == 1  # "timer in one hour"

@@ -54,7 +54,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
 async def fill(lab: BrokerLab, count: int, start: int = 0) -> None:
     for number in range(start, start + count):
         assert (await lab.send("orders", b"%d" % number, properties=f"a\x01{number}\x02")).code == 0
-    lab.broker.gate.catch_up()
+    lab.broker.store_loop.dispatching.catch_up()
 
 
 async def pull_all(lab: BrokerLab, expression: str) -> tuple[list[bytes], int]:
@@ -153,7 +153,7 @@ def test_others_are_served_while_a_filter_is_evaluated(monkeypatch: pytest.Monke
             slow = asyncio.ensure_future(lab.pull("orders", subscription="a = 0", **SQL))
             await until(entered.is_set)
             assert (await lab.send("orders", b"honest")).code == 0
-            lab.broker.gate.catch_up()
+            lab.broker.store_loop.dispatching.catch_up()
             assert bodies(await lab.pull("orders", 1)) == [b"honest"]
             assert not slow.done()
         finally:

@@ -48,7 +48,7 @@ async def run(
         wire.written = b""
         taken = 0
         if compiled:
-            broker.gate._kernels_loaded()
+            broker.store_loop.kernels.use()
             take = broker.handlers.table.take
             assert take is not None
 
@@ -64,7 +64,9 @@ async def run(
             for _ in range(200):
                 await asyncio.sleep(0)
         async with asyncio.timeout(20):
-            while broker.gate.unacknowledged or any(lane.running for lane in broker.handlers.table.lanes.values()):
+            while broker.store_loop.durability.unacknowledged or any(
+                lane.running for lane in broker.handlers.table.lanes.values()
+            ):
                 await asyncio.sleep(0.001)
         await asyncio.sleep(0.01)
         decoder = FrameDecoder()

@@ -49,13 +49,12 @@ class Bench:
     """A hold service whose attempts the test decides about."""
 
     def __init__(self) -> None:
-        self.gate: Any = SimpleNamespace(
+        self.dispatching: Any = SimpleNamespace(
             on_arrival=[],
             awaited=Counter(),
             await_topic=self._await_topic,
             forget_topic=self._forget_topic,
-            driver=SimpleNamespace(undispatched=0),
-            hurry=self._hurry,
+            undispatched=0,
         )
         self.hurried = 0
         self.tried: list[tuple[HeldPull, bool]] = []
@@ -63,15 +62,15 @@ class Bench:
         self.broken: set[HeldPull] = set()
         self.answer_bytes = 0
         self.after_try: Callable[[], None] = lambda: None
-        self.service = PullRequestHoldService(self.gate, self._attempt)
+        self.service = PullRequestHoldService(self.dispatching, self._attempt)
 
     def _await_topic(self, topic: str) -> None:
-        self.gate.awaited[topic] += 1
-        if self.gate.driver.undispatched > 0:
+        self.dispatching.awaited[topic] += 1
+        if self.dispatching.undispatched > 0:
             self._hurry()
 
     def _forget_topic(self, topic: str) -> None:
-        self.gate.awaited[topic] -= 1
+        self.dispatching.awaited[topic] -= 1
 
     def _hurry(self) -> None:
         self.hurried += 1
@@ -95,12 +94,12 @@ class Bench:
     def arrive(self, *places: tuple[str, int]) -> list[HeldPull]:
         """Queues grow; who was tried."""
         self.tried.clear()
-        for callback in self.gate.on_arrival:
+        for callback in self.dispatching.on_arrival:
             callback(set(places))
         return [pull for pull, _ in self.tried]
 
     def check_empty(self) -> None:
-        assert (self.service.size, sum(self.gate.awaited.values())) == (0, 0)
+        assert (self.service.size, sum(self.dispatching.awaited.values())) == (0, 0)
         assert not self.service._held
 
 
@@ -115,7 +114,7 @@ def test_arrival_tries_those_who_wait_at_that_queue_and_no_others() -> None:
     async def scenario(bench: Bench) -> None:
         first, second = bench.hold(), bench.hold()
         other_queue, other_topic = bench.hold(queue_id=1), bench.hold(topic="other")
-        assert (bench.service.size, sum(bench.gate.awaited.values())) == (4, 4)
+        assert (bench.service.size, sum(bench.dispatching.awaited.values())) == (4, 4)
         assert bench.arrive(("orders", 0)) == [first, second]
         assert bench.arrive(("orders", 7), ("unknown", 0)) == []
         bench.answers = {second, other_topic}
@@ -178,7 +177,7 @@ def test_closed_connection_takes_its_pulls_along() -> None:
             bench.hold(connection=leaving, queue_id=queue_id)
         kept = bench.hold(connection=staying)
         leaving.close()
-        assert (bench.service.size, sum(bench.gate.awaited.values())) == (1, 1)
+        assert (bench.service.size, sum(bench.dispatching.awaited.values())) == (1, 1)
         assert bench.arrive(*(("orders", queue_id) for queue_id in range(50))) == [kept]
         staying.close()
         bench.check_empty()
@@ -205,7 +204,7 @@ def test_pull_that_begins_to_wait_hurries_what_is_on_its_way() -> None:
     async def scenario(bench: Bench) -> None:
         bench.hold()
         assert bench.hurried == 0
-        bench.gate.driver.undispatched = 100
+        bench.dispatching.undispatched = 100
         bench.hold()
         assert bench.hurried == 1
         bench.service.answer_all()
@@ -245,7 +244,7 @@ def test_those_who_are_woken_together_are_tried_in_slices_and_the_loop_goes_on_i
         assert bench.arrive(("orders", 0)) == pulls[:1]
         await asyncio.sleep(0)
         assert [pull for pull, _ in bench.tried] == pulls[:2]
-        for callback in bench.gate.on_arrival:
+        for callback in bench.dispatching.on_arrival:
             callback({("orders", 0), ("orders", 1)})  # meanwhile more arrives
         assert len(bench.tried) == 2, "it has its turn after the others"
         await until(lambda: bench.service.size == 0)
@@ -262,7 +261,7 @@ def test_what_arrives_while_others_are_tried_is_not_missed(monkeypatch: pytest.M
         pulls = [bench.hold() for _ in range(3)]
         assert bench.arrive(("orders", 0)) == pulls[:1]
         bench.answers = set(pulls)  # now there is something, also for the one that was tried in vain
-        for callback in bench.gate.on_arrival:
+        for callback in bench.dispatching.on_arrival:
             callback({("orders", 0)})
         await until(lambda: bench.service.size == 0)
         bench.check_empty()
@@ -297,7 +296,7 @@ def test_client_that_does_not_read_is_answered_only_so_much_and_the_rest_when_it
         slow.reads.clear()
         other = bench.hold(connection=quick)
         bench.answers.add(other)
-        for callback in bench.gate.on_arrival:
+        for callback in bench.dispatching.on_arrival:
             callback({("orders", 0)})
         await until(lambda: other.is_over)
         assert [pull for pull, _ in bench.tried] == [*pulls[:4], other]

@@ -252,8 +252,8 @@ def test_records_that_others_put_into_the_log_are_followed(tmp_path: Path) -> No
                 properties=encode_properties({"TAGS": tag, "TIMER_DELIVER_MS": str(popped + 60_000)}),
                 born_host=HOST,
             )
-            assert (await lab.gate.put(form)).ok
-            lab.gate.catch_up()
+            assert (await lab.store_loop.put(form)).ok
+            lab.store_loop.dispatching.catch_up()
 
         await put("nonsense", "{")
         await put(
@@ -283,8 +283,8 @@ def test_a_record_that_is_not_understood_is_passed_over(tmp_path: Path, body: by
                 properties=encode_properties({"TAGS": tag}),
                 born_host=HOST,
             )
-            assert (await lab.gate.put(form)).ok
-        lab.gate.catch_up()
+            assert (await lab.store_loop.put(form)).ok
+        lab.store_loop.dispatching.catch_up()
         await lab.restart()
         await lab.pass_time(0)
         assert lab.committed(REVIVE_TOPIC, 0, REVIVE_GROUP) == 4
@@ -320,16 +320,16 @@ def test_a_refusing_store_delays_giving_again_and_loses_nothing(tmp_path: Path) 
         await lab.send("a", "b")
         reply = await lab.pop(invisibleTime=1_000)
         await lab.ack(reply.messages[0])
-        refuse = lab.gate.put
+        refuse = lab.store_loop.put
 
         async def refused(form: StoredForm) -> object:
             result = await refuse(form)
             result.status = type(result.status).SERVICE_NOT_AVAILABLE
             return result
 
-        lab.gate.put = refused  # type: ignore[method-assign, assignment]
+        lab.store_loop.put = refused  # type: ignore[method-assign, assignment]
         await lab.pass_time(1_000)
-        lab.gate.put = refuse  # type: ignore[method-assign]
+        lab.store_loop.put = refuse  # type: ignore[method-assign]
         assert lab.committed() == 0
         await lab.pass_time(10_000)
         assert "b" in (await lab.pop()).bodies

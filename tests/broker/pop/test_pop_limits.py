@@ -21,7 +21,7 @@ class SlowDisk:
     def __init__(self, lab: PopLab) -> None:
         self.go = threading.Event()
         self.reads = 0
-        self._pull = lab.gate.driver.puller.pull
+        self._pull = lab.store_loop.driver.puller.pull
         lab.service.taking._puller = self  # type: ignore[assignment]
 
     def is_cold(self, topic: str, queue_id: int, offset: int) -> bool:

@@ -106,7 +106,7 @@ def test_message_for_a_queue_already_looked_at_is_found_by_the_same_pop(monkeypa
                 seen.append(queue_id)
                 if len(seen) == QUEUES - 1:  # the first one is long past, and the pop does not wait for arrivals yet
                     await send(lab, seen[0], b"late")
-                    lab.broker.gate.catch_up()
+                    lab.broker.store_loop.dispatching.catch_up()
 
         monkeypatch.setattr(taking, "_pop_queue", pop_queue)
         reply = await lab.ask(RequestCode.POP_MESSAGE, POP | {"pollTime": 100_000})

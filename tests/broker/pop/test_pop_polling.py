@@ -43,7 +43,7 @@ def test_a_waiting_pop_ends_with_polling_timeout_when_its_time_is_over(tmp_path:
         assert await _waiting(lab) == 1
         await lab.pass_time(1)
         assert Reply(await lab.reply_to(request), TOPIC).code == 210
-        assert lab.gate.eager == 0
+        assert lab.store_loop.dispatching.awaited == {}
 
     run(tmp_path, scenario)
 
@@ -158,7 +158,7 @@ def test_polls_of_clients_that_are_gone_are_forgotten_before_their_time(tmp_path
         gone.is_open = False
         await lab.pass_time(20_000)
         assert len(lab.handler.pops) == 0
-        assert lab.gate.eager == 0
+        assert lab.store_loop.dispatching.awaited == {}
 
     run(tmp_path, scenario)
 

@@ -246,7 +246,7 @@ class Honest:
 def _system_ends(lab: BrokerLab) -> dict[tuple[str, int], int]:
     """Where the system topics end; the revive log may hear of acks of what was really given."""
     store = lab.broker.store
-    lab.broker.gate.catch_up()
+    lab.broker.store_loop.dispatching.catch_up()
     topics = {*SYSTEM_TOPICS} - {REVIVE}
     return {
         (topic, queue_id): store.max_offset(topic, queue_id) for topic, queue_id in store.queues() if topic in topics

@@ -76,15 +76,15 @@ def test_tables_are_looked_up_a_bounded_number_of_queues_at_a_time(monkeypatch: 
 
     async def scenario(lab: BrokerLab) -> None:
         await prepare(lab)
-        gate = lab.broker.gate
-        usual = gate.run_long
+        store_loop = lab.broker.store_loop
+        usual = store_loop.run_long
 
         async def run_long(function: Callable[..., Any], *arguments: Any) -> Any:
             if arguments:
                 sizes.append(len(arguments[0]))
             return await usual(function, *arguments)
 
-        monkeypatch.setattr(gate, "run_long", run_long)
+        monkeypatch.setattr(store_loop, "run_long", run_long)
         reply = await lab.ask(RequestCode.GET_CONSUME_STATS, {"consumerGroup": "readers", "topic": "orders"})
         assert reply.code == 0
         assert sum(sizes) == 300 and max(sizes) == 7
@@ -97,14 +97,14 @@ def test_others_are_served_while_long_answers_wait_for_each_other() -> None:
         await prepare(lab)
         released = threading.Event()
         try:
-            busy = asyncio.ensure_future(lab.broker.gate.run_long(released.wait, 60))
+            busy = asyncio.ensure_future(lab.broker.store_loop.run_long(released.wait, 60))
             asked = [
                 asyncio.ensure_future(lab.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "orders"})) for _ in range(10)
             ]
             lane = lab.broker.handlers.table.lanes["admin"]
             await until(lambda: lane.running == 10)
             assert (await lab.send("orders", b"honest")).code == 0
-            lab.broker.gate.catch_up()
+            lab.broker.store_loop.dispatching.catch_up()
             assert (await lab.pull("orders")).code == 0
             assert not any(task.done() for task in asked)
         finally:

@@ -20,7 +20,7 @@ from flaremq.storage.put.put_result import PutResult
 from tests.support.metadata_lab import MetadataLab
 
 
-class InlineGate:
+class InlineStoreLoop:
     """A store without threads."""
 
     waits_for_sync = True
@@ -47,7 +47,7 @@ class OffsetLab(MetadataLab):
         self.store_clock = clock
         self.is_cold = False
         OffsetHandler(
-            self.topics, self.groups, self.offsets, InlineGate(store), lambda *_: self.is_cold, self._catch_up
+            self.topics, self.groups, self.offsets, InlineStoreLoop(store), lambda *_: self.is_cold, self._catch_up
         ).register(self.table)
         self.topics.update(TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=4))
         self.groups.find("G")

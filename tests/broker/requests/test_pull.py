@@ -28,7 +28,7 @@ async def fill(lab: BrokerLab, count: int, topic: str = "orders", **fields: Any)
     lab.topic(topic)
     for number in range(count):
         assert (await lab.send(topic, b"%d" % number, **fields)).code == 0
-    lab.broker.gate.catch_up()
+    lab.broker.store_loop.dispatching.catch_up()
 
 
 def tagged(tag: str) -> str:
@@ -377,7 +377,7 @@ def test_held_pull_is_woken_by_the_arrival_of_a_message(flush: str, serialize_ty
             await lab.send("orders", b"%d" % number, serialize_type=serialize_type)
             reply = await asyncio.wait_for(waiting, 10)  # its own time would be over in 30 s
             assert (bodies(reply), reply.field("nextBeginOffset")) == ([b"%d" % number], str(number + 1))
-            assert holds.size == 0 and not lab.broker.gate.awaited
+            assert holds.size == 0 and not lab.broker.store_loop.dispatching.awaited
 
     run(scenario, flushDiskType=flush)
 
@@ -413,7 +413,7 @@ def test_arrivals_that_are_not_wanted_keep_a_pull_waiting_and_move_it_on() -> No
         await until(lambda: holds.size == 2)
         for _ in range(5):
             await lab.send("orders", b"unwanted", properties=tagged("B"))
-        lab.broker.gate.catch_up()
+        lab.broker.store_loop.dispatching.catch_up()
         assert holds.size == 2 and not waiting.done() and not other_queue.done()
         await lab.send("orders", b"wanted", properties=tagged("A"))
         reply = await asyncio.wait_for(waiting, 10)
@@ -448,7 +448,7 @@ def test_pull_of_a_lost_connection_is_held_no_longer() -> None:
         await until(lambda: holds.size == 11)
         await other.close()
         await until(lambda: holds.size == 1)
-        assert list(lab.broker.gate.awaited.values()) == [1]
+        assert list(lab.broker.store_loop.dispatching.awaited.values()) == [1]
         await asyncio.gather(*waiting, return_exceptions=True)
         await lab.send("orders", b"body")
         assert bodies(await asyncio.wait_for(staying, 10)) == [b"body"]

@@ -68,7 +68,7 @@ def test_send_is_stored_as_sent_and_answered_with_its_place(code: int, serialize
             assert (reply.code, reply.remark, reply.serialize_type) == (0, None, serialize_type)
             assert (reply.field("queueId"), reply.field("queueOffset")) == ("2", str(number))
             assert (reply.field("MSG_REGION"), reply.field("TRACE_ON")) == ("DefaultRegion", "true")
-            lab.broker.gate.catch_up()
+            lab.broker.store_loop.dispatching.catch_up()
             message = lab.record(reply)
             assert message.message_id == reply.field("msgId")
             ids.append(without_place(message))
@@ -105,7 +105,7 @@ def test_all_ways_through_the_broker_store_the_same_bytes_and_answer_alike() -> 
             for way in ("long", "short", "one of many"):
                 replies: dict[int, RemotingCommand] = {}
                 if way == "one of many":
-                    await broker.gate.run(broker.gate._load_kernels)
+                    await broker.store_loop.kernels.load()
                     await until(lambda: broker.handlers.table.take is not None)
                     replies = await exchange(lab, b"".join(map(encode_frame, requests)), len(requests))
                 else:
@@ -115,7 +115,7 @@ def test_all_ways_through_the_broker_store_the_same_bytes_and_answer_alike() -> 
                         request.flag = 0
                         reply = await lab.client.request(lab.address, request)
                         replies[request.opaque] = reply
-                broker.gate.catch_up()
+                broker.store_loop.dispatching.catch_up()
                 outcome = []
                 for request in requests:
                     reply = replies[request.opaque]
@@ -158,7 +158,7 @@ def test_message_without_unique_key_gets_one(properties: str | None) -> None:
 def test_unique_key_of_the_client_is_kept_and_answered() -> None:
     async def scenario(lab: BrokerLab) -> None:
         reply = await lab.send("orders")
-        lab.broker.gate.catch_up()
+        lab.broker.store_loop.dispatching.catch_up()
         assert reply.field("transactionId") == lab.record(reply).properties["UNIQ_KEY"] == UNIQUE[9:-1]
 
     run(scenario)
@@ -321,7 +321,7 @@ def test_refused_send_has_the_code_of_the_first_check_that_fails(
     fields: dict[str, Any], options: dict[str, Any], code: int
 ) -> None:
     async def scenario(lab: BrokerLab) -> None:
-        before = lab.broker.gate.driver.appended
+        before = lab.broker.store_loop.driver.appended
         for request_code in (SEND, SEND_V2):
             header = send_header("fresh")
             for name, value in fields.items():
@@ -331,7 +331,7 @@ def test_refused_send_has_the_code_of_the_first_check_that_fails(
                 reply = await lab.ask(request_code, ext, b"body", serialize_type=serialize_type)
                 assert reply.code == code, reply.remark
                 assert reply.remark and "\n" not in reply.remark and "Traceback" not in reply.remark
-        assert lab.broker.gate.driver.appended == before, "nothing was stored"
+        assert lab.broker.store_loop.driver.appended == before, "nothing was stored"
 
     run(scenario, **options)
 
@@ -496,7 +496,7 @@ def test_no_transaction_begins_while_too_many_are_not_done_with(monkeypatch: pyt
         async def begin() -> int:
             properties = "TRAN_MSG\x01true\x02PGROUP\x01writers\x02" + UNIQUE
             reply = await lab.send("orders", queue_id=3, properties=properties, sys_flag=TRANSACTION_PREPARED)
-            state.gate.catch_up()
+            state.store_loop.dispatching.catch_up()
             return reply.code
 
         assert [await begin(), await begin()] == [0, 0]
@@ -539,13 +539,13 @@ def test_disk_that_takes_too_long_is_said_so_with_the_place_of_the_message() -> 
                 asyncio.ensure_future(lab.send("orders")),
                 asyncio.ensure_future(lab.send("orders", properties=None)),
             ]
-            await until(lambda: lab.broker.gate.unacknowledged == 2)
-            lab.broker.gate._sync_timeout = -1.0  # time is over
+            await until(lambda: lab.broker.store_loop.durability.unacknowledged == 2)
+            lab.broker.store_loop.durability.timeout_seconds = -1.0  # time is over
             await lab.ephemeral.advanced(1000)
             for number, reply in enumerate(await asyncio.gather(*waiting)):
                 assert (reply.code, reply.field("queueOffset")) == (10, str(number + 1))
                 assert reply.remark == "FLUSH_DISK_TIMEOUT"
-            lab.broker.gate._sync_timeout = 5.0
+            lab.broker.store_loop.durability.timeout_seconds = 5.0
         assert (await lab.send("orders")).code == 0
 
     run(scenario)
@@ -558,7 +558,7 @@ def test_failed_sync_acknowledges_nothing_any_more(monkeypatch: pytest.MonkeyPat
     async def scenario(lab: BrokerLab) -> None:
         lab.topic("orders")
         await lab.send("orders", b"safe")
-        lab.broker.gate.catch_up()
+        lab.broker.store_loop.dispatching.catch_up()
         monkeypatch.setattr(CommitLog, "sync", fail)
         replies = await asyncio.gather(*(lab.send("orders", b"unsure") for _ in range(5)), lab.send("fresh", b"unsure"))
         assert {reply.code for reply in replies} == {UNAVAILABLE}
@@ -580,7 +580,7 @@ def test_too_many_that_wait_for_the_disk_are_told_to_come_back(monkeypatch: pyte
         await lab.send("orders")
         with lab.slow_disk() as released:
             waiting = [asyncio.ensure_future(lab.send("orders")) for _ in range(2)]
-            await until(lambda: lab.broker.gate.unacknowledged == 2)
+            await until(lambda: lab.broker.store_loop.durability.unacknowledged == 2)
             busy = await lab.send("orders")
             assert busy.code == BUSY and str(busy.remark).startswith("[PCBUSY_CLEAN_QUEUE]")
             released.set()
@@ -607,7 +607,7 @@ def test_batch_is_stored_as_records_of_consecutive_offsets(flush: str) -> None:
             assert reply.code == 0, reply.remark
             assert (reply.field("queueOffset"), reply.field("queueId")) == (str(first), "1")
             ids = reply.field("msgId").split(",")
-            lab.broker.gate.catch_up()
+            lab.broker.store_loop.dispatching.catch_up()
             found = [lab.broker.store.read(int(text[16:], 16)) for text in ids]
             assert [(m.body, m.tags, m.flag, m.queue_offset) for m in found if m is not None] == [
                 (m.body, m.tags, m.flag, first + number) for number, m in enumerate(sent)
@@ -647,7 +647,7 @@ def test_batch_that_is_refused_stores_nothing(fields: dict[str, Any], body: byte
     async def scenario(lab: BrokerLab) -> None:
         reply = await send_batch(lab, body, **fields)
         assert reply.code == code, reply.remark
-        assert lab.broker.gate.driver.appended == 0
+        assert lab.broker.store_loop.driver.appended == 0
 
     run(scenario)
 
@@ -660,7 +660,7 @@ def test_reply_to_a_batch_of_tens_of_thousands_names_every_message() -> None:
         assert reply.code == 0, reply.remark
         ids = reply.field("msgId").split(",")
         assert len(ids) == len(set(ids)) == count
-        lab.broker.gate.catch_up()
+        lab.broker.store_loop.dispatching.catch_up()
         for number in (0, 1, 777, count - 1):
             message = lab.broker.store.read(int(ids[number][16:], 16))
             assert message is not None and (message.queue_offset, message.message_id) == (number, ids[number])
@@ -674,13 +674,13 @@ def test_error_behind_the_append_does_not_store_the_message_twice(code: int, err
     async def scenario(lab: BrokerLab) -> None:
         lab.topic("orders", queues=1)
         await lab.sent("orders", properties=UNIQUE, code=code)  # from now on the short way
-        honest = lab.broker.gate.note_awaited
+        honest = lab.broker.store_loop.dispatching.note_awaited
 
         def fail(topic: str, end: int) -> None:
-            lab.broker.gate.note_awaited = honest  # type: ignore[method-assign]
+            lab.broker.store_loop.dispatching.note_awaited = honest  # type: ignore[method-assign]
             raise error("a bug")
 
-        lab.broker.gate.note_awaited = fail  # type: ignore[method-assign]
+        lab.broker.store_loop.dispatching.note_awaited = fail  # type: ignore[method-assign]
         reply = await lab.send("orders", properties=UNIQUE, code=code)
         assert reply.code == SYSTEM_ERROR
         assert (await lab.sent("orders", properties=UNIQUE, code=code)).queue_offset == 2
@@ -697,7 +697,7 @@ def test_put_size_is_that_of_the_records_whichever_way_they_take(compiled: bool)
         await lab.sent("orders", properties=UNIQUE)  # the short way
         await lab.ask(SEND_BATCH, send_header("orders", batch=True).encode_letters(), batch_body((0, b"b", b"")))
         if compiled:
-            lab.broker.gate._kernels_loaded()
+            lab.broker.store_loop.kernels.use()
             ext = send_header("orders", properties=UNIQUE).encode_letters()
             await asyncio.gather(*(lab.ask(SEND_V2, ext, b"x" * 50) for _ in range(20)))
         assert lab.broker.state.statistics._puts["orders"].size == lab.broker.store.max_physical_offset - begin

@@ -107,7 +107,7 @@ def test_end_that_arrives_while_its_message_is_copied_waits_and_ends_the_copy() 
     bank.lab.clock.advance(10_000)
 
     async def play() -> None:
-        bank.lab.gate.pause = asyncio.Event()
+        bank.lab.store_loop.pause = asyncio.Event()
         round_ = asyncio.ensure_future(bank.service.check_round())
         while bank.lab.store.max_offset(HALF_TOPIC, 0) < 2:
             await asyncio.sleep(0)
@@ -115,7 +115,7 @@ def test_end_that_arrives_while_its_message_is_copied_waits_and_ends_the_copy() 
         for _ in range(10):
             await asyncio.sleep(0)
         assert not end.done()
-        bank.lab.gate.pause.set()
+        bank.lab.store_loop.pause.set()
         await round_
         await end
 

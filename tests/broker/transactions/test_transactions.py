@@ -30,7 +30,7 @@ from flaremq.storage.config.config_file import ConfigFile
 from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.put.put_result import PutResult
 from tests.broker.bank_lab import GROUP, Bank
-from tests.broker.waiting_lab import HOST, run, running_gate
+from tests.broker.waiting_lab import HOST, run, running_store_loop
 from tests.support.forgery import body_place, forged_record
 from tests.support.golden_frames import decode_one, raw_cases
 
@@ -215,13 +215,13 @@ def end_together(bank: Bank, count: int) -> None:
     halves = [bank.half(b"%03d" % number) for number in range(count)]
 
     async def play() -> None:
-        bank.lab.gate.pause = asyncio.Event()
+        bank.lab.store_loop.pause = asyncio.Event()
         ends = [
             asyncio.ensure_future(bank.ending(half.queue_offset, half.physical_offset, commit=True)) for half in halves
         ]
         for _ in range(50):
             await asyncio.sleep(0)
-        bank.lab.gate.pause.set()
+        bank.lab.store_loop.pause.set()
         await asyncio.gather(*ends)
 
     asyncio.run(play())
@@ -323,14 +323,16 @@ def test_many_transactions_at_once_through_the_gate_of_a_running_broker(tmp_path
     clock, options = ManualClock(), BrokerOptions()
 
     async def play() -> list[bytes]:
-        async with running_gate(tmp_path / "store", clock) as gate:
+        async with running_store_loop(tmp_path / "store", clock) as store_loop:
             config = ConfigFile(LocalFileSystem(), str(tmp_path / "store" / "config" / "consumerOffset.json"))
             offsets = ConsumerOffsets(options, config, clock)
             offsets.load()
             config = ConfigFile(LocalFileSystem(), str(tmp_path / "store" / "config" / "topics.json"))
             topics = TopicTable(options, config, clock)
             topics.update(TopicConfig(topic_name="orders", read_queue_nums=1, write_queue_nums=1))
-            service = TransactionService(options, clock, gate, topics, offsets, ProducerTable(options, clock), HOST)
+            service = TransactionService(
+                options, clock, store_loop, topics, offsets, ProducerTable(options, clock), HOST
+            )
             await service.load()
 
             async def transact(number: int) -> None:
@@ -338,7 +340,7 @@ def test_many_transactions_at_once_through_the_gate_of_a_running_broker(tmp_path
                 form = StoredForm(
                     topic="orders", queue_id=0, body=b"%d" % number, properties=properties, born_host=HOST
                 )
-                stored = await gate.put(prepare_half(form))
+                stored = await store_loop.put(prepare_half(form))
                 await service.end(
                     producer_group=GROUP,
                     queue_offset=stored.queue_offset,
@@ -351,9 +353,9 @@ def test_many_transactions_at_once_through_the_gate_of_a_running_broker(tmp_path
             assert service.half.cursor == 200
             assert await service.persist()
             assert offsets.find(TRANSACTION_GROUP, HALF_TOPIC, 0) == 200
-            gate.catch_up()
+            store_loop.dispatching.catch_up()
             bodies: list[bytes] = []
-            while found := gate.store.get("orders", 0, len(bodies), 100, max_bytes=1 << 20).messages:
+            while found := store_loop.store.get("orders", 0, len(bodies), 100, max_bytes=1 << 20).messages:
                 bodies += [message.body for message in found]
             return bodies
 

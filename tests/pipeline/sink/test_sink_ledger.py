@@ -73,8 +73,8 @@ def ext_of(reply: RemotingCommand) -> dict[str, Any]:
 
 
 def bodies(broker: EphemeralBroker) -> list[bytes]:
-    store = broker.broker.gate.store
-    broker.broker.gate.catch_up()
+    store = broker.broker.store_loop.store
+    broker.broker.store_loop.dispatching.catch_up()
     found: list[bytes] = []
     while messages := store.get("T", 0, len(found), 32).messages:
         found += [bytes(message.body) for message in messages]
@@ -172,7 +172,7 @@ def test_a_batch_of_fewer_messages_than_its_stamp_says_is_refused_when_part_of_i
 def test_streams_that_were_not_used_for_long_must_be_opened_again() -> None:
     async def story() -> None:
         async with ephemeral_broker() as broker:
-            ledger = SinkLedger(broker.broker.gate, streams_max=2)
+            ledger = SinkLedger(broker.broker.store_loop, streams_max=2)
             await ledger.open("T", STREAM, OLD, STEM, is_delayed=False)
             stamp = Stamp(STREAM, OLD, 0, 1)
             entry = ledger.find("T", stamp)

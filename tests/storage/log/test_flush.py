@@ -22,20 +22,20 @@ SYNC_FAILURE = StoreIOError("sync", "log", OSError(5, "Input/output error"))
 
 
 class HeldSync:
-    """A sync that stops at a gate, so that a test can see who waits behind it."""
+    """A sync that stops at a store_loop, so that a test can see who waits behind it."""
 
     def __init__(self) -> None:
         self.reach = 0
         self.calls = 0
         self.failure: StoreIOError | None = None
         self.started = threading.Semaphore(0)
-        self.gate = threading.Semaphore(0)
+        self.store_loop = threading.Semaphore(0)
 
     def __call__(self) -> int:
         self.calls += 1
         reached = self.reach  # what was appended when the sync began
         self.started.release()
-        assert self.gate.acquire(timeout=20)
+        assert self.store_loop.acquire(timeout=20)
         if self.failure is not None:
             raise self.failure
         return reached
@@ -90,10 +90,10 @@ def test_waiters_behind_a_running_sync_share_the_next_one() -> None:
     sync.reach = 50  # appended while the first sync was running
     others = [wait_in_thread(commit, offset) for offset in (20, 30, 40, 50)]
     eventually(lambda: len(commit._waiting) == 4, "four waiters in line")
-    sync.gate.release()
+    sync.store_loop.release()
     assert first.value() is True
     assert sync.started.acquire(timeout=20)
-    sync.gate.release()
+    sync.store_loop.release()
     assert [other.value() for other in others] == [True] * 4
     assert sync.calls == 2
 
@@ -106,7 +106,7 @@ def test_waiter_covered_by_the_running_sync_needs_no_other() -> None:
     assert sync.started.acquire(timeout=20)
     runners.append(wait_in_thread(commit, 5))
     eventually(lambda: len(commit._waiting) == 1, "one waiter in line")
-    sync.gate.release()
+    sync.store_loop.release()
     assert [runner.value() for runner in runners] == [True, True]
     assert sync.calls == 1
 
@@ -119,7 +119,7 @@ def test_impatient_waiter_gives_up_and_the_sync_goes_on() -> None:
     assert sync.started.acquire(timeout=20)
     assert commit.wait(10, timeout=0.001) is False
     assert commit._waiting == []
-    sync.gate.release()
+    sync.store_loop.release()
     assert leader.value() is True
 
 
@@ -131,7 +131,7 @@ def test_failed_sync_answers_everyone_and_is_never_tried_again() -> None:
     assert sync.started.acquire(timeout=20)
     runners += [wait_in_thread(commit, offset) for offset in (20, 30)]
     eventually(lambda: len(commit._waiting) == 2, "two waiters in line")
-    sync.gate.release()
+    sync.store_loop.release()
     assert [runner.value() for runner in runners] == [False, False, False]
     assert commit.wait(40) is False
     assert commit.wait(7) is True  # what was durable stays so

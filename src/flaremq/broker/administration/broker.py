@@ -40,19 +40,19 @@ class AdminHandler:
 
     def __init__(
         self,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         topics: TopicTable,
         config: ConfigAdmin,
         runtime_info: RuntimeInfo,
         *,
         delay: DelayProgress | None = None,
     ) -> None:
-        self._gate = gate
+        self._store_loop = store_loop
         self._topics = topics
         self._config = config
         self._runtime_info = runtime_info
         self._delay = delay
-        self._inspector = StoreInspector(gate.store)
+        self._inspector = StoreInspector(store_loop.store)
         self._is_cleaning = False
 
     def register(self, table: HandlerTable) -> None:
@@ -86,8 +86,8 @@ class AdminHandler:
     def ha_status(self, connection: Connection, request: RemotingCommand) -> Outcome:
         """A master on its own: no slaves, nothing behind."""
         body = HARuntimeInfo(
-            master=self._gate.store.options.broker_role != "SLAVE",
-            master_commit_log_max_offset=self._gate.store.max_physical_offset,
+            master=self._store_loop.store.options.broker_role != "SLAVE",
+            master_commit_log_max_offset=self._store_loop.store.max_physical_offset,
             ha_client_runtime_info=HAClientRuntimeInfo(),
         )
         return RemotingCommand.response(body=body.to_json())
@@ -106,7 +106,7 @@ class AdminHandler:
 
     async def clean_unused_topics(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Delete the queues of topics that were deleted."""
-        unused = {topic for topic, _ in self._gate.store.queues() if not self._is_used(topic)}
+        unused = {topic for topic, _ in self._store_loop.store.queues() if not self._is_used(topic)}
         if unused:
             await self._clean(connection, f"delete the queues of {len(unused)} topics", self._delete, unused)
         return RemotingCommand.response()
@@ -123,7 +123,7 @@ class AdminHandler:
         _log.warning("%s orders to %s", connection.peer, what)
         self._is_cleaning = True
         try:
-            await self._gate.run(work, *arguments)
+            await self._store_loop.run(work, *arguments)
         finally:
             self._is_cleaning = False
 

@@ -40,18 +40,18 @@ class GroupQueryHandler:
 
     def __init__(
         self,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         offsets: ConsumerOffsets,
         consumers: ConsumerTable,
         statistics: BrokerStatistics,
         address: Callable[[], str],
     ) -> None:
-        self._gate = gate
+        self._store_loop = store_loop
         self._offsets = offsets
         self._consumers = consumers
         self._statistics = statistics
         self._address = address
-        self._inspector = StoreInspector(gate.store)
+        self._inspector = StoreInspector(store_loop.store)
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, self.groups_of_topic)
@@ -100,13 +100,13 @@ class GroupQueryHandler:
             subscription = self._consumers.find_subscription(header.consumer_group, topic)
             filter_data, chosen = _filter_of(header.consumer_group, topic, subscription)
         count = min(max(header.count, 0), _UNITS_MAX)
-        units = await self._gate.run_cold(self._inspector.units, topic, queue_id, header.index, count)
+        units = await self._store_loop.run_cold(self._inspector.units, topic, queue_id, header.index, count)
         body = QueryConsumeQueueResponseBody(
             queue_data=tuple(_unit(unit, chosen) for unit in units),
             subscription_data=subscription,
             filter_data=filter_data,
-            min_queue_index=self._gate.store.min_offset(topic, queue_id),
-            max_queue_index=self._gate.store.max_offset(topic, queue_id),
+            min_queue_index=self._store_loop.store.min_offset(topic, queue_id),
+            max_queue_index=self._store_loop.store.max_offset(topic, queue_id),
         )
         return RemotingCommand.response(body=body.to_json())
 

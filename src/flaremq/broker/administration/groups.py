@@ -29,7 +29,7 @@ class GroupHandler:
     """Create, change, delete and show groups."""
 
     def __init__(self, groups: GroupTable, offsets: ConsumerOffsets, run_long: Run = run_inline) -> None:
-        self._run_long = run_long  # StoreGate.run_long: renders whole tables
+        self._run_long = run_long  # StoreLoop.run_long: renders whole tables
         self._groups = groups
         self._offsets = offsets
 

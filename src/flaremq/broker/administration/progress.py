@@ -61,7 +61,7 @@ class ConsumeStatsHandler:
     def __init__(
         self,
         options: BrokerOptions,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         topics: TopicTable,
         groups: GroupTable,
         offsets: ConsumerOffsets,
@@ -72,7 +72,7 @@ class ConsumeStatsHandler:
         pulled: PulledOffset = _not_pulled,
     ) -> None:
         self._options = options
-        self._gate = gate
+        self._store_loop = store_loop
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
@@ -81,7 +81,7 @@ class ConsumeStatsHandler:
         self._clock = clock
         self._address = address  # of this broker, as clients know it
         self._pulled = pulled  # (group, topic, queue): next offset a POP group gets, ahead of what it has acknowledged
-        self._inspector = StoreInspector(gate.store)
+        self._inspector = StoreInspector(store_loop.store)
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.GET_TOPIC_STATS_INFO, self.topic_stats)
@@ -96,7 +96,7 @@ class ConsumeStatsHandler:
         config = self._topic(header.topic)
         count = _bounded(max(config.read_queue_nums, config.write_queue_nums))
         tps = self._statistics.topic_put_tps(header.topic)
-        return RemotingCommand.response(body=await self._gate.run_long(self._ends_body, header.topic, count, tps))
+        return RemotingCommand.response(body=await self._store_loop.run_long(self._ends_body, header.topic, count, tps))
 
     def _ends_body(self, topic: str, count: int, tps: float) -> bytes:
         table: dict[MessageQueue, TopicOffset] = PacedTable()
@@ -105,7 +105,7 @@ class ConsumeStatsHandler:
         return TopicStatsTable(offset_table=table, topic_put_tps=tps).to_json()
 
     def _read_end(self, topic: str, queue_id: int) -> TopicOffset:
-        store = self._gate.store
+        store = self._store_loop.store
         low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
         time = self._inspector.store_time(topic, queue_id, high - 1) if high > 0 else None
         return TopicOffset(min_offset=low, max_offset=high, last_update_timestamp=time or 0)
@@ -117,14 +117,14 @@ class ConsumeStatsHandler:
         spans: list[QueueTimeSpan] = []
         now_ms = self._clock.now_ms()
         for places in self._slices(header.group, header.topic, _bounded(config.write_queue_nums)):
-            spans += await self._gate.run_long(self._read_spans, places, now_ms)
-        return RemotingCommand.response(body=await self._gate.run_long(_spans_body, spans))
+            spans += await self._store_loop.run_long(self._read_spans, places, now_ms)
+        return RemotingCommand.response(body=await self._store_loop.run_long(_spans_body, spans))
 
     def _read_spans(self, places: list[Place], now_ms: int) -> list[QueueTimeSpan]:
         return [self._read_span(topic, queue_id, consumed, now_ms) for topic, queue_id, consumed, _ in paced(places)]
 
     def _read_span(self, topic: str, queue_id: int, consumed: int, now_ms: int) -> QueueTimeSpan:
-        store, store_time = self._gate.store, self._inspector.store_time
+        store, store_time = self._store_loop.store, self._inspector.store_time
         low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
         first = store_time(topic, queue_id, low)
         consumed_time = store_time(topic, queue_id, consumed - 1) if consumed > 0 else first
@@ -155,7 +155,7 @@ class ConsumeStatsHandler:
                 await self._add_progress(table, group, topic, _bounded(config.read_queue_nums, len(table)))
                 tps += self._statistics.group_get_tps(group, topic)
         body = ConsumeStats(offset_table=table, consume_tps=tps)
-        return RemotingCommand.response(body=await self._gate.run_long(body.to_json))
+        return RemotingCommand.response(body=await self._store_loop.run_long(body.to_json))
 
     async def broker_consume_stats(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Of every group, topic by topic."""
@@ -181,7 +181,7 @@ class ConsumeStatsHandler:
             total_diff=behind,
             total_inflight_diff=in_flight,
         )
-        return RemotingCommand.response(body=await self._gate.run_long(body.to_json))
+        return RemotingCommand.response(body=await self._store_loop.run_long(body.to_json))
 
     def _subscribed(self, group: str, topics: Iterable[str]) -> list[str]:
         """While a group is online, only what it subscribes to counts; offsets of the past stay out."""
@@ -201,10 +201,10 @@ class ConsumeStatsHandler:
 
     async def _add_progress(self, table: dict[MessageQueue, OffsetWrapper], group: str, topic: str, count: int) -> None:
         for places in self._slices(group, topic, count):
-            table.update(await self._gate.run_long(self._read_progress, places))
+            table.update(await self._store_loop.run_long(self._read_progress, places))
 
     def _read_progress(self, places: list[Place]) -> dict[MessageQueue, OffsetWrapper]:
-        store, store_time = self._gate.store, self._inspector.store_time
+        store, store_time = self._store_loop.store, self._inspector.store_time
         table = {}
         for topic, queue_id, committed, pulled in paced(places):
             consumed = max(0, committed)

@@ -48,13 +48,13 @@ class ClientRelayHandler:
     def __init__(
         self,
         options: BrokerOptions,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         topics: TopicTable,
         groups: GroupTable,
         consumers: ConsumerTable,
     ) -> None:
         self._options = options
-        self._gate = gate
+        self._store_loop = store_loop
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
@@ -73,7 +73,7 @@ class ClientRelayHandler:
         """Hand one message to one consumer, outside of any queue, and tell what came of it."""
         header = ConsumeMessageDirectlyResultRequestHeader.decode(request.ext)
         _, physical_offset = decode_message_id(header.msg_id or "")
-        message = await self._gate.run_cold(self._gate.store.read, physical_offset)
+        message = await self._store_loop.run_cold(self._store_loop.store.read, physical_offset)
         if message is None:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"there is no message with the id {header.msg_id}")
         ext: dict[str, ExtValue] = dict(request.ext or {})

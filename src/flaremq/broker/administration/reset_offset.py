@@ -40,14 +40,14 @@ class ResetOffsetHandler:
     def __init__(
         self,
         options: BrokerOptions,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         topics: TopicTable,
         groups: GroupTable,
         offsets: ConsumerOffsets,
         consumers: ConsumerTable,
     ) -> None:
         self._options = options
-        self._gate = gate
+        self._store_loop = store_loop
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
@@ -81,11 +81,11 @@ class ResetOffsetHandler:
     async def _reset_here(self, header: ResetOffsetRequestHeader, config: TopicConfig) -> RemotingCommand:
         if header.group not in self._groups:
             raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.group[:255]} does not exist")
-        targets = await self._gate.run_cold(self._find_targets, header, config)
+        targets = await self._store_loop.run_cold(self._find_targets, header, config)
         for queue_id, offset in targets.items():
             self._offsets.reset(header.group, header.topic, queue_id, offset)
         await self._offsets.persist_if_changed()
-        return RemotingCommand.response(body=(await self._gate.run_long(self._render, header.topic, targets))[0])
+        return RemotingCommand.response(body=(await self._store_loop.run_long(self._render, header.topic, targets))[0])
 
     def _find_targets(self, header: ResetOffsetRequestHeader, config: TopicConfig) -> dict[int, int]:
         if header.queue_id is None or header.queue_id < 0:
@@ -98,8 +98,8 @@ class ResetOffsetHandler:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"Topic {header.topic} has no queue {queue_id}")
         if header.offset is None or header.offset == -1:
             return {queue_id: self._find_target(header.topic, queue_id, header.timestamp)}
-        low = self._gate.store.min_offset(header.topic, queue_id)
-        high = self._gate.store.max_offset(header.topic, queue_id)
+        low = self._store_loop.store.min_offset(header.topic, queue_id)
+        high = self._store_loop.store.max_offset(header.topic, queue_id)
         if not low <= header.offset <= high:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
@@ -109,7 +109,7 @@ class ResetOffsetHandler:
 
     def _find_target(self, topic: str, queue_id: int, timestamp: int) -> int:
         """On a worker thread: the first offset at or after a time; the end for -1."""
-        store = self._gate.store
+        store = self._store_loop.store
         if timestamp < 0:
             return store.max_offset(topic, queue_id)
         return max(0, store.offset_by_time(topic, queue_id, timestamp))
@@ -123,7 +123,9 @@ class ResetOffsetHandler:
         }
         if -1 in committed.values():
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{header.group[:255]}> not exist")
-        targets = await self._gate.run_cold(self._find_all_targets, header.topic, list(committed), header.timestamp)
+        targets = await self._store_loop.run_cold(
+            self._find_all_targets, header.topic, list(committed), header.timestamp
+        )
         if not header.is_force:
             targets = {queue_id: min(offset, committed[queue_id]) for queue_id, offset in targets.items()}
         online = self._consumers.find_group(header.group)
@@ -138,7 +140,7 @@ class ResetOffsetHandler:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"the client does not support this feature. version={old[0].version}"
             )
-        body, list_body = await self._gate.run_long(self._render, header.topic, targets)
+        body, list_body = await self._store_loop.run_long(self._render, header.topic, targets)
         for info in list(online.connections.values()):
             _push(info, header, list_body if info.language == _LIST_LANGUAGE else body)
         return RemotingCommand.response(body=body)

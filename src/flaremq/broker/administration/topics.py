@@ -50,7 +50,7 @@ class TopicHandler:
         self._options = options
         self._topics = topics
         self._offsets = offsets
-        self._run_long = run_long  # StoreGate.run_long: renders whole tables
+        self._run_long = run_long  # StoreLoop.run_long: renders whole tables
         self._delete_queues = delete_queues  # drops the stored queues of a topic, so that a new one starts at 0
 
     def register(self, table: HandlerTable) -> None:

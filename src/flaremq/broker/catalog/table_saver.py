@@ -14,7 +14,7 @@ from typing import Any
 
 from flaremq.storage.config.config_file import ConfigFile
 
-Run = Callable[..., Awaitable[Any]]  # StoreGate.run: a function and its arguments, on a worker thread
+Run = Callable[..., Awaitable[Any]]  # StoreLoop.run: a function and its arguments, on a worker thread
 
 
 Document = Callable[[], Mapping[str, Any]]  # called where it is written, one at a time

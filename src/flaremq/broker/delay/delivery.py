@@ -37,8 +37,8 @@ class Delivery:
     ``declare_topic`` makes the dead-letter topic known to the broker before anything is put there.
     """
 
-    def __init__(self, gate: StoreAccess, waiting_topic: str, declare_topic: Callable[[str], object]) -> None:
-        self._gate = gate
+    def __init__(self, store_loop: StoreAccess, waiting_topic: str, declare_topic: Callable[[str], object]) -> None:
+        self._store_loop = store_loop
         self._declare_topic = declare_topic
         self.dead_letter_topic = dlq_topic(waiting_topic)
         self.reach = 0  # the log must be durable up to here before a cursor that counts these puts is saved
@@ -63,7 +63,7 @@ class Delivery:
 
     async def _put(self, form: StoredForm) -> PutResult:
         # Whatever the message asked when it was sent: its place in the waiting topic is given up for this record.
-        result = await self._gate.put(replace(form, wait_store_msg_ok=True))
+        result = await self._store_loop.put(replace(form, wait_store_msg_ok=True))
         if result.status.stored:
             self.reach = max(self.reach, result.physical_offset + result.size)
         return result

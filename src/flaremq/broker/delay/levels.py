@@ -95,23 +95,23 @@ class ScheduleService:
 
     def __init__(
         self,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         clock: Clock,
         levels: DelayLevels,
         file: ConfigFile,
         filesystem: FileSystem,
         declare_topic: Callable[[str], object],
     ) -> None:
-        self._gate = gate
+        self._store_loop = store_loop
         self._clock = clock
         self._file = file
-        self._inspector = StoreInspector(gate.store)
-        self._delivery = Delivery(gate, SCHEDULE_TOPIC, declare_topic)
+        self._inspector = StoreInspector(store_loop.store)
+        self._delivery = Delivery(store_loop, SCHEDULE_TOPIC, declare_topic)
         self._levels = {level: _Level(level, levels.delay_ms(level)) for level in range(1, levels.level_max + 1)}
         self._other_offsets: dict[int, int] = {}  # of levels this broker does not have: kept as they are
         self._data_version = DataVersion(timestamp=clock.now_ms())
         self._filesystem = filesystem
-        self._progress_path = os.path.join(gate.store.path, "flaremq.delay")
+        self._progress_path = os.path.join(store_loop.store.path, "flaremq.delay")
         self._saved: _Progress | None = None
         self._filed: dict[int, int] | None = None  # the cursors RocketMQ's file holds, if it has a version
         self._is_stopping = False
@@ -129,7 +129,7 @@ class ScheduleService:
         progress = None if table and version is None else self._read_progress(version)
         if progress is not None:
             table = progress.offsets
-        store = self._gate.store
+        store = self._store_loop.store
         for number, offset in table.items():
             if number not in self._levels:
                 self._other_offsets[number] = offset
@@ -171,7 +171,7 @@ class ScheduleService:
 
     def _pass_delivered(self, log_end: int) -> None:
         """Count what was delivered behind ``log_end``, before a crash."""
-        store = self._gate.store
+        store = self._store_loop.store
         waiting = [level for level in self._levels.values() if level.cursor < self._end(level)]
         if not waiting:
             return
@@ -255,9 +255,9 @@ class ScheduleService:
 
     async def _read_due(self, level: _Level, size: int) -> list[MessageExt]:
         """The due messages at the cursor, as many as fit a batch; moves the cursor over what is gone."""
-        store = self._gate.store
+        store = self._store_loop.store
         while True:
-            found, dues = await self._gate.run(self._read, level, level.cursor, size)
+            found, dues = await self._store_loop.run(self._read, level, level.cursor, size)
             if found.messages:
                 break
             if found.status in _NO_QUEUE or found.next_offset == level.cursor:
@@ -279,7 +279,7 @@ class ScheduleService:
 
     def _read(self, level: _Level, offset: int, count: int) -> tuple[GetResult, list[Due]]:
         """Messages and when they are due: what their units say, so a changed table does not move them."""
-        found = self._gate.store.get(SCHEDULE_TOPIC, level.queue_id, offset, count, max_bytes=_BATCH_BYTES)
+        found = self._store_loop.store.get(SCHEDULE_TOPIC, level.queue_id, offset, count, max_bytes=_BATCH_BYTES)
         units = self._inspector.units(SCHEDULE_TOPIC, level.queue_id, offset, found.next_offset - offset)
         due_by_place = {unit.physical_offset: unit.tags_code for unit in units}
         dues = []
@@ -309,7 +309,7 @@ class ScheduleService:
         level.marks.note(self._end(level), now_ms=now_ms, steady_ms=steady_ms)
 
     def _end(self, level: _Level) -> int:
-        return self._gate.store.max_offset(SCHEDULE_TOPIC, level.queue_id)
+        return self._store_loop.store.max_offset(SCHEDULE_TOPIC, level.queue_id)
 
     def _now(self) -> tuple[int, int]:
         # The bit more is for seconds such as 9.999, which as a float are a little less.
@@ -322,12 +322,12 @@ class ScheduleService:
         async with self._saving:
             async with self._running:  # no delivery is under way: all of them are counted, or follow
                 reach = self._delivery.reach
-                progress = self._progress(max(reach, self._gate.store.flushed_offset))
+                progress = self._progress(max(reach, self._store_loop.store.flushed_offset))
             if not self._is_news(progress):
                 return True
-            if not await is_durable(self._gate, reach):
+            if not await is_durable(self._store_loop, reach):
                 return False
-            await run_to_end(self._gate, self._write, progress)
+            await run_to_end(self._store_loop, self._write, progress)
             return True
 
     def _is_news(self, progress: _Progress) -> bool:

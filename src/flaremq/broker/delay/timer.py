@@ -61,7 +61,7 @@ class TimerService:
 
     def __init__(
         self,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         clock: Clock,
         rules: TimerRules,
         filesystem: FileSystem,
@@ -69,19 +69,19 @@ class TimerService:
         *,
         roll_after_ms: int | None = None,
     ) -> None:
-        self._gate = gate
+        self._store_loop = store_loop
         self._clock = clock
         self._rules = rules
         self._filesystem = filesystem
         self._given_roll_ms = roll_after_ms
         self._least_roll_ms = self._roll_after_ms  # of all that were in force since what waits was noted
-        self._index = TimerIndex(filesystem, gate.store.path)
-        self._delivery = Delivery(gate, TIMER_TOPIC, declare_topic)
+        self._index = TimerIndex(filesystem, store_loop.store.path)
+        self._delivery = Delivery(store_loop, TIMER_TOPIC, declare_topic)
         self._cursor = 0  # queue offset up to which the topic was read
         self._read_end = 0  # end of the last record read
         self._log_end = 0  # of the log: deliveries behind it are not counted in what was saved
         self._cancelled: dict[int, set[str]] = {}  # slot start -> delete keys
-        self._wheel = TimerWheelFiles(filesystem, gate.store.path, rules.precision_ms)
+        self._wheel = TimerWheelFiles(filesystem, store_loop.store.path, rules.precision_ms)
         self._checks: list[str] = []  # states of RocketMQ's timercheck that tell us nothing new, in hexadecimal digits
         self._delivered: TimerCheck | None = None  # by RocketMQ, which left no more than this
         self._steps = ClockSteps(clock)
@@ -101,11 +101,11 @@ class TimerService:
         """The age at which a record is rolled, so that retention, which may change at any time, does not take it."""
         if self._given_roll_ms is not None:
             return self._given_roll_ms
-        return min(2 * DAY_MS, self._gate.store.options.file_reserved_time * HOUR_MS // 2)
+        return min(2 * DAY_MS, self._store_loop.store.options.file_reserved_time * HOUR_MS // 2)
 
     def load(self) -> None:
         """Take up where the last run ended; call it before the first step. Disk."""
-        store = self._gate.store
+        store = self._store_loop.store
         low, high = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
         notes = self._index.load()
         if notes is not None and notes["cursor"] > high:
@@ -154,7 +154,7 @@ class TimerService:
             self._cursor, self._delivered = 0, check
             return
         for physical_offset in waiting:
-            record = self._gate.store.read(physical_offset)
+            record = self._store_loop.store.read(physical_offset)
             if record is not None and record.topic == TIMER_TOPIC and record.queue_offset < check.queue_offset:
                 self._note(record)
             if self._index.memory_count >= _MEMORY_ENTRIES_MAX:
@@ -163,7 +163,7 @@ class TimerService:
 
     def _drop_delivered(self) -> None:
         """Forget what was delivered behind the place that was saved last, before a crash."""
-        store = self._gate.store
+        store = self._store_loop.store
         if not self._index.count and self._unread <= 0:
             return
         copies = DeliveredCopies(TIMER_TOPIC, put_forms)
@@ -232,14 +232,14 @@ class TimerService:
 
     @property
     def _unread(self) -> int:
-        return self._gate.store.max_offset(TIMER_TOPIC, 0) - self._cursor
+        return self._store_loop.store.max_offset(TIMER_TOPIC, 0) - self._cursor
 
     async def _read_topic(self) -> None:
         """Note all new records, as far as memory allows."""
         while self._unread > 0:
             if self._index.memory_count >= _MEMORY_ENTRIES_MAX and not await self._save():
                 return
-            if not self._take_in(await self._gate.run(self._read, self._cursor, _BATCH)):
+            if not self._take_in(await self._store_loop.run(self._read, self._cursor, _BATCH)):
                 return
 
     def _take_in(self, found: GetResult) -> bool:
@@ -255,7 +255,7 @@ class TimerService:
         return True
 
     def _read(self, queue_offset: int, count: int) -> GetResult:
-        return self._gate.store.get(TIMER_TOPIC, 0, queue_offset, count, max_bytes=_BATCH_BYTES)
+        return self._store_loop.store.get(TIMER_TOPIC, 0, queue_offset, count, max_bytes=_BATCH_BYTES)
 
     def _note(self, record: MessageExt) -> None:
         due_ms = self._due_ms(record)
@@ -292,7 +292,7 @@ class TimerService:
         now_ms = self._clock.now_ms()
         undone = set(entries)
         try:
-            records = await self._gate.run(self._read_records, entries)
+            records = await self._store_loop.run(self._read_records, entries)
             found = [(entry, record) for entry, record in zip(entries, records, strict=True) if record is not None]
             work = [(entry, record) for entry, record in found if self._is_wanted(record, now_ms)]
             work = [(entry, record) for entry, record in work if not self._is_cancelled(record)]
@@ -369,7 +369,7 @@ class TimerService:
             while (merge := self._index.begin_merge()) is not None:
                 merged = None
                 try:
-                    merged = await run_to_end(self._gate, self._index.merge, merge)
+                    merged = await run_to_end(self._store_loop, self._index.merge, merge)
                 finally:
                     async with self._running:
                         self._index.end_merge(merge, merged)
@@ -380,13 +380,13 @@ class TimerService:
             return True
 
     async def _save(self) -> bool:
-        store = self._gate.store
+        store = self._store_loop.store
         if not self._is_changed and store.flushed_offset - self._log_end <= SEARCHED_BYTES_MAX:
             return True
-        if not await is_durable(self._gate, max(self._delivery.reach, self._read_end)):
+        if not await is_durable(self._store_loop, max(self._delivery.reach, self._read_end)):
             return False
         self._log_end = store.flushed_offset  # no delivery is under way: all of them are counted, or follow
-        await run_to_end(self._gate, self._index.save, self._notes())
+        await run_to_end(self._store_loop, self._index.save, self._notes())
         self._is_changed = False
         return True
 
@@ -404,7 +404,7 @@ class TimerService:
         """At a clean stop, after ``persist``: leave what waits in RocketMQ's form too, if RocketMQ comes next."""
         async with self._running:
             if self._cursor and not self._is_changed:
-                await run_to_end(self._gate, self._hand_over)
+                await run_to_end(self._store_loop, self._hand_over)
 
     def _hand_over(self) -> None:
         offsets = self._index.queue_offsets()

@@ -13,7 +13,7 @@ import numpy as np
 
 from flaremq.broker.ingest import kernels
 from flaremq.broker.statistics.counters import BrokerStatistics
-from flaremq.broker.store_loop.gate import StoreGate
+from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.protocol.codes import VERSION, RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.connection import Connection
@@ -34,7 +34,7 @@ class Ingest:
 
     def __init__(
         self,
-        gate: StoreGate,
+        store_loop: StoreLoop,
         statistics: BrokerStatistics,
         queues_of: dict[str, int],
         stamp: str,
@@ -44,13 +44,13 @@ class Ingest:
         unacknowledged_max: int,
         confirm: Confirm,
     ) -> None:
-        self._gate = gate
+        self._store_loop = store_loop
         self._confirm = confirm
-        self._driver: StoreDriver = gate.driver
+        self._driver: StoreDriver = store_loop.driver
         self._statistics = statistics
         self._queues_of = queues_of
         self._unacknowledged_max = unacknowledged_max
-        self._body_max = gate.store.options.max_message_size
+        self._body_max = store_loop.store.options.max_message_size
         self._table = np.empty((_ROWS, kernels.COLUMNS), np.int64)
         self._scratch = np.empty(_SCRATCH, np.uint8)
         self._out = np.empty(_ROWS * _ACK_BYTES, np.uint8)
@@ -97,8 +97,12 @@ class Ingest:
             if len(self._topics) < 65_536:
                 self._topics[name] = topic
         queues = self._queues_of.get(topic)
-        gate = self._gate
-        if queues is None or gate.unacknowledged >= self._unacknowledged_max or len(connection.peer_host) != 8:
+        store_loop = self._store_loop
+        if (
+            queues is None
+            or store_loop.durability.unacknowledged >= self._unacknowledged_max
+            or len(connection.peer_host) != 8
+        ):
             return False
         queue_ids = table[:count, kernels.QUEUE_ID].tolist()
         if max(queue_ids) >= queues:
@@ -106,14 +110,14 @@ class Ingest:
         end = self._driver.append_rows(topic, queue_ids, total, connection.peer_host, self._writer(read, count))
         if end is None:
             return False
-        gate.note_awaited(topic, end)
+        store_loop.dispatching.note_awaited(topic, end)
         self._statistics.note_put(topic, count, end - int(first[kernels.RECORD_OFFSET]))
         size = kernels.encode_acks(
             table, count, self._json, self._json_ends, self._compact, self._compact_ends, self._host, self._out
         )
         assert size >= 0, "replies are bounded"
         acks = self._out[:size].tobytes()
-        if gate.waits_for_sync:
+        if store_loop.waits_for_sync:
             connection.begin_many(count)
             rows = table[:count].copy()
 
@@ -125,9 +129,9 @@ class Ingest:
                 if acks and connection.is_open:
                     connection.write([acks])
 
-            gate.when_durable(end, confirm)
+            store_loop.durability.when_durable(end, confirm)
         else:
-            gate.appended()
+            store_loop.durability.appended()
             if acks:
                 connection.write([acks])
         return True

@@ -18,21 +18,21 @@ from flaremq.storage.status import GetMessageStatus
 
 if TYPE_CHECKING:
     from flaremq.broker.long_polling.held_pulls import PullRequestHoldService
-    from flaremq.broker.store_loop.gate import StoreGate
+    from flaremq.broker.store_loop.store_loop import StoreLoop
 
 
 class FilteredPulls:
     """Looks for what held pulls with a property filter wait for. Event loop only."""
 
-    def __init__(self, gate: StoreGate, answer: Callable[[HeldPull, PullResult], None]) -> None:
-        self._gate = gate
+    def __init__(self, store_loop: StoreLoop, answer: Callable[[HeldPull, PullResult], None]) -> None:
+        self._store_loop = store_loop
         self._answer = answer  # sends what was found
         self._tasks: set[asyncio.Task[None]] = set()
 
     def attempt(self, holds: PullRequestHoldService, pull: HeldPull, whatever: bool) -> bool:
         """As the hold service asks it: True if the pull was answered."""
         if whatever:
-            store = self._gate.store
+            store = self._store_loop.store
             low, high = store.min_offset(pull.topic, pull.queue_id), store.max_offset(pull.topic, pull.queue_id)
             self._answer(pull, PullResult(GetMessageStatus.OFFSET_OVERFLOW_ONE, pull.offset, low, high, []))
             return True
@@ -48,7 +48,7 @@ class FilteredPulls:
         try:
             while pull.is_wanted and not pull.is_over:
                 pull.is_wanted = False
-                result = await self._gate.run_filter(pull.group, self._pull, pull)
+                result = await self._store_loop.run_filter(pull.group, self._pull, pull)
                 if pull.is_over:
                     return  # its time is over, or its client is gone
                 if result.status is GetMessageStatus.NO_MATCHED_MESSAGE:
@@ -71,6 +71,6 @@ class FilteredPulls:
     def _pull(self, pull: HeldPull) -> PullResult:
         """On the filter thread."""
         wanted = pull.wanted
-        return self._gate.driver.puller.pull(
+        return self._store_loop.driver.puller.pull(
             pull.topic, pull.queue_id, pull.offset, pull.max_count, pull.max_bytes, wanted.codes, wanted.work()
         )

@@ -21,7 +21,7 @@ from flaremq.remoting.handlers import error_response
 
 if TYPE_CHECKING:
     from flaremq.broker.long_polling.pull_request import HeldPull
-    from flaremq.broker.store_loop.gate import StoreGate
+    from flaremq.broker.store_loop.dispatching import Dispatching
     from flaremq.remoting.connection import Connection
 
 PER_CONNECTION_MAX: Final = 4096  # pulls one connection may have waiting
@@ -34,8 +34,8 @@ Attempt = Callable[["HeldPull", bool], bool]  # (pull, answer whatever is there)
 class PullRequestHoldService:
     """All held pulls of a broker. Event loop only."""
 
-    def __init__(self, gate: StoreGate, attempt: Attempt) -> None:
-        self._gate = gate
+    def __init__(self, dispatching: Dispatching, attempt: Attempt) -> None:
+        self._dispatching = dispatching
         self._attempt = attempt
         self._held: dict[tuple[str, int], dict[HeldPull, None]] = {}
         self._of_connection: dict[Connection, dict[HeldPull, None]] = {}  # until it closes
@@ -49,7 +49,7 @@ class PullRequestHoldService:
         self._reading: dict[Connection, None] = {}  # connections for the next round: they read again
         self._stalled: dict[Connection, asyncio.Future[None]] = {}  # whom we wait for to read
         self.size = 0
-        gate.on_arrival.append(self.arrived)
+        dispatching.on_arrival.append(self.arrived)
 
     def has_room(self, connection: Connection) -> bool:
         """Whether the connection may have one more pull waiting."""
@@ -65,7 +65,7 @@ class PullRequestHoldService:
         own[pull] = None
         self._held.setdefault((pull.topic, pull.queue_id), {})[pull] = None
         self.size += 1
-        self._gate.await_topic(pull.topic)
+        self._dispatching.await_topic(pull.topic)
         deadline = self._loop.time() + seconds
         heapq.heappush(self._deadlines, (deadline, next(self._order), pull))
         if self._timer is None or deadline < self._timer_at:
@@ -162,7 +162,7 @@ class PullRequestHoldService:
             own.pop(pull, None)
         pull.is_over = True
         self.size -= 1
-        self._gate.forget_topic(pull.topic)
+        self._dispatching.forget_topic(pull.topic)
         if len(self._deadlines) > 1024 and len(self._deadlines) > 4 * self.size:
             self._deadlines = [entry for entry in self._deadlines if not entry[2].is_over]
             heapq.heapify(self._deadlines)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from flaremq.broker.pop.receipts import RETRY_V1, RETRY_V2, real_topic
 
 if TYPE_CHECKING:
-    from flaremq.broker.store_loop.gate import StoreGate
+    from flaremq.broker.store_loop.dispatching import Dispatching
     from flaremq.clock import Clock
     from flaremq.protocol.command import RemotingCommand
     from flaremq.remoting.connection import Connection
@@ -52,10 +52,10 @@ class Poll:
 class PopPolling:
     """The polls of one kind. Event loop only."""
 
-    __slots__ = ("_clock", "_deadlines", "_gate", "_held", "_number", "_retry", "_total")
+    __slots__ = ("_clock", "_deadlines", "_dispatching", "_held", "_number", "_retry", "_total")
 
-    def __init__(self, gate: StoreGate, clock: Clock) -> None:
-        self._gate = gate
+    def __init__(self, dispatching: Dispatching, clock: Clock) -> None:
+        self._dispatching = dispatching
         self._clock = clock
         # topic -> group -> queue id -> polls, longest waiting first (a dict keeps that order and drops in one step)
         self._held: dict[str, dict[str, dict[int, dict[Poll, None]]]] = {}
@@ -80,17 +80,17 @@ class PopPolling:
         if queues is None:
             queues = groups[poll.group] = {}
             for retry in (RETRY_V1, RETRY_V2):
-                self._retry[real_topic(poll.topic, poll.group, retry)] = (poll.topic, poll.group)
+                retry_topic = real_topic(poll.topic, poll.group, retry)
+                self._retry[retry_topic] = (poll.topic, poll.group)
+                self._dispatching.await_topic(retry_topic)
         queues.setdefault(poll.queue_id, {})[poll] = None
         poll.is_held = True
         self._total += 1
-        self._gate.eager += 1
+        self._dispatching.await_topic(poll.topic)
         heapq.heappush(self._deadlines, (poll.deadline, next(self._number), poll))
         if len(self._deadlines) > 4 * self._total + 1024:  # mostly woken since
             self._deadlines = [entry for entry in self._deadlines if entry[2].is_held]
             heapq.heapify(self._deadlines)
-        if self._gate.driver.undispatched > 0:
-            self._gate.hurry()
         return True
 
     def arrived(self, queues: set[tuple[str, int]]) -> None:
@@ -165,12 +165,14 @@ class PopPolling:
         del polls[poll]
         poll.is_held = False
         self._total -= 1
-        self._gate.eager -= 1
+        self._dispatching.forget_topic(poll.topic)
         if not polls:
             del queues[poll.queue_id]
             if not queues:
                 del groups[poll.group]
                 for retry in (RETRY_V1, RETRY_V2):
-                    self._retry.pop(real_topic(poll.topic, poll.group, retry), None)
+                    retry_topic = real_topic(poll.topic, poll.group, retry)
+                    if self._retry.pop(retry_topic, None) is not None:
+                        self._dispatching.forget_topic(retry_topic)
                 if not groups:
                     del self._held[poll.topic]

@@ -82,7 +82,7 @@ class PopRevive:
 
     def __init__(
         self,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         clock: Clock,
         options: BrokerOptions,
         topics: TopicTable,
@@ -92,7 +92,7 @@ class PopRevive:
         table: PopTable,
         log: ReviveLog,
     ) -> None:
-        self._gate = gate
+        self._store_loop = store_loop
         self._clock = clock
         self._options = options
         self._topics = topics
@@ -134,7 +134,7 @@ class PopRevive:
             _log.info("%r is dropped: its topic or group was deleted", point)
             point.acked = point.all_bits
             return
-        messages = await self._gate.run(self._read, point)
+        messages = await self._store_loop.run(self._read, point)
         topic = point.topic
         if not is_retry_topic(topic):
             topic = retry_topics(self._options, point.group, topic)[0]
@@ -161,7 +161,7 @@ class PopRevive:
 
     def _read(self, point: PopCheckPoint) -> list[tuple[int, MessageExt | None]]:
         """(bit, message) of what nobody has acknowledged, None where it is gone for good; on a worker thread."""
-        store = self._gate.store
+        store = self._store_loop.store
         found: list[tuple[int, MessageExt | None]] = []
         for bit, offset in list(point.unsettled()):
             result = store.get(point.topic, point.queue_id, offset, 1)
@@ -182,7 +182,7 @@ class PopRevive:
             await self._topics.settle()
 
     async def _put(self, point: PopCheckPoint, bit: int, form: StoredForm) -> None:
-        result = await self._gate.put(form)
+        result = await self._store_loop.put(form)
         if not result.status.stored:
             raise UnavailableError(f"{form.topic} takes no messages: {result.status.name} {result.detail or ''}")
         self._table.depend(point, result.physical_offset + result.size)

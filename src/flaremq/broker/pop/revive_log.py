@@ -87,7 +87,7 @@ class ReviveLog:
 
     def __init__(
         self,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         offsets: ConsumerOffsets,
         clock: Clock,
         table: PopTable,
@@ -98,7 +98,7 @@ class ReviveLog:
         broker_name: str,
         early_ack_wait_ms: Callable[[], int],
     ) -> None:
-        self._gate = gate
+        self._store_loop = store_loop
         self._offsets = offsets
         self._clock = clock
         self._table = table
@@ -216,7 +216,7 @@ class ReviveLog:
         queue = self._queues[queue_id]
         queue.puts += 1
         try:
-            result = await self._gate.put(form)
+            result = await self._store_loop.put(form)
         finally:
             queue.puts -= 1
         if not result.status.stored:
@@ -250,7 +250,7 @@ class ReviveLog:
 
     async def _check_committed(self, queue_id: int) -> None:
         """After a crash that took the end of the log the committed offset may lie beyond it: read all there is."""
-        store = self._gate.store
+        store = self._store_loop.store
         if self._committed(queue_id) >= store.max_offset(self.topic, queue_id):
             self._queues[queue_id].position = store.min_offset(self.topic, queue_id)
 
@@ -264,7 +264,7 @@ class ReviveLog:
             await self.store(point)
         elif queue.known < 0:
             await self.log_reset((self.topic, REVIVE_GROUP, queue_id), [queue_id])
-        if not await is_durable(self._gate, self._table.reach):
+        if not await is_durable(self._store_loop, self._table.reach):
             raise UnavailableError("the revive log cannot be made durable")
         self._offsets.commit(REVIVE_GROUP, self.topic, queue_id, queue.known)
 
@@ -286,12 +286,12 @@ class ReviveLog:
             self._early_acks = {key: entry for key, entry in self._early_acks.items() if entry[0] >= now}
 
     async def _read(self, queue_id: int, covering: dict[QueueKey, list[PopCheckPoint]] | None) -> None:
-        queue, store = self._queues[queue_id], self._gate.store
+        queue, store = self._queues[queue_id], self._store_loop.store
         while True:
             queue.pass_own()
             if queue.position >= store.max_offset(self.topic, queue_id):
                 return
-            result = await self._gate.run(store.get, self.topic, queue_id, queue.position, _READ_COUNT)
+            result = await self._store_loop.run(store.get, self.topic, queue_id, queue.position, _READ_COUNT)
             for message in result.messages:
                 if message.queue_offset >= queue.position and message.queue_offset not in queue.own:
                     self._take(queue, message, covering)
@@ -357,7 +357,7 @@ class ReviveLog:
         known = [(queue_id, offset) for queue_id, offset in known if offset > self._committed(queue_id)]
         if not held and not known:
             return True
-        if not await is_durable(self._gate, self._table.reach):
+        if not await is_durable(self._store_loop, self._table.reach):
             return False
         self._table.commit_held(held)
         for queue_id, offset in known:

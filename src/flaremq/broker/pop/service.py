@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from flaremq.broker.catalog.topics import TopicTable
     from flaremq.broker.options import BrokerOptions
     from flaremq.broker.statistics.counters import BrokerStatistics
-    from flaremq.broker.store_loop.gate import StoreGate
+    from flaremq.broker.store_loop.store_loop import StoreLoop
     from flaremq.clock import Clock
 
 _log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class PopService:
     def __init__(
         self,
         options: BrokerOptions,
-        gate: StoreGate,
+        store_loop: StoreLoop,
         clock: Clock,
         topics: TopicTable,
         groups: GroupTable,
@@ -60,7 +60,7 @@ class PopService:
         order_info: ConsumerOrderInfo | None = None,
         chance: random.Random | None = None,
     ) -> None:
-        self._gate = gate
+        self._store_loop = store_loop
         self._clock = clock
         self._steps = ClockSteps(clock)
         self._topics = topics
@@ -69,9 +69,9 @@ class PopService:
         self._next_forget = 0
         self.on_available: list[Wake] = []
         self.order_info = order_info = order_info or ConsumerOrderInfo()
-        self.table = table = PopTable(offsets, lambda: gate.store.flushed_offset)
+        self.table = table = PopTable(offsets, lambda: store_loop.store.flushed_offset)
         self.log = log = ReviveLog(
-            gate,
+            store_loop,
             offsets,
             clock,
             table,
@@ -83,7 +83,7 @@ class PopService:
         )
         self.taking = PopTaking(
             options,
-            gate,
+            store_loop,
             clock,
             topics,
             offsets,
@@ -96,7 +96,7 @@ class PopService:
             wake=self._wake,
         )
         self.settling = PopSettling(clock, offsets, statistics, order_info, table, log, wake=self._wake)
-        self.revive = PopRevive(gate, clock, options, topics, groups, offsets, statistics, table, log)
+        self.revive = PopRevive(store_loop, clock, options, topics, groups, offsets, statistics, table, log)
 
     # Life
 
@@ -105,7 +105,7 @@ class PopService:
         waiting = await self.log.recover()
         if waiting:
             _log.info("%d pops are not acknowledged yet", waiting)
-        self._gate.on_arrival.append(self._arrived)
+        self._store_loop.dispatching.on_arrival.append(self._arrived)
 
     async def run_due(self) -> None:
         """Do what is due: store check points, give messages again, move offsets. Call it several times a second."""
@@ -135,7 +135,7 @@ class PopService:
         """Store everything that is handed out, so that the next start knows it."""
         await self._store_older_than(self._clock.monotonic())
         await self.log.commit()
-        self._gate.on_arrival.remove(self._arrived)
+        self._store_loop.dispatching.on_arrival.remove(self._arrived)
 
     async def _store_older_than(self, popped_before: float) -> None:
         while points := self.table.take_fresh(popped_before, _STORE_AT_A_TIME):

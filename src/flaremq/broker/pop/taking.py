@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from flaremq.broker.pop.revive_log import ReviveLog
     from flaremq.broker.pop.table import PopTable
     from flaremq.broker.statistics.counters import BrokerStatistics
-    from flaremq.broker.store_loop.gate import StoreGate
+    from flaremq.broker.store_loop.store_loop import StoreLoop
     from flaremq.clock import Clock
     from flaremq.storage.get.pull import PullResult
 
@@ -68,7 +68,7 @@ class PopTaking:
     def __init__(
         self,
         options: BrokerOptions,
-        gate: StoreGate,
+        store_loop: StoreLoop,
         clock: Clock,
         topics: TopicTable,
         offsets: ConsumerOffsets,
@@ -82,8 +82,8 @@ class PopTaking:
         wake: Callable[[QueueKey], None],
     ) -> None:
         self._options = options
-        self._gate = gate
-        self._puller = gate.driver.puller
+        self._store_loop = store_loop
+        self._puller = store_loop.driver.puller
         self._clock = clock
         self._topics = topics
         self._offsets = offsets
@@ -96,13 +96,13 @@ class PopTaking:
         self._wake = wake
         self._pops = count()
         self._growth = Growth()
-        gate.on_arrival.append(self._growth.arrived)
+        store_loop.dispatching.on_arrival.append(self._growth.arrived)
         self.note_available = self._growth.available
 
     async def pop(self, ask: PopAsk) -> PopAnswer:
         """Hand out what there is for a group, at most so many messages."""
-        if self._gate.driver.undispatched > 0:
-            self._gate.catch_up()
+        if self._store_loop.driver.undispatched > 0:
+            self._store_loop.dispatching.catch_up()
         chance = self._chance.randrange(100)
         revive_queue_id = ORDER_REVIVE_QUEUE if ask.order else next(self._pops) % self._revive_log.queue_count
         answer = PopAnswer(self._clock.now_ms(), ask.invisible_time, revive_queue_id)
@@ -152,11 +152,11 @@ class PopTaking:
             await self._reset(key)
             answer.has_more = True
         offset = self._next_offset(key, ask.init_mode)
-        high = self._gate.store.max_offset(topic, queue_id)
+        high = self._store_loop.store.max_offset(topic, queue_id)
         if offset == high or (ask.order and self._order_info.is_blocked(key, ask.attempt_id, answer.pop_time)):
             return
         queue = self._table.queue(key)
-        bytes_max = self._gate.store.options.max_transfer_bytes_on_message_in_memory
+        bytes_max = self._store_loop.store.options.max_transfer_bytes_on_message_in_memory
         is_full = self._table.is_full or len(queue.waiting) >= WAITING_PER_QUEUE_MAX
         if queue.is_busy or is_full or answer.count >= ask.max_count or answer.size >= bytes_max:
             answer.rest_count += max(0, high - offset)
@@ -186,9 +186,11 @@ class PopTaking:
     async def _read(self, key: QueueKey, offset: int, count_max: int, bytes_max: int, wanted: Wanted) -> PullResult:
         topic, group, queue_id = key
         if wanted.matches is not None:
-            return await self._gate.run_filter(group, self._pull, topic, queue_id, offset, count_max, bytes_max, wanted)
+            return await self._store_loop.run_filter(
+                group, self._pull, topic, queue_id, offset, count_max, bytes_max, wanted
+            )
         if self._puller.is_cold(topic, queue_id, offset):
-            return await self._gate.run_cold(self._pull, topic, queue_id, offset, count_max, bytes_max, wanted)
+            return await self._store_loop.run_cold(self._pull, topic, queue_id, offset, count_max, bytes_max, wanted)
         return self._pull(topic, queue_id, offset, count_max, bytes_max, wanted)
 
     def _is_read_elsewhere(self, topic: str, queue_id: int, offset: int, wanted: Wanted) -> bool:
@@ -288,7 +290,7 @@ class PopTaking:
         return self._table.next_offset(key, committed)
 
     def _first_offset(self, topic: str, queue_id: int, init_mode: int) -> int:
-        store = self._gate.store
+        store = self._store_loop.store
         low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
         if init_mode == MIN_OFFSET_FIRST or is_retry_topic(topic):
             return low
@@ -313,20 +315,20 @@ class PopTaking:
 
     def range_of(self, topic: str, queue_id: int) -> tuple[int, int]:
         """First and next offset of a queue."""
-        store = self._gate.store
+        store = self._store_loop.store
         return store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
 
     async def peek(self, group: str, topic: str, queue_id: int, max_count: int, wanted: Wanted) -> PopAnswer:
         """What a pop would find, without taking it."""
-        if self._gate.driver.undispatched > 0:
-            self._gate.catch_up()
+        if self._store_loop.driver.undispatched > 0:
+            self._store_loop.dispatching.catch_up()
         answer = PopAnswer(0, 0, 0)
         for number, key in enumerate(self._keys(group, topic, queue_id)):
             if number and not number % _QUEUES_AT_ONCE:
                 await asyncio.sleep(0)
             offset = self._peek_offset(key)
-            answer.rest_count += self._gate.store.max_offset(key[0], key[2]) - offset
-            bytes_left = self._gate.store.options.max_transfer_bytes_on_message_in_memory - answer.size
+            answer.rest_count += self._store_loop.store.max_offset(key[0], key[2]) - offset
+            bytes_left = self._store_loop.store.options.max_transfer_bytes_on_message_in_memory - answer.size
             if answer.count < max_count and bytes_left > 0:
                 found = await self._read(key, offset, max_count - answer.count, bytes_left, wanted)
                 if found.status in _WRONG_OFFSET:
@@ -338,15 +340,15 @@ class PopTaking:
 
     async def has_messages(self, group: str, topic: str, queue_id: int, *, order: bool, attempt_id: str | None) -> bool:
         """Whether a pop would find something."""
-        if self._gate.driver.undispatched > 0:
-            self._gate.catch_up()
+        if self._store_loop.driver.undispatched > 0:
+            self._store_loop.dispatching.catch_up()
         now = self._clock.now_ms()
         with self._growth.watch(self._topics_of(group, topic)) as watch:
             for number, key in enumerate(self._keys(group, topic, queue_id)):
                 if number and not number % _QUEUES_AT_ONCE:
                     await asyncio.sleep(0)
                 is_open = not (order and self._order_info.is_blocked(key, attempt_id, now))
-                if is_open and self._gate.store.max_offset(key[0], key[2]) > self._peek_offset(key):
+                if is_open and self._store_loop.store.max_offset(key[0], key[2]) > self._peek_offset(key):
                     return True
         return watch.has_grown  # while others had their turn: whoever asked looks himself
 
@@ -368,5 +370,5 @@ class PopTaking:
         topic, group, queue_id = key
         committed = self._offsets.find(group, topic, queue_id)
         if committed < 0:
-            committed = self._gate.store.min_offset(topic, queue_id)
+            committed = self._store_loop.store.min_offset(topic, queue_id)
         return self._table.next_offset(key, committed)

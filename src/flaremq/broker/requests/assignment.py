@@ -45,7 +45,7 @@ class AssignmentHandler:
         find_queues: FindQueues,
         run_long: Run = run_inline,
     ) -> None:
-        self._run_long = run_long  # StoreGate.run_long: shares out and renders
+        self._run_long = run_long  # StoreLoop.run_long: shares out and renders
         self._options = options
         self._consumers = consumers
         self._modes = modes

@@ -62,7 +62,7 @@ class ClientManageHandler:
         check_filter: Callable[[str], object],
         run_long: Run = run_inline,
     ) -> None:
-        self._run_long = run_long  # StoreGate.run_long: renders whole tables
+        self._run_long = run_long  # StoreLoop.run_long: renders whole tables
         self._options = options
         self._topics = topics
         self._groups = groups

@@ -35,16 +35,16 @@ class OffsetHandler:
         topics: TopicTable,
         groups: GroupTable,
         offsets: ConsumerOffsets,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         is_cold: Callable[[str, int, int], bool],
         catch_up: Callable[[], None] = lambda: None,
     ) -> None:
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
-        self._gate = gate
+        self._store_loop = store_loop
         self._is_cold = is_cold  # (topic, queue, offset): whether that record has left the memory; Puller.is_cold
-        self._catch_up = catch_up  # shows what is durable; StoreGate.catch_up. Who asks has often just sent something
+        self._catch_up = catch_up  # shows what is durable; StoreLoop.catch_up. Who asks has often just sent something
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.QUERY_CONSUMER_OFFSET, self.query_consumer_offset, "client")
@@ -74,7 +74,7 @@ class OffsetHandler:
     def _is_young(self, topic: str, queue_id: int) -> bool:
         """Everything since the first message is there and in memory; an empty queue has no age."""
         self._catch_up()
-        store = self._gate.store
+        store = self._store_loop.store
         if store.min_offset(topic, queue_id) > 0 or store.max_offset(topic, queue_id) == 0:
             return False
         return not self._is_cold(topic, queue_id, 0)
@@ -96,32 +96,34 @@ class OffsetHandler:
         return RemotingCommand.response()
 
     async def all_consumer_offsets(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        return RemotingCommand.response(body=await self._gate.run_long(self._offsets.renderer()))
+        return RemotingCommand.response(body=await self._store_loop.run_long(self._offsets.renderer()))
 
     # Of queues; what does not exist has offset 0
 
     def max_offset(self, connection: Connection, request: RemotingCommand) -> Outcome:
         header = GetMaxOffsetRequestHeader.decode(request.ext)
         self._catch_up()
-        return _offset_response(self._gate.store.max_offset(header.topic, header.queue_id))
+        return _offset_response(self._store_loop.store.max_offset(header.topic, header.queue_id))
 
     def min_offset(self, connection: Connection, request: RemotingCommand) -> Outcome:
         header = GetMinOffsetRequestHeader.decode(request.ext)
-        return _offset_response(self._gate.store.min_offset(header.topic, header.queue_id))
+        return _offset_response(self._store_loop.store.min_offset(header.topic, header.queue_id))
 
     async def search_offset(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         header = SearchOffsetRequestHeader.decode(request.ext)
         boundary = "UPPER" if header.is_upper else "LOWER"
         self._catch_up()
-        find = self._gate.store.offset_by_time
+        find = self._store_loop.store.offset_by_time
         return _offset_response(
-            await self._gate.run_cold(find, header.topic, header.queue_id, header.timestamp, boundary)
+            await self._store_loop.run_cold(find, header.topic, header.queue_id, header.timestamp, boundary)
         )
 
     async def earliest_store_time(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         header = GetEarliestMsgStoretimeRequestHeader.decode(request.ext)
         self._catch_up()
-        found = await self._gate.run_cold(self._gate.store.earliest_store_time, header.topic, header.queue_id)
+        found = await self._store_loop.run_cold(
+            self._store_loop.store.earliest_store_time, header.topic, header.queue_id
+        )
         timestamp = GetEarliestMsgStoretimeResponseHeader(timestamp=-1 if found is None else found)
         return RemotingCommand.response(ext=timestamp.encode())
 

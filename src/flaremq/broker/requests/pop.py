@@ -21,7 +21,7 @@ from flaremq.broker.pop.check_point import MESSAGES_MAX
 from flaremq.broker.pop.polling import Poll, PopPolling
 from flaremq.broker.pop.service import PopService
 from flaremq.broker.requests.pop_ack import check_invisible_time
-from flaremq.broker.store_loop.gate import StoreGate
+from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.clock import Clock
 from flaremq.protocol.bodies.topic import PERM_READ, TopicConfig
 from flaremq.protocol.codes import RequestCode, ResponseCode
@@ -50,7 +50,7 @@ class PopHandler:
     def __init__(
         self,
         options: BrokerOptions,
-        gate: StoreGate,
+        store_loop: StoreLoop,
         clock: Clock,
         topics: TopicTable,
         groups: GroupTable,
@@ -64,11 +64,11 @@ class PopHandler:
         self._tasks: set[asyncio.Future[None]] = set()
         self._is_stopped = False
         self._filter_lane: Lane | None = None
-        self.pops = PopPolling(gate, clock)
-        self.notifications = PopPolling(gate, clock)
+        self.pops = PopPolling(store_loop.dispatching, clock)
+        self.notifications = PopPolling(store_loop.dispatching, clock)
         self._next_look = clock.monotonic()
         for polls in (self.pops, self.notifications):
-            gate.on_arrival.append(polls.arrived)
+            store_loop.dispatching.on_arrival.append(polls.arrived)
             service.on_available.append(polls.wake)
         service.on_available.append(service.taking.note_available)
 

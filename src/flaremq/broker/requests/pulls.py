@@ -19,7 +19,7 @@ from flaremq.broker.long_polling.pull_request import HeldPull, Wanted, checked_w
 from flaremq.broker.members.consumers import ConsumerTable
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.statistics.counters import BrokerStatistics
-from flaremq.broker.store_loop.gate import StoreGate
+from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.clock import Clock
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.bodies.topic import PERM_READ
@@ -57,7 +57,7 @@ class PullHandler:
     def __init__(
         self,
         options: BrokerOptions,
-        gate: StoreGate,
+        store_loop: StoreLoop,
         topics: TopicTable,
         groups: GroupTable,
         consumers: ConsumerTable,
@@ -66,17 +66,17 @@ class PullHandler:
         clock: Clock,
     ) -> None:
         self._options = options
-        self._gate = gate
-        self._puller = gate.driver.puller
+        self._store_loop = store_loop
+        self._puller = store_loop.driver.puller
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
         self._offsets = offsets
         self._statistics = statistics
         self._clock = clock
-        self._inspector = StoreInspector(gate.store)
-        self.holds = PullRequestHoldService(gate, self._attempt)
-        self._filtered = FilteredPulls(gate, self._answer_held)
+        self._inspector = StoreInspector(store_loop.store)
+        self.holds = PullRequestHoldService(store_loop.dispatching, self._attempt)
+        self._filtered = FilteredPulls(store_loop, self._answer_held)
         self._filter_lane: Lane | None = None
 
     def register(self, table: HandlerTable) -> None:
@@ -100,10 +100,10 @@ class PullHandler:
         if reset is not None:
             return self._moved(topic, queue_id, reset)
         self._offsets.note_pulled(group, topic, queue_id, offset)
-        gate = self._gate
-        if gate.driver.undispatched > 0:  # who was acknowledged a moment ago finds it
-            gate.catch_up()
-        limits = gate.store.options  # they may change while the broker runs
+        store_loop = self._store_loop
+        if store_loop.driver.undispatched > 0:  # who was acknowledged a moment ago finds it
+            store_loop.dispatching.catch_up()
+        limits = store_loop.store.options  # they may change while the broker runs
         count_max = limits.max_transfer_count_on_message_in_memory
         bytes_max = limits.max_transfer_bytes_on_message_in_memory
         cold_count_max = limits.max_transfer_count_on_message_in_disk
@@ -120,7 +120,7 @@ class PullHandler:
         is_cold = self._puller.is_cold(topic, queue_id, offset)
         if is_cold:
             max_count, max_bytes = min(max_count, cold_count_max), min(max_bytes, cold_bytes_max)
-        is_filtered = wanted.matches is not None and offset < gate.store.max_offset(topic, queue_id)
+        is_filtered = wanted.matches is not None and offset < store_loop.store.max_offset(topic, queue_id)
         if is_filtered or is_cold:
             work = self._pull_on_worker(
                 connection, request, header, wanted, max_count, max_bytes, is_filtered=is_filtered, is_cold=is_cold
@@ -157,7 +157,7 @@ class PullHandler:
             work = wanted.work() if is_filtered else None
             return self._puller.pull(topic, queue_id, header.queue_offset, max_count, max_bytes, wanted.codes, work)
 
-        result = await (self._gate.run_filter(group, pull) if is_filtered else self._gate.run_cold(pull))
+        result = await (self._store_loop.run_filter(group, pull) if is_filtered else self._store_loop.run_cold(pull))
         self._answer(connection, request, header, wanted, max_count, max_bytes, result)
         self._statistics.note_get_latency(group, topic, int((perf_counter() - began) * 1000), result.count)
         if is_cold:
@@ -171,7 +171,9 @@ class PullHandler:
         statistics.fall_behind.note_size(group, topic, queue_id, behind)
         behind_ms = 0
         if behind > 0:
-            stored_ms = await self._gate.run_cold(self._inspector.store_time, topic, queue_id, result.next_offset - 1)
+            stored_ms = await self._store_loop.run_cold(
+                self._inspector.store_time, topic, queue_id, result.next_offset - 1
+            )
             behind_ms = 0 if stored_ms is None else max(self._clock.now_ms() - stored_ms, 0)
         statistics.fall_behind.note_time(group, topic, queue_id, behind_ms)
 
@@ -257,7 +259,7 @@ class PullHandler:
         connection.write([words + header, *result.views])
 
     def _moved(self, topic: str, queue_id: int, offset: int) -> RemotingCommand:
-        store = self._gate.store
+        store = self._store_loop.store
         ext = {
             "suggestWhichBrokerId": 0,
             "nextBeginOffset": offset,

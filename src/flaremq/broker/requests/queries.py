@@ -27,9 +27,9 @@ _KEY_LENGTH_MAX: Final = 32767  # no property is longer
 class QueryHandler:
     """QUERY_MESSAGE and VIEW_MESSAGE_BY_ID. Replies are records as they lie in the log."""
 
-    def __init__(self, gate: StoreAccess) -> None:
-        self._gate = gate
-        self._inspector = StoreInspector(gate.store)
+    def __init__(self, store_loop: StoreAccess) -> None:
+        self._store_loop = store_loop
+        self._inspector = StoreInspector(store_loop.store)
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.QUERY_MESSAGE, self.query, "query")
@@ -40,9 +40,9 @@ class QueryHandler:
         header = QueryMessageRequestHeader.decode(request.ext)
         if len(header.key) > _KEY_LENGTH_MAX:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"a key of {len(header.key)} characters is no key")
-        store = self._gate.store
+        store = self._store_loop.store
         wanted = store.options.default_query_max_num if header.is_unique_key else max(1, header.max_num)
-        found = await self._gate.run_cold(
+        found = await self._store_loop.run_cold(
             store.query, header.topic, header.key, wanted, header.begin_timestamp, header.end_timestamp
         )
         timestamp, physical_offset = self._inspector.index_end()
@@ -57,7 +57,7 @@ class QueryHandler:
     async def view(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """The message at a physical offset; an offset message id holds one."""
         header = ViewMessageRequestHeader.decode(request.ext)
-        message = await self._gate.run_cold(self._gate.store.read, header.offset)
+        message = await self._store_loop.run_cold(self._store_loop.store.read, header.offset)
         if message is None:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {header.offset}")
         return RemotingCommand.response(body=[message.record])

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 class RecallHandler:
     """Puts a delete record into the timer topic; it is carried out when the time of the message comes."""
 
-    def __init__(self, options: BrokerOptions, clock: Clock, gate: StoreAccess, topics: TopicTable) -> None:
+    def __init__(self, options: BrokerOptions, clock: Clock, store_loop: StoreAccess, topics: TopicTable) -> None:
         self._options = options
         self._clock = clock
-        self._gate = gate
+        self._store_loop = store_loop
         self._topics = topics
 
     def register(self, table: HandlerTable) -> None:
@@ -57,7 +57,7 @@ class RecallHandler:
         options = self._options
         if not options.recall_message_enable:
             raise RequestError(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
-        if self._gate.store.options.broker_role == "SLAVE":
+        if self._store_loop.store.options.broker_role == "SLAVE":
             raise RequestError(ResponseCode.SLAVE_NOT_AVAILABLE, "a message is recalled at the master")
         if self._clock.now_ms() < options.start_accept_send_request_time_stamp:
             raise RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker does not take messages yet")
@@ -72,7 +72,7 @@ class RecallHandler:
             form = prepare_timer(form, now_ms=self._clock.now_ms(), rules=TimerRules.of(options))
         except RequestError as error:
             raise RequestError(ResponseCode.ILLEGAL_OPERATION, f"recall failed, {error.remark}") from None
-        result = await self._gate.put(form)
+        result = await self._store_loop.put(form)
         if not result.status.stored:
             raise RequestError(code_of(result.status), f"recall failed, {result.detail or result.status.name}")
         return handle.unique_key

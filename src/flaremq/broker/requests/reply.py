@@ -44,14 +44,14 @@ class ReplyHandler:
         self,
         options: BrokerOptions,
         clock: Clock,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         topics: TopicTable,
         producers: ProducerTable,
         store_host: bytes,
     ) -> None:
         self._options = options
         self._clock = clock
-        self._gate = gate
+        self._store_loop = store_loop
         self._topics = topics
         self._producers = producers
         self._store_host = store_host
@@ -162,7 +162,7 @@ class ReplyHandler:
     async def _store(self, form: StoredForm) -> dict[str, ExtValue]:
         """Keep the answer for whoever looks for it later; it has reached its client, so failing is no error."""
         try:
-            result = await self._gate.put(form)
+            result = await self._store_loop.put(form)
         except FlareMQError as error:
             _log.warning("a reply for %s was not stored: %s", form.topic, error)
             return {}

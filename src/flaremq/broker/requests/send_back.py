@@ -37,13 +37,13 @@ class SendBackHandler:
     def __init__(
         self,
         options: BrokerOptions,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         topics: TopicTable,
         groups: GroupTable,
         statistics: BrokerStatistics,
     ) -> None:
         self._options = options
-        self._gate = gate
+        self._store_loop = store_loop
         self._topics = topics
         self._groups = groups
         self._statistics = statistics
@@ -78,7 +78,7 @@ class SendBackHandler:
         if form.topic == dlq_topic(group):
             await self._ensure_topic(form.topic, 1)
         # The consumer forgets the message when it hears that we have it: so it has to be durable then.
-        result = await self._gate.put(replace(form, wait_store_msg_ok=True))
+        result = await self._store_loop.put(replace(form, wait_store_msg_ok=True))
         if not result.ok:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"{result.status.name}: {result.detail or ''}".rstrip(": "))
         topic = record.properties.get(RETRY_TOPIC, record.topic)
@@ -88,7 +88,11 @@ class SendBackHandler:
         return RemotingCommand.response()
 
     async def _read(self, physical_offset: int) -> MessageExt:
-        record = await self._gate.run_cold(self._gate.store.read, physical_offset) if physical_offset >= 0 else None
+        record = (
+            await self._store_loop.run_cold(self._store_loop.store.read, physical_offset)
+            if physical_offset >= 0
+            else None
+        )
         if record is None or record.topic in _WAITING_TOPICS or is_revive_topic(record.topic):
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {physical_offset}")
         return record

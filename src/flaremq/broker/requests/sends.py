@@ -25,8 +25,8 @@ from flaremq.broker.catalog.topics import TopicTable
 from flaremq.broker.delay.message_rules import MessageKind, TimerRules, prepare, recall_handle
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.statistics.counters import BrokerStatistics
-from flaremq.broker.store_loop.gate import StoreGate
 from flaremq.broker.store_loop.put_status import code_of
+from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.broker.streams.ledger import STAMP
 from flaremq.broker.streams.sends import StreamSends
 from flaremq.clock import Clock
@@ -74,7 +74,7 @@ class SendHandler:
         self,
         options: BrokerOptions,
         clock: Clock,
-        gate: StoreGate,
+        store_loop: StoreLoop,
         topics: TopicTable,
         groups: GroupTable,
         statistics: BrokerStatistics,
@@ -84,13 +84,14 @@ class SendHandler:
     ) -> None:
         self._options = options
         self._clock = clock
-        self._gate = gate
-        self._append = gate.driver.append
+        self._store_loop = store_loop
+        self._append = store_loop.driver.append
         self._topics = topics
         self._groups = groups
         self._statistics = statistics
         self._table: HandlerTable | None = None
-        gate.on_kernels.append(self._use_kernels)
+        store_loop.kernels.imports.append(_import_ingest)
+        store_loop.kernels.on_loaded.append(self._use_kernels)
         self._store_host = store_host
         self._is_ordered = is_ordered  # whether somebody consumes in order for a group
         self._check_half = check_half  # raises RequestError if no transaction may begin now
@@ -103,7 +104,7 @@ class SendHandler:
         topics.on_change.append(self._forget)
         topics.on_delete.append(lambda _: self._queues_of.clear())
         self._ingesting = False
-        self.streams = StreamSends(self, gate, statistics)
+        self.streams = StreamSends(self, store_loop, statistics)
         self._derive()
 
     def _derive(self) -> None:
@@ -146,7 +147,7 @@ class SendHandler:
 
         self._ingesting = True
         ingest = Ingest(
-            self._gate,
+            self._store_loop,
             self._statistics,
             self._queues_of,
             self._stamp,
@@ -231,9 +232,9 @@ class SendHandler:
             or len(connection.peer_host) != 8
         ):
             return self._send(connection, request)
-        gate = self._gate
-        if gate.unacknowledged >= _UNACKNOWLEDGED_MAX:
-            return _busy(gate)
+        store_loop = self._store_loop
+        if store_loop.durability.unacknowledged >= _UNACKNOWLEDGED_MAX:
+            return _busy(store_loop)
         if properties[-1] != "\x02":
             properties += "\x02"
         body: Any = request.body
@@ -251,13 +252,15 @@ class SendHandler:
         if type(appended) is not tuple:
             return self.refusal(appended)  # type: ignore[arg-type]  # not a tuple: a refusal
         queue_offset, physical_offset, end = appended
-        gate.note_awaited(topic, end)
+        store_loop.dispatching.note_awaited(topic, end)
         self._statistics.note_put(topic, 1, end - physical_offset)
-        if gate.waits_for_sync:
+        if store_loop.waits_for_sync:
             connection.begin(request)
-            gate.when_durable(end, partial(self._confirm, connection, request, queue_id, queue_offset, physical_offset))
+            store_loop.durability.when_durable(
+                end, partial(self._confirm, connection, request, queue_id, queue_offset, physical_offset)
+            )
             return None
-        gate.appended()
+        store_loop.durability.appended()
         if not request.flag & ONEWAY_FLAG:
             self._acknowledge(connection, request, queue_id, queue_offset, physical_offset)
         return None
@@ -330,7 +333,7 @@ class SendHandler:
                 )
             if kind is MessageKind.HALF and self._check_half is not None:
                 self._check_half()
-            result = await self._gate.put(routed)
+            result = await self._store_loop.put(routed)
         except RequestError as error:
             return RemotingCommand.response(error.code, error.remark, ext=self._traits)
         if result.physical_offset < 0:
@@ -409,7 +412,7 @@ class SendHandler:
             changes[names.UNIQUE_KEY] = self._unique_keys.make(self._clock.now_ms())
         properties = edit_properties(raw, changes)
         if len(properties) > 32767 or find_property(properties, b"INNER_NUM") is not None:
-            raise RequestError(ResponseCode.MESSAGE_ILLEGAL, _illegal(self._gate))
+            raise RequestError(ResponseCode.MESSAGE_ILLEGAL, _illegal(self._store_loop))
         wait = parse_properties(raw).get(names.WAIT, "true") != "false"
         return StoredForm(
             topic=header.topic,
@@ -462,10 +465,10 @@ class SendHandler:
         properties = header.properties or ""
         if queues is None or not 0 <= header.queue_id < queues or _DELAY in properties:
             return self._send_batch(connection, request, header)
-        gate = self._gate
-        if gate.unacknowledged >= _UNACKNOWLEDGED_MAX:
-            return _busy(gate)
-        result = gate.driver.append_batch_body(
+        store_loop = self._store_loop
+        if store_loop.durability.unacknowledged >= _UNACKNOWLEDGED_MAX:
+            return _busy(store_loop)
+        result = store_loop.driver.append_batch_body(
             header.topic,
             header.queue_id,
             request.body_bytes,
@@ -477,12 +480,12 @@ class SendHandler:
             return self.refusal(result)
         self._statistics.note_put(header.topic, result.count, result.size)
         end = result.physical_offset + result.size
-        gate.note_awaited(header.topic, end)
-        if gate.waits_for_sync:
+        store_loop.dispatching.note_awaited(header.topic, end)
+        if store_loop.waits_for_sync:
             connection.begin(request)
-            gate.when_durable(end, partial(self._confirm_batch, connection, request, header, result))
+            store_loop.durability.when_durable(end, partial(self._confirm_batch, connection, request, header, result))
             return None
-        gate.appended()
+        store_loop.durability.appended()
         return self._stored_batch(header, header.queue_id, result, PutMessageStatus.PUT_OK)
 
     def _confirm_batch(
@@ -519,7 +522,7 @@ class SendHandler:
         queue_id = header.queue_id
         if queue_id < 0:
             queue_id = random.randrange(max(1, config.write_queue_nums))
-        result = await self._gate.put_batch_body(
+        result = await self._store_loop.put_batch_body(
             header.topic,
             queue_id,
             request.body_bytes,
@@ -548,14 +551,14 @@ class SendHandler:
         ext |= self._traits
         if transaction_id is not None:
             ext["transactionId"] = transaction_id
-        remark = None if code == ResponseCode.SUCCESS else self._gate.store.health_state.refusal or status.name
+        remark = None if code == ResponseCode.SUCCESS else self._store_loop.store.health_state.refusal or status.name
         return RemotingCommand.response(code, remark, ext=ext)
 
     def refusal(self, result: PutResult) -> RemotingCommand:
         """The reply about a message that is not."""
         code = code_of(result.status)
         if code == ResponseCode.MESSAGE_ILLEGAL:
-            remark = f"{_illegal(self._gate)} {result.detail or ''}".rstrip()
+            remark = f"{_illegal(self._store_loop)} {result.detail or ''}".rstrip()
         elif code == ResponseCode.SYSTEM_BUSY:
             remark = f"[PC_SYNCHRONIZED]broker busy, start flow control for a while: {result.detail}"
         elif code == ResponseCode.SERVICE_NOT_AVAILABLE:
@@ -565,13 +568,18 @@ class SendHandler:
         return RemotingCommand.response(code, remark, ext=self._traits)
 
 
-def _illegal(gate: StoreGate) -> str:
+def _illegal(store_loop: StoreLoop) -> str:
     return (
         "the message is illegal, maybe msg body or properties length not matched. "
-        f"msg body length limit {gate.store.options.max_message_size}B, msg properties length limit 32KB."
+        f"msg body length limit {store_loop.store.options.max_message_size}B, msg properties length limit 32KB."
     )
 
 
-def _busy(gate: StoreGate) -> RemotingCommand:
-    remark = f"[PCBUSY_CLEAN_QUEUE]broker busy, start flow control for a while: {gate.unacknowledged} wait for the disk"
+def _import_ingest() -> None:
+    import flaremq.broker.ingest.ingest  # noqa: F401
+
+
+def _busy(store_loop: StoreLoop) -> RemotingCommand:
+    waiting = store_loop.durability.unacknowledged
+    remark = f"[PCBUSY_CLEAN_QUEUE]broker busy, start flow control for a while: {waiting} wait for the disk"
     return RemotingCommand.response(ResponseCode.SYSTEM_BUSY, remark)

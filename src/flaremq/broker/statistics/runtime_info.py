@@ -43,7 +43,7 @@ class RuntimeInfo:
     def __init__(
         self,
         options: BrokerOptions,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         statistics: BrokerStatistics,
         table: HandlerTable,
         clock: Clock,
@@ -51,20 +51,20 @@ class RuntimeInfo:
         more: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._options = options
-        self._gate = gate
+        self._store_loop = store_loop
         self._statistics = statistics
         self._table = table
         self._clock = clock
         self._more = more  # what delay levels and timers have to say
-        self._inspector = StoreInspector(gate.store)
+        self._inspector = StoreInspector(store_loop.store)
         self._booted_ms = clock.now_ms()
-        self._booted_offset = gate.store.max_physical_offset
-        store = gate.store.statistics()
+        self._booted_offset = store_loop.store.max_physical_offset
+        store = store_loop.store.statistics()
         self._rates = StoreRates(self._booted_ms, self._counters(store), store["putMessageDistributeTime"])
 
     def tick(self, now_ms: int) -> None:
         """Sample the rates; call it once a second."""
-        store = self._gate.store.statistics()
+        store = self._store_loop.store.statistics()
         self._rates.tick(now_ms, self._counters(store), store["putMessageDistributeTime"])
 
     def _counters(self, store: Mapping[str, Any]) -> Counters:
@@ -79,7 +79,7 @@ class RuntimeInfo:
     async def collect(self) -> dict[str, str]:
         """The whole table."""
         result = self._of_store()
-        result |= await self._gate.run(self._of_disk)
+        result |= await self._store_loop.run(self._of_disk)
         result |= self._of_requests()
         result |= self._of_totals()
         result |= _NO_TIMER
@@ -87,7 +87,7 @@ class RuntimeInfo:
         return result
 
     def _of_store(self) -> dict[str, str]:
-        store = self._gate.store
+        store = self._store_loop.store
         statistics = store.statistics()
         rates = self._rates
         latencies = statistics["putMessageDistributeTime"]
@@ -130,7 +130,7 @@ class RuntimeInfo:
         """On a worker thread: all of this asks the file system."""
         logs, queues = self._inspector.used_ratios()
         earliest = self._inspector.earliest_store_time()
-        usage = shutil.disk_usage(self._gate.store.path)
+        usage = shutil.disk_usage(self._store_loop.store.path)
         result = {f"commitLogDiskRatio_{folder}": str(ratio) for folder, ratio in logs.items()}
         return result | {
             "commitLogDiskRatio": str(min(logs.values(), default=0.0)),

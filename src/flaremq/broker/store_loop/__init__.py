@@ -1,8 +1,8 @@
 """The store as an event loop sees it: what runs where.
 
-Owns: waiting for durability, dispatch, worker threads, and the seam that services use.
+Owns: waiting for durability, when to dispatch, worker threads, loading kernels, and the seam that services use.
 May import: ``storage``, ``filter``.
-Start reading: ``gate``, ``access``.
+Start reading: ``store_loop``, ``durability``, ``access``.
 """
 
-__all__ = ["access", "gate", "put_status"]
+__all__ = ["access", "dispatching", "put_status", "store_loop"]

@@ -1,4 +1,4 @@
-"""What deliveries ask of the store: the part of StoreGate they use, as a seam.
+"""What deliveries ask of the store: the part of StoreLoop they use, as a seam.
 
 Delayed, timed and transactional messages are moved by reading records, putting others, and remembering how far that
 went. The memory may never be ahead of the log: a cursor that survives a power cut while the delivery it stands for
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 class StoreAccess(Protocol):
-    """A store on an event loop: StoreGate, or something simpler in a test."""
+    """A store on an event loop: StoreLoop, or something simpler in a test."""
 
     @property
     def store(self) -> MessageStore: ...
@@ -40,17 +40,17 @@ class StoreAccess(Protocol):
         """A long computation that a client asked for, on a thread of its own; one at a time."""
 
 
-async def is_durable(gate: StoreAccess, physical_offset: int) -> bool:
+async def is_durable(store_loop: StoreAccess, physical_offset: int) -> bool:
     """Whether the log is durable up to an offset; in ASYNC_FLUSH it is made so."""
-    store = gate.store
-    if store.flushed_offset < physical_offset and not gate.waits_for_sync:
-        await gate.run(store.flush)
+    store = store_loop.store
+    if store.flushed_offset < physical_offset and not store_loop.waits_for_sync:
+        await store_loop.run(store.flush)
     return store.flushed_offset >= physical_offset
 
 
-async def run_to_end(gate: StoreAccess, function: Callable[..., _T], *arguments: Any) -> _T:
-    """``gate.run`` for work that changes shared state: who is cancelled meanwhile still waits for its end."""
-    work = asyncio.ensure_future(gate.run(function, *arguments))
+async def run_to_end(store_loop: StoreAccess, function: Callable[..., _T], *arguments: Any) -> _T:
+    """``store_loop.run`` for work that changes shared state: who is cancelled meanwhile still waits for its end."""
+    work = asyncio.ensure_future(store_loop.run(function, *arguments))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:

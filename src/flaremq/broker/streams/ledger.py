@@ -18,7 +18,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flaremq.broker.store_loop.gate import StoreGate
+from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.errors import CorruptionError
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.topics import SCHEDULE_TOPIC
@@ -96,8 +96,8 @@ class StreamEntry:
 class SinkLedger:
     """The streams that are being written. Event loop only."""
 
-    def __init__(self, gate: StoreGate, *, streams_max: int = STREAMS_MAX) -> None:
-        self._gate = gate
+    def __init__(self, store_loop: StoreLoop, *, streams_max: int = STREAMS_MAX) -> None:
+        self._store_loop = store_loop
         self._streams_max = streams_max
         self._entries: OrderedDict[tuple[str, str], StreamEntry] = OrderedDict()
 
@@ -119,16 +119,16 @@ class SinkLedger:
 
         ``at_least`` messages are known to be stored, some of them on another broker: it is asked from there on.
         """
-        gate = self._gate
-        if not gate.store.options.message_index_enable:
+        store_loop = self._store_loop
+        if not store_loop.store.options.message_index_enable:
             raise RequestError(
                 ResponseCode.NO_PERMISSION, "streams are told apart by the index, and messageIndexEnable is false"
             )
         entry = self._entry(topic, stream)
         entry.token = token  # who held it before is refused from here on
         async with entry.lock:
-            await self.settle(gate.driver.appended)
-            state = await gate.run_cold(self._look, topic, stem, is_delayed, at_least)
+            await self.settle(store_loop.driver.appended)
+            state = await store_loop.run_cold(self._look, topic, stem, is_delayed, at_least)
             if entry.token != token:
                 raise Refused("fenced", f"another writer has opened stream {stream}")
             entry.next = state.count
@@ -146,13 +146,16 @@ class SinkLedger:
 
     async def settle(self, end_offset: int) -> None:
         """Return when everything before ``end_offset`` is durable (SYNC_FLUSH) and can be found by the index."""
-        gate = self._gate
-        if gate.waits_for_sync and await gate.until_durable(end_offset) is not PutMessageStatus.PUT_OK:
+        store_loop = self._store_loop
+        if (
+            store_loop.waits_for_sync
+            and await store_loop.durability.until_durable(end_offset) is not PutMessageStatus.PUT_OK
+        ):
             raise RequestError(ResponseCode.SYSTEM_BUSY, "the disk is too slow to say what is stored")
-        while gate.store.dispatched_offset < end_offset:
-            gate.catch_up()
-            if gate.store.dispatched_offset < end_offset:
-                if gate.driver.has_dispatch_error:
+        while store_loop.store.dispatched_offset < end_offset:
+            store_loop.dispatching.catch_up()
+            if store_loop.store.dispatched_offset < end_offset:
+                if store_loop.driver.has_dispatch_error:
                     raise RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, "the index cannot be written at the moment")
                 await asyncio.sleep(0.001)
 
@@ -176,7 +179,7 @@ class SinkLedger:
         return StreamState(search.count, chain, search.beyond, self._log_start_ms())
 
     def _find(self, topic: str, key: str, is_delayed: bool) -> MessageExt | None:
-        store = self._gate.store
+        store = self._store_loop.store
         # A delayed message waits under the schedule topic, with the same key, and comes to its own when it is due.
         for name in (SCHEDULE_TOPIC, topic) if is_delayed else (topic,):
             for message in store.query(name, key, 1):
@@ -185,7 +188,7 @@ class SinkLedger:
         return None
 
     def _log_start_ms(self) -> int:
-        store = self._gate.store
+        store = self._store_loop.store
         if not store.min_physical_offset:
             return 0
         earliest = StoreInspector(store).earliest_store_time()

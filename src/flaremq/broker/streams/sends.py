@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.delay.message_rules import MessageKind
 from flaremq.broker.statistics.counters import BrokerStatistics
-from flaremq.broker.store_loop.gate import StoreGate
 from flaremq.broker.store_loop.put_status import code_of
+from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.broker.streams.ledger import STAMP, Refused, SinkLedger, Stamp
 from flaremq.errors import CorruptionError
 from flaremq.message.batch import item_start
@@ -34,11 +34,11 @@ _TOKEN_LENGTH: Final = 16
 class StreamSends:
     """Opens write streams and takes their messages."""
 
-    def __init__(self, sends: SendHandler, gate: StoreGate, statistics: BrokerStatistics) -> None:
+    def __init__(self, sends: SendHandler, store_loop: StoreLoop, statistics: BrokerStatistics) -> None:
         self._sends = sends
-        self._gate = gate
+        self._store_loop = store_loop
         self._statistics = statistics
-        self.ledger = SinkLedger(gate)
+        self.ledger = SinkLedger(store_loop)
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.OPEN_WRITE_STREAM, self.open, "query")
@@ -64,7 +64,7 @@ class StreamSends:
         self, connection: Connection, request: RemotingCommand, header: SendMessageRequestHeader
     ) -> RemotingCommand:
         """Messages of a stream in one body: those that are not stored yet are appended, all or none."""
-        gate = self._gate
+        store_loop = self._store_loop
         try:
             stamp = Stamp.parse((request.ext or {})[STAMP])
             entry = self.ledger.find(header.topic, stamp)
@@ -75,9 +75,9 @@ class StreamSends:
                         raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"{header.topic} takes no batches")
                     body = _after(request.body_bytes, stored)
                     await self._sends.check(header)
-                    await gate.make_ready(len(body))
+                    await store_loop.kernels.make_ready(len(body))
                     entry.stored_of(stamp)  # a new writer does not wait for the lock to fence this one
-                    result = gate.driver.append_batch_body(
+                    result = store_loop.driver.append_batch_body(
                         header.topic,
                         max(0, header.queue_id),
                         body,
@@ -96,7 +96,7 @@ class StreamSends:
     async def send(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """One message of a stream: what cannot travel in a batch, because it is delayed."""
         header = decode_send_header(request.code, request.ext)
-        gate = self._gate
+        store_loop = self._store_loop
         try:
             stamp = Stamp.parse((request.ext or {})[STAMP])
             if stamp.count != 1:
@@ -109,7 +109,7 @@ class StreamSends:
                     if kind not in (MessageKind.PLAIN, MessageKind.DELAYED):
                         raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"a stream takes no {kind.value} messages")
                     entry.stored_of(stamp)
-                    result = gate.driver.append_form(form)
+                    result = store_loop.driver.append_form(form)
                     if result.physical_offset < 0:
                         return self._sends.refusal(result)
                     self._appended(header.topic, result)
@@ -120,8 +120,8 @@ class StreamSends:
 
     def _appended(self, topic: str, result: PutResult) -> None:
         self._statistics.note_put(topic, result.count, result.size)
-        self._gate.note_awaited(topic, result.physical_offset + result.size)
-        self._gate.appended()
+        self._store_loop.dispatching.note_awaited(topic, result.physical_offset + result.size)
+        self._store_loop.durability.appended()
 
     async def _acknowledge(self, end_offset: int, header: SendMessageRequestHeader) -> RemotingCommand:
         """The reply once everything up to ``end_offset`` is as durable as the store promises.
@@ -129,8 +129,8 @@ class StreamSends:
         Without message ids: hundreds of them would be a reply larger than many a request, and the writer knows them.
         """
         code = ResponseCode.SUCCESS
-        if self._gate.waits_for_sync:
-            code = code_of(await self._gate.until_durable(end_offset))
+        if self._store_loop.waits_for_sync:
+            code = code_of(await self._store_loop.durability.until_durable(end_offset))
         ext: dict[str, ExtValue] = {"queueId": max(0, header.queue_id), "msgId": "", "queueOffset": -1}
         return RemotingCommand.response(code, None, ext=ext)
 

@@ -32,9 +32,9 @@ class OperationLog:
     """Writes and reads the op topic's one queue. Event loop only."""
 
     def __init__(
-        self, gate: StoreAccess, clock: Clock, store_host: bytes, *, body_bytes_max: Callable[[], int]
+        self, store_loop: StoreAccess, clock: Clock, store_host: bytes, *, body_bytes_max: Callable[[], int]
     ) -> None:
-        self._gate = gate
+        self._store_loop = store_loop
         self._clock = clock
         self._store_host = store_host
         self._body_bytes_max = body_bytes_max
@@ -49,11 +49,11 @@ class OperationLog:
 
     async def load(self, cursor: int, finished: Callable[[list[int]], None]) -> None:
         """Hand over what was noted from an op offset on."""
-        store = self._gate.store
+        store = self._store_loop.store
         low, high = store.min_offset(OP_HALF_TOPIC, 0), store.max_offset(OP_HALF_TOPIC, 0)
         self.cursor = position = min(max(cursor, low), high)
         while position < high:
-            found = await self._gate.run(self._read, position)
+            found = await self._store_loop.run(self._read, position)
             for record in found.messages:
                 try:
                     offsets = parse_operation(bytes(record.stored_body))
@@ -67,7 +67,7 @@ class OperationLog:
             position = found.next_offset
 
     def _read(self, queue_offset: int) -> GetResult:
-        return self._gate.store.get(OP_HALF_TOPIC, 0, queue_offset, _READ_COUNT, max_bytes=_READ_BYTES)
+        return self._store_loop.store.get(OP_HALF_TOPIC, 0, queue_offset, _READ_COUNT, max_bytes=_READ_BYTES)
 
     def passed(self, half_cursor: int) -> None:
         """All half messages below are done with and remembered so: notes on them only are not needed any more."""
@@ -122,7 +122,7 @@ class OperationLog:
     async def _put(self, offsets: list[int]) -> bool:
         form = operation(offsets, queue_id=0, born_timestamp=self._clock.now_ms(), born_host=self._store_host)
         try:
-            result = await self._gate.put(replace(form, wait_store_msg_ok=True))
+            result = await self._store_loop.put(replace(form, wait_store_msg_ok=True))
         except FlareMQError as error:
             _log.warning("%d outcomes of transactions are not noted yet: %s", len(offsets), error)
             return False

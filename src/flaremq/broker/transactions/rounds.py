@@ -52,14 +52,14 @@ class CheckRounds:
         self,
         options: BrokerOptions,
         clock: Clock,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         producers: ProducerTable,
         half: HalfTable,
         operations: OperationLog,
     ) -> None:
         self._options = options
         self._clock = clock
-        self._gate = gate
+        self._store_loop = store_loop
         self._producers = producers
         self._half = half
         self._operations = operations
@@ -83,11 +83,11 @@ class CheckRounds:
 
     async def _walk(self) -> None:
         half = self._half
-        end = self._gate.store.max_offset(HALF_TOPIC, 0)
+        end = self._store_loop.store.max_offset(HALF_TOPIC, 0)
         position = half.cursor
         deadline = self._clock.monotonic() + _ROUND_SECONDS_MAX
         while position < end and self._clock.monotonic() < deadline and self._asked_bytes < _ASKED_BYTES_MAX:
-            found = await self._gate.run(self._read, position)
+            found = await self._store_loop.run(self._read, position)
             work: list[tuple[MessageExt, Action]] = []
             is_last = found.next_offset <= position
             for record in found.messages:
@@ -112,13 +112,13 @@ class CheckRounds:
                 return
 
     def _read(self, queue_offset: int) -> GetResult:
-        return self._gate.store.get(HALF_TOPIC, 0, queue_offset, _BATCH, max_bytes=_BATCH_BYTES)
+        return self._store_loop.store.get(HALF_TOPIC, 0, queue_offset, _BATCH, max_bytes=_BATCH_BYTES)
 
     def _action(self, record: MessageExt, *, is_final: bool) -> Action | None:
         """What to do about an open half message; None: it is too young, and so are all behind it."""
         options, now_ms = self._options, self._clock.now_ms()
         born_ago_ms = now_ms - record.born_timestamp
-        kept_ms = self._gate.store.options.file_reserved_time * HOUR_MS
+        kept_ms = self._store_loop.store.options.file_reserved_time * HOUR_MS
         if check_times(record) >= options.transaction_check_max or born_ago_ms > kept_ms or not has_place(record):
             return self._give_up
         immune_ms = immunity_ms(record, options.transaction_time_out)
@@ -149,7 +149,7 @@ class CheckRounds:
         """Whether an open half message was committed before we started and only the note of it was lost."""
         if record.queue_offset >= self.recovered_end:
             return False
-        return await self._gate.run(was_committed, self._gate.store, record)
+        return await self._store_loop.run(was_committed, self._store_loop.store, record)
 
     async def _ask(self, record: MessageExt) -> bool:
         result = await self._put(half_again(record))
@@ -200,7 +200,7 @@ class CheckRounds:
         return True
 
     async def _put(self, form: StoredForm) -> PutResult:
-        result = await self._gate.put(replace(form, wait_store_msg_ok=True))
+        result = await self._store_loop.put(replace(form, wait_store_msg_ok=True))
         if result.status.stored:
             self.reach = max(self.reach, result.physical_offset + result.size)
         return result

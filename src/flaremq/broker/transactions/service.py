@@ -57,7 +57,7 @@ class TransactionService:
         self,
         options: BrokerOptions,
         clock: Clock,
-        gate: StoreAccess,
+        store_loop: StoreAccess,
         topics: TopicTable,
         offsets: ConsumerOffsets,
         producers: ProducerTable,
@@ -65,21 +65,21 @@ class TransactionService:
     ) -> None:
         self._options = options
         self._clock = clock
-        self._gate = gate
+        self._store_loop = store_loop
         self._topics = topics
         self._offsets = offsets
         self.half = HalfTable()
         self.operations = OperationLog(
-            gate, clock, store_host, body_bytes_max=lambda: options.transaction_op_msg_max_size
+            store_loop, clock, store_host, body_bytes_max=lambda: options.transaction_op_msg_max_size
         )
-        self.rounds = CheckRounds(options, clock, gate, producers, self.half, self.operations)
+        self.rounds = CheckRounds(options, clock, store_loop, producers, self.half, self.operations)
         self._reach = 0  # end of the last commit
 
     # Starting
 
     async def load(self) -> None:
         """Read both topics from where the group stands; call it before requests are answered."""
-        store = self._gate.store
+        store = self._store_loop.store
         low, high = store.min_offset(HALF_TOPIC, 0), store.max_offset(HALF_TOPIC, 0)
         half = self.half
         half.cursor = min(max(self._offsets.find(TRANSACTION_GROUP, HALF_TOPIC, 0), low), high)
@@ -93,7 +93,7 @@ class TransactionService:
         seen: dict[Identity, list[int]] = {}
         position = self.half.cursor
         while position < end:
-            found = await self._gate.run(self._read, position, _READ_COUNT)
+            found = await self._store_loop.run(self._read, position, _READ_COUNT)
             for record in found.messages:
                 key = identity_of(record)
                 if key is None:
@@ -108,11 +108,11 @@ class TransactionService:
             position = found.next_offset
 
     def _read(self, queue_offset: int, count: int) -> GetResult:
-        return self._gate.store.get(HALF_TOPIC, 0, queue_offset, count, max_bytes=_READ_BYTES)
+        return self._store_loop.store.get(HALF_TOPIC, 0, queue_offset, count, max_bytes=_READ_BYTES)
 
     def check_room(self) -> None:
         """RequestError if so many half messages are not done with that no more are taken."""
-        if not self.half.has_room(self._gate.store.max_offset(HALF_TOPIC, 0)):
+        if not self.half.has_room(self._store_loop.store.max_offset(HALF_TOPIC, 0)):
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY, "[OVERLOAD]too many transactions are open, start flow control for a while"
             )
@@ -123,7 +123,7 @@ class TransactionService:
         self, *, producer_group: str, queue_offset: int, physical_offset: int, is_commit: bool, is_answer: bool
     ) -> None:
         """Commit or roll back; RequestError if that is not possible. ``is_answer``: we have asked for it."""
-        record = await self._gate.run(self._gate.store.read, physical_offset)
+        record = await self._store_loop.run(self._store_loop.store.read, physical_offset)
         if record is None:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"there is no half message at {physical_offset}")
         try:
@@ -165,7 +165,7 @@ class TransactionService:
             raise RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, "the rollback could not be stored yet")
 
     async def _copy_at(self, offset: int) -> MessageExt:
-        found = await self._gate.run(self._read, offset, 1)
+        found = await self._store_loop.run(self._read, offset, 1)
         if not found.messages or found.messages[0].queue_offset != offset:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"half message {offset} cannot be read")
         return found.messages[0]
@@ -175,7 +175,7 @@ class TransactionService:
         self._check_place(form.topic, form.queue_id)
         if is_timed(form):
             form = prepare_timer(form, now_ms=self._clock.now_ms(), rules=TimerRules.of(self._options))
-        result = await self._gate.put(form)
+        result = await self._store_loop.put(form)
         require_stored(result)
         self._reach = max(self._reach, result.physical_offset + result.size)
 
@@ -203,11 +203,11 @@ class TransactionService:
             _, physical_offset = decode_message_id(message_id)
         except InvalidArgumentError as error:
             raise RequestError(ResponseCode.SYSTEM_ERROR, str(error)) from None
-        record = await self._gate.run(self._gate.store.read, physical_offset)
+        record = await self._store_loop.run(self._store_loop.store.read, physical_offset)
         if record is None or record.topic != CHECK_MAX_TIME_TOPIC:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"{message_id} is no message of {CHECK_MAX_TIME_TOPIC}")
         form = replace(StoredForm.of_record(record), topic=HALF_TOPIC, queue_id=0, wait_store_msg_ok=True)
-        result = await self._gate.put(form.with_properties({names.TRANSACTION_CHECK_TIMES: "0"}))
+        result = await self._store_loop.put(form.with_properties({names.TRANSACTION_CHECK_TIMES: "0"}))
         require_stored(result)
         self.half.moved(record, result.queue_offset)
 
@@ -222,7 +222,7 @@ class TransactionService:
     async def persist(self) -> bool:
         """Give out the progress; False if what it counts is not durable yet."""
         cursor = self.half.cursor
-        if not await is_durable(self._gate, max(self._reach, self.rounds.reach, self.operations.reach)):
+        if not await is_durable(self._store_loop, max(self._reach, self.rounds.reach, self.operations.reach)):
             return False
         self.operations.passed(cursor)
         self._offsets.commit(TRANSACTION_GROUP, HALF_TOPIC, 0, cursor)

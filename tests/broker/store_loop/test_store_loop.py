@@ -1,4 +1,4 @@
-"""StoreGate: appends on the loop, syncs beside it; acknowledged when durable, shown afterwards, never the reverse."""
+"""StoreLoop: appends on the loop, syncs beside it; acknowledged when durable, shown afterwards, never the reverse."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from flaremq.broker.store_loop.gate import StoreGate
+from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.errors import InvalidArgumentError, StoreIOError, UnavailableError
 from flaremq.message.stored_form import StoredForm
 from flaremq.storage.log.commit_log import CommitLog
@@ -63,15 +63,15 @@ def held_syncs(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldSync]:
         held.permits.release(1_000_000)
 
 
-def run(scenario: Callable[[StoreGate], Awaitable[None]], folder: Path, **changes: Any) -> None:
+def run(scenario: Callable[[StoreLoop], Awaitable[None]], folder: Path, **changes: Any) -> None:
     async def main() -> None:
         options = replace(SMALL, mapped_file_size_commit_log=1 << 20, **changes)
         store = await asyncio.to_thread(MessageStore.open, folder / "store", options, driven=True)
-        gate = StoreGate(store)
+        store_loop = StoreLoop(store)
         try:
-            await asyncio.wait_for(scenario(gate), 60)
+            await asyncio.wait_for(scenario(store_loop), 60)
         finally:
-            await gate.close()
+            await store_loop.close()
             await asyncio.to_thread(store.close)
 
     asyncio.run(main())
@@ -85,25 +85,25 @@ async def begun(held: HeldSync) -> None:
 
 
 def test_put_returns_when_its_record_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         with held_syncs(monkeypatch) as held:
-            putting = asyncio.ensure_future(gate.put(form()))
+            putting = asyncio.ensure_future(store_loop.put(form()))
             await begun(held)
             await asyncio.sleep(0.02)
-            assert not putting.done() and gate.unacknowledged == 1
-            assert gate.store.max_offset(TOPIC, 0) == 0
+            assert not putting.done() and store_loop.durability.unacknowledged == 1
+            assert store_loop.store.max_offset(TOPIC, 0) == 0
             held.permits.release()
             result = await putting
-            assert result.ok and gate.driver.durable >= result.physical_offset + result.size
+            assert result.ok and store_loop.driver.durable >= result.physical_offset + result.size
 
     run(scenario, tmp_path)
 
 
 def test_one_sync_serves_all_that_was_appended_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         with held_syncs(monkeypatch) as held:
-            putting = [asyncio.ensure_future(gate.put(form(b"%d" % number))) for number in range(100)]
-            await until(lambda: gate.unacknowledged == 100)
+            putting = [asyncio.ensure_future(store_loop.put(form(b"%d" % number))) for number in range(100)]
+            await until(lambda: store_loop.durability.unacknowledged == 100)
             await begun(held)
             held.permits.release()
             results = await asyncio.gather(*putting)
@@ -116,28 +116,28 @@ def test_one_sync_serves_all_that_was_appended_before_it(tmp_path: Path, monkeyp
 def test_message_that_does_not_wait_is_answered_before_the_sync_and_synced_nevertheless(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         with held_syncs(monkeypatch) as held:
-            result = await gate.put(form(wait_store_msg_ok=False))
-            assert result.ok and gate.driver.durable == 0
+            result = await store_loop.put(form(wait_store_msg_ok=False))
+            assert result.ok and store_loop.driver.durable == 0
             await begun(held)
             held.permits.release()
-            await until(lambda: gate.driver.durable == gate.driver.appended)
-            await until(lambda: gate.store.max_offset(TOPIC, 0) == 1)
+            await until(lambda: store_loop.driver.durable == store_loop.driver.appended)
+            await until(lambda: store_loop.store.max_offset(TOPIC, 0) == 1)
 
     run(scenario, tmp_path)
 
 
 def test_batches_wait_for_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         fields: dict[str, Any] = {"born_timestamp": 1, "born_host": BORN_HOST, "sys_flag": 0}
         with held_syncs(monkeypatch) as held:
             body = batch_body((0, b"one", b""), (0, b"two", b""))
             putting = [
-                asyncio.ensure_future(gate.put_batch_body(TOPIC, 0, body, **fields)),
-                asyncio.ensure_future(gate.put_batch_body(TOPIC, 0, batch_body((0, b"three", b"")), **fields)),
+                asyncio.ensure_future(store_loop.put_batch_body(TOPIC, 0, body, **fields)),
+                asyncio.ensure_future(store_loop.put_batch_body(TOPIC, 0, batch_body((0, b"three", b"")), **fields)),
             ]
-            await until(lambda: gate.unacknowledged == 2)
+            await until(lambda: store_loop.durability.unacknowledged == 2)
             assert not any(task.done() for task in putting)
             held.permits.release(1000)
             assert [(r.ok, r.count) for r in await asyncio.gather(*putting)] == [(True, 2), (True, 1)]
@@ -146,18 +146,18 @@ def test_batches_wait_for_the_disk_too(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_refused_put_is_answered_at_once(tmp_path: Path) -> None:
-    async def scenario(gate: StoreGate) -> None:
-        result = await gate.put(form(topic="../up"))
-        assert result.status is PutMessageStatus.MESSAGE_ILLEGAL and gate.unacknowledged == 0
+    async def scenario(store_loop: StoreLoop) -> None:
+        result = await store_loop.put(form(topic="../up"))
+        assert result.status is PutMessageStatus.MESSAGE_ILLEGAL and store_loop.durability.unacknowledged == 0
 
     run(scenario, tmp_path)
 
 
 def test_put_that_was_given_up_harms_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         with held_syncs(monkeypatch) as held:
-            given_up, kept = (asyncio.ensure_future(gate.put(form())) for _ in range(2))
-            await until(lambda: gate.unacknowledged == 2)
+            given_up, kept = (asyncio.ensure_future(store_loop.put(form())) for _ in range(2))
+            await until(lambda: store_loop.durability.unacknowledged == 2)
             given_up.cancel()
             held.permits.release(1000)
             assert (await kept).ok
@@ -168,39 +168,39 @@ def test_put_that_was_given_up_harms_nobody(tmp_path: Path, monkeypatch: pytest.
 def test_slow_disk_is_told_and_the_message_becomes_durable_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         with held_syncs(monkeypatch) as held:
-            putting = asyncio.ensure_future(gate.put(form()))
+            putting = asyncio.ensure_future(store_loop.put(form()))
             await begun(held)
-            gate.sweep()
-            assert not putting.done() and gate.unacknowledged == 1
-            gate._sync_timeout = -1.0
-            gate.sweep()
+            store_loop.durability.expire()
+            assert not putting.done() and store_loop.durability.unacknowledged == 1
+            store_loop.durability.timeout_seconds = -1.0
+            store_loop.durability.expire()
             assert (await putting).status is PutMessageStatus.FLUSH_DISK_TIMEOUT
-            gate._sync_timeout = 5.0
+            store_loop.durability.timeout_seconds = 5.0
             held.permits.release(1000)
-        await until(lambda: gate.store.max_offset(TOPIC, 0) == 1)
+        await until(lambda: store_loop.store.max_offset(TOPIC, 0) == 1)
 
     run(scenario, tmp_path)
 
 
 def test_failed_sync_fails_who_waits_and_everybody_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(gate: StoreGate) -> None:
-        assert (await gate.put(form(b"safe"))).ok
-        gate.catch_up()
+    async def scenario(store_loop: StoreLoop) -> None:
+        assert (await store_loop.put(form(b"safe"))).ok
+        store_loop.dispatching.catch_up()
         with held_syncs(monkeypatch) as held:
-            putting = [asyncio.ensure_future(gate.put(form(b"unsure"))) for _ in range(3)]
-            await until(lambda: gate.unacknowledged == 3)
+            putting = [asyncio.ensure_future(store_loop.put(form(b"unsure"))) for _ in range(3)]
+            await until(lambda: store_loop.durability.unacknowledged == 3)
             held.failure = StoreIOError("sync", "log", OSError(5, "Input/output error"))
             held.permits.release(1000)
             statuses = {(await task).status for task in putting}
             assert statuses == {PutMessageStatus.SERVICE_NOT_AVAILABLE}
-        assert (await gate.put(form(b"late"))).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+        assert (await store_loop.put(form(b"late"))).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
         told: list[PutMessageStatus] = []
-        gate.when_durable(1, told.append)
+        store_loop.durability.when_durable(1, told.append)
         assert told == [PutMessageStatus.SERVICE_NOT_AVAILABLE]
-        gate.catch_up()
-        assert all_bodies(gate.store) == [b"safe"]
+        store_loop.dispatching.catch_up()
+        assert all_bodies(store_loop.store) == [b"safe"]
 
     run(scenario, tmp_path)
 
@@ -208,30 +208,30 @@ def test_failed_sync_fails_who_waits_and_everybody_after(tmp_path: Path, monkeyp
 def test_close_waits_for_the_disk_and_leaves_nobody_without_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         with held_syncs(monkeypatch) as held:
-            putting = asyncio.ensure_future(gate.put(form()))
+            putting = asyncio.ensure_future(store_loop.put(form()))
             await begun(held)
-            closing = asyncio.ensure_future(gate.close())
+            closing = asyncio.ensure_future(store_loop.close())
             await asyncio.sleep(0.02)
             assert not closing.done()
             held.permits.release(1000)
             await closing
             assert (await putting).ok
         with pytest.raises(UnavailableError):
-            await gate.run(lambda: None)
+            await store_loop.run(lambda: None)
 
     run(scenario, tmp_path)
 
 
 def test_close_gives_up_on_a_disk_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         with held_syncs(monkeypatch) as held:
-            gate._sync_timeout = 0.05
-            putting = asyncio.ensure_future(gate.put(form()))
+            store_loop.durability.timeout_seconds = 0.05
+            putting = asyncio.ensure_future(store_loop.put(form()))
             await begun(held)
-            closing = asyncio.ensure_future(gate.close())
-            await until(lambda: gate._closed)
+            closing = asyncio.ensure_future(store_loop.close())
+            await until(lambda: store_loop.durability._is_closed)
             held.permits.release(1000)
             await closing
             assert (await putting).status in (OK, PutMessageStatus.SERVICE_NOT_AVAILABLE)
@@ -242,9 +242,11 @@ def test_close_gives_up_on_a_disk_that_hangs(tmp_path: Path, monkeypatch: pytest
 def test_events_of_another_sync_are_noticed(tmp_path: Path) -> None:
     """A checkpoint or a flush by somebody else makes records durable: that counts as well."""
 
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         for _ in range(20):
-            results = await asyncio.gather(gate.put(form()), gate.run(gate.store.flush), gate.put(form()))
+            results = await asyncio.gather(
+                store_loop.put(form()), store_loop.run(store_loop.store.flush), store_loop.put(form())
+            )
             assert all(result.ok for result in results if isinstance(result, PutResult))
 
     run(scenario, tmp_path)
@@ -254,14 +256,14 @@ def test_events_of_another_sync_are_noticed(tmp_path: Path) -> None:
 
 
 def test_arrivals_are_told_once_with_the_queues_that_grew(tmp_path: Path) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         seen: list[set[tuple[str, int]]] = []
-        gate.on_arrival.append(seen.append)
-        await asyncio.gather(*(gate.put(form(queue_id=number % 3)) for number in range(9)))
-        await until(lambda: gate.driver.undispatched == 0 and bool(seen))
+        store_loop.dispatching.on_arrival.append(seen.append)
+        await asyncio.gather(*(store_loop.put(form(queue_id=number % 3)) for number in range(9)))
+        await until(lambda: store_loop.driver.undispatched == 0 and bool(seen))
         assert set().union(*seen) == {(TOPIC, 0), (TOPIC, 1), (TOPIC, 2)}
         count = len(seen)
-        gate.catch_up()
+        store_loop.dispatching.catch_up()
         assert len(seen) == count
 
     run(scenario, tmp_path)
@@ -270,14 +272,14 @@ def test_arrivals_are_told_once_with_the_queues_that_grew(tmp_path: Path) -> Non
 def test_one_who_fails_at_an_arrival_does_not_keep_it_from_the_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         def fail(_: set[tuple[str, int]]) -> None:
             raise ZeroDivisionError("no")
 
         seen: list[set[tuple[str, int]]] = []
-        gate.on_arrival += [fail, seen.append]
-        await gate.put(form())
-        gate.catch_up()
+        store_loop.dispatching.on_arrival += [fail, seen.append]
+        await store_loop.put(form())
+        store_loop.dispatching.catch_up()
         assert seen == [{(TOPIC, 0)}]
 
     run(scenario, tmp_path)
@@ -285,32 +287,29 @@ def test_one_who_fails_at_an_arrival_does_not_keep_it_from_the_others(
 
 
 def test_message_on_its_way_is_shown_at_once_to_who_begins_to_wait_for_its_topic(tmp_path: Path) -> None:
-    async def scenario(gate: StoreGate) -> None:
-        gate.driver.append_form(form())
-        gate.appended()
-        gathering = gate._dispatch_handle
+    async def scenario(store_loop: StoreLoop) -> None:
+        store_loop.driver.append_form(form())
+        store_loop.durability.appended()
+        gathering = store_loop.dispatching._handle
         assert gathering is not None
-        gate.await_topic(TOPIC)
-        assert gathering.cancelled() and gate._dispatch_handle is not gathering
+        store_loop.dispatching.await_topic(TOPIC)
+        assert gathering.cancelled() and store_loop.dispatching._handle is not gathering
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert gate.store.max_offset(TOPIC, 0) == 1
-        gate.forget_topic(TOPIC)
-        assert gate.awaited == {}
+        assert store_loop.store.max_offset(TOPIC, 0) == 1
+        store_loop.dispatching.forget_topic(TOPIC)
+        assert store_loop.dispatching.awaited == {}
 
     run(scenario, tmp_path, flush_disk_type="ASYNC_FLUSH")
 
 
-def test_dispatch_follows_at_once_when_somebody_waits(tmp_path: Path) -> None:
-    async def scenario(gate: StoreGate) -> None:
-        await gate.put(form())
-        assert gate._dispatch_handle is not None
-        gate.eager += 1
-        gate.hurry()
+def test_dispatch_follows_a_put_at_once(tmp_path: Path) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
+        await store_loop.put(form())
+        assert store_loop.dispatching._handle is not None
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert gate.store.max_offset(TOPIC, 0) == 1
-        gate.eager -= 1
+        assert store_loop.store.max_offset(TOPIC, 0) == 1
 
     run(scenario, tmp_path, flush_disk_type="ASYNC_FLUSH")
 
@@ -320,23 +319,23 @@ def test_dispatch_follows_at_once_when_somebody_waits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 def test_flush_type_may_be_changed_under_load_and_nobody_waits_in_vain(tmp_path: Path, first: str) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         stop = False
         results: list[PutResult] = []
 
         async def load() -> None:
             while not stop:
-                results.append(await gate.put(form(b"x" * 100)))
+                results.append(await store_loop.put(form(b"x" * 100)))
                 await asyncio.sleep(0)
 
         shown: list[bytes] = []
 
         async def watch() -> None:
             while not stop:
-                gate.catch_up()
-                end = gate.store.max_offset(TOPIC, 0)
+                store_loop.dispatching.catch_up()
+                end = store_loop.store.max_offset(TOPIC, 0)
                 while len(shown) < end:
-                    found = gate.store.get(TOPIC, 0, len(shown))
+                    found = store_loop.store.get(TOPIC, 0, len(shown))
                     assert found.messages and found.messages[0].queue_offset == len(shown), "a message was skipped"
                     shown.extend(message.body for message in found.messages)
                 await asyncio.sleep(0)
@@ -345,17 +344,17 @@ def test_flush_type_may_be_changed_under_load_and_nobody_waits_in_vain(tmp_path:
         kinds = ["ASYNC_FLUSH", "SYNC_FLUSH"] if first == "SYNC_FLUSH" else ["SYNC_FLUSH", "ASYNC_FLUSH"]
         for _ in range(6):
             for kind in kinds:
-                await gate.change_flush_disk_type(kind)
-                assert gate.waits_for_sync == (kind == "SYNC_FLUSH") == gate.driver.sync_mode
-                assert gate.store.options.flush_disk_type == kind
+                await store_loop.change_flush_disk_type(kind)
+                assert store_loop.waits_for_sync == (kind == "SYNC_FLUSH") == store_loop.driver.sync_mode
+                assert store_loop.store.options.flush_disk_type == kind
                 await asyncio.sleep(0.01)
         stop = True
         await asyncio.wait_for(asyncio.gather(*workers), 20)
         assert {result.status for result in results} == {OK}
-        await gate.run(gate.store.flush)
-        gate._synced()
-        gate.catch_up()
-        assert gate.store.max_offset(TOPIC, 0) == len(results)
+        await store_loop.run(store_loop.store.flush)
+        store_loop.durability._acknowledge()
+        store_loop.dispatching.catch_up()
+        assert store_loop.store.max_offset(TOPIC, 0) == len(results)
         assert sorted(result.queue_offset for result in results) == list(range(len(results)))
 
     run(scenario, tmp_path, flush_disk_type=first)
@@ -364,13 +363,13 @@ def test_flush_type_may_be_changed_under_load_and_nobody_waits_in_vain(tmp_path:
 def test_appends_that_wait_are_served_when_syncing_is_switched_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         with held_syncs(monkeypatch) as held:
-            waiting = [asyncio.ensure_future(gate.put(form())) for _ in range(5)]
+            waiting = [asyncio.ensure_future(store_loop.put(form())) for _ in range(5)]
             await begun(held)
-            changing = asyncio.ensure_future(gate.change_flush_disk_type("ASYNC_FLUSH"))
-            await until(lambda: not gate.waits_for_sync)
-            assert (await gate.put(form(b"not waiting"))).ok
+            changing = asyncio.ensure_future(store_loop.change_flush_disk_type("ASYNC_FLUSH"))
+            await until(lambda: not store_loop.waits_for_sync)
+            assert (await store_loop.put(form(b"not waiting"))).ok
             assert not any(task.done() for task in waiting)
             held.permits.release(1000)
             await changing
@@ -380,27 +379,27 @@ def test_appends_that_wait_are_served_when_syncing_is_switched_off(
 
 
 def test_unknown_flush_type_is_refused(tmp_path: Path) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         with pytest.raises(InvalidArgumentError):
-            await gate.change_flush_disk_type("NEVER_FLUSH")
-        assert gate.waits_for_sync
+            await store_loop.change_flush_disk_type("NEVER_FLUSH")
+        assert store_loop.waits_for_sync
 
     run(scenario, tmp_path)
 
 
 def test_flush_type_is_not_changed_when_the_disk_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         with held_syncs(monkeypatch) as held:
-            waiting = asyncio.ensure_future(gate.put(form()))
+            waiting = asyncio.ensure_future(store_loop.put(form()))
             await begun(held)
-            changing = asyncio.ensure_future(gate.change_flush_disk_type("ASYNC_FLUSH"))
-            await until(lambda: not gate.waits_for_sync)
+            changing = asyncio.ensure_future(store_loop.change_flush_disk_type("ASYNC_FLUSH"))
+            await until(lambda: not store_loop.waits_for_sync)
             held.failure = StoreIOError("sync", "log", OSError(5, "Input/output error"))
             held.permits.release(1000)
             with pytest.raises(StoreIOError):
                 await changing
             assert (await waiting).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-            assert gate.waits_for_sync
+            assert store_loop.waits_for_sync
 
     run(scenario, tmp_path)
 
@@ -409,10 +408,10 @@ def test_flush_type_is_not_changed_when_the_disk_fails(tmp_path: Path, monkeypat
 
 
 def test_blocking_work_does_not_block_the_loop(tmp_path: Path) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         released = threading.Event()
-        working = asyncio.ensure_future(gate.run(released.wait, 30))
-        assert (await gate.put(form())).ok
+        working = asyncio.ensure_future(store_loop.run(released.wait, 30))
+        assert (await store_loop.put(form())).ok
         released.set()
         assert await working is True
 
@@ -420,11 +419,11 @@ def test_blocking_work_does_not_block_the_loop(tmp_path: Path) -> None:
 
 
 def test_saving_does_not_wait_behind_a_thousand_cold_reads(tmp_path: Path) -> None:
-    async def scenario(gate: StoreGate) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
         released = threading.Event()
-        reading = [asyncio.ensure_future(gate.run_cold(released.wait, 60)) for _ in range(1000)]
+        reading = [asyncio.ensure_future(store_loop.run_cold(released.wait, 60)) for _ in range(1000)]
         try:
-            assert await asyncio.wait_for(gate.run(lambda: "saved"), 30) == "saved"
+            assert await asyncio.wait_for(store_loop.run(lambda: "saved"), 30) == "saved"
             assert not any(read.done() for read in reading)
         finally:
             released.set()

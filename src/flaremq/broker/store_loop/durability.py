@@ -1,0 +1,179 @@
+"""Durability: the sync thread of a broker, and the appends that wait for it.
+
+Syncing blocks and has a thread of its own; one sync serves everything appended meanwhile, and the loop hears of its end
+once. The loop then acknowledges what became durable and lets it be dispatched. In SYNC_FLUSH nothing is acknowledged
+before it is durable; after a failed sync nothing is acknowledged any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from flaremq.broker.store_loop.dispatching import Dispatching
+from flaremq.errors import InvalidArgumentError, StoreIOError
+from flaremq.storage.engine.driver import StoreDriver
+from flaremq.storage.status import PutMessageStatus
+
+_log = logging.getLogger(__name__)
+
+DurableCallback = Callable[[PutMessageStatus], None]
+
+
+class Durability:
+    """When appends of one driven store are durable. Make and use it on the loop."""
+
+    def __init__(self, driver: StoreDriver, dispatching: Dispatching, path: str, *, timeout_seconds: float) -> None:
+        self._driver = driver
+        self._dispatching = dispatching
+        self._path = path
+        self._loop = asyncio.get_running_loop()
+        self.waits_for_sync = driver.sync_mode  # whether an append must be durable before it is acknowledged
+        self.timeout_seconds = timeout_seconds
+        self._waiting: deque[tuple[int, float, DurableCallback]] = deque()  # (end of record, since, callback)
+        self._flush_type_lock = asyncio.Lock()  # one change at a time
+        self._failure: StoreIOError | None = None
+        self._is_closed = False
+        self._work = threading.Semaphore(0)  # released by the loop when there is something to sync
+        self._is_idle = True  # set by the sync thread, cleared by the loop
+        self._thread = threading.Thread(target=self._sync_loop, name="flaremq-sync", daemon=True)
+        self._thread.start()
+
+    @property
+    def unacknowledged(self) -> int:
+        """Appends that wait for a sync."""
+        return len(self._waiting)
+
+    def when_durable(self, end_offset: int, callback: DurableCallback) -> None:
+        """Call back once the log is durable up to an offset, or that failed or took too long. In append order."""
+        if self._failure is not None:
+            callback(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+            return
+        self._waiting.append((end_offset, self._loop.time(), callback))
+        if self._is_idle:
+            self._is_idle = False
+            self._work.release()
+
+    async def until_durable(self, end_offset: int) -> PutMessageStatus:
+        """Wait until the log is durable up to an offset, or that failed or took too long."""
+        if end_offset <= self._driver.durable:
+            return PutMessageStatus.PUT_OK
+        future: asyncio.Future[PutMessageStatus] = self._loop.create_future()
+
+        def resolve(status: PutMessageStatus) -> None:
+            if not future.done():
+                future.set_result(status)
+
+        self.when_durable(end_offset, resolve)
+        return await future
+
+    def appended(self) -> None:
+        """Something was appended that nobody waits for: see that it is synced and dispatched in time."""
+        if not self.waits_for_sync:
+            self._dispatching.appended()
+        elif self._is_idle:
+            self._is_idle = False
+            self._work.release()
+
+    def expire(self) -> None:
+        """Answer those that wait too long for a slow disk; their message may still become durable."""
+        oldest = self._loop.time() - self.timeout_seconds
+        while self._waiting and self._waiting[0][1] < oldest:
+            self._waiting.popleft()[2](PutMessageStatus.FLUSH_DISK_TIMEOUT)
+
+    async def change_flush_disk_type(self, name: str, run: Callable[..., Awaitable[None]]) -> None:
+        """Go over to SYNC_FLUSH or ASYNC_FLUSH; everything acknowledged before is durable first."""
+        if name not in ("SYNC_FLUSH", "ASYNC_FLUSH"):
+            raise InvalidArgumentError(f"flushDiskType is SYNC_FLUSH or ASYNC_FLUSH, not {name!r}")
+        async with self._flush_type_lock:
+            sync_mode = name == "SYNC_FLUSH"
+            if sync_mode == self.waits_for_sync:
+                return
+            # From here on appends wait for the disk, or no longer do. Those that wait are served by the flush.
+            self.waits_for_sync = sync_mode
+            self._dispatching.is_paused = sync_mode  # what readers see must be durable once they are kept to that
+            try:
+                await run(self._driver.change_flush_disk_type, name)
+            except StoreIOError as error:
+                self._fail(error)
+                raise
+            finally:
+                self.waits_for_sync = self._driver.sync_mode
+                self._dispatching.is_paused = False
+                self._work.release()
+                self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """On the loop, after a sync: acknowledge what is durable, then let it be dispatched."""
+        durable = self._driver.durable
+        waiting = self._waiting
+        ok = PutMessageStatus.PUT_OK
+        while waiting and waiting[0][0] <= durable:
+            waiting.popleft()[2](ok)
+        self._dispatching.synced()
+
+    def _fail(self, error: StoreIOError) -> None:
+        self._failure = error
+        _log.critical("nothing is acknowledged any more: %s", error)
+        self._answer_all(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+
+    def _answer_all(self, status: PutMessageStatus) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for _, _, callback in waiting:
+            callback(status)
+
+    # The sync thread
+
+    def _sync_loop(self) -> None:
+        """Sync while there is something to sync, then sleep."""
+        driver = self._driver
+        reported = driver.durable
+        while not self._is_closed:
+            if not self.waits_for_sync:
+                try:
+                    seconds = driver.flush_step()
+                except Exception:
+                    _log.exception("a timed flush failed")
+                    seconds = 1.0
+                self._work.acquire(timeout=max(seconds, 0.01))
+                continue
+            if driver.durable >= driver.appended:
+                if driver.durable > reported:  # somebody else synced: a checkpoint, a flush
+                    reported = driver.durable
+                    self._call_on_loop(self._acknowledge)
+                self._is_idle = True
+                if driver.durable >= driver.appended:  # asked again: an append may have seen us busy
+                    self._work.acquire()
+                continue
+            try:
+                driver.sync()
+            except Exception as error:
+                failure = error if isinstance(error, StoreIOError) else StoreIOError("sync", self._path, OSError(error))
+                if failure is not error:
+                    _log.exception("the sync thread failed")
+                self._call_on_loop(self._fail, failure)
+                return
+            reported = driver.durable
+            self._call_on_loop(self._acknowledge)
+
+    def _call_on_loop(self, callback: Callable[..., None], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback, *arguments)
+        except RuntimeError:
+            pass  # the loop has ended
+
+    async def drain(self) -> None:
+        """Wait for what is waiting, as long as a slow disk is waited for."""
+        deadline = self._loop.time() + self.timeout_seconds
+        while self._waiting and self._failure is None and self._loop.time() < deadline:
+            await asyncio.sleep(0.001)
+
+    async def close(self) -> None:
+        """Stop the sync thread; whoever still waits is answered that the service is not available."""
+        self._is_closed = True
+        self._work.release()
+        await self._loop.run_in_executor(None, self._thread.join)
+        self._answer_all(PutMessageStatus.SERVICE_NOT_AVAILABLE)
