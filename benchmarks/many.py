@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from flaremq.cli.servers.free_ports import free_ports
+from flaremq.cli.servers.child import free_ports
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
 

@@ -25,8 +25,8 @@ ORDER = {
         scan streams""",
     "pipeline": """model kernels options planning archive sources sink spark scan jobs jobs.archive jobs.replay
         jobs.rebuild jobs.verify jobs.report jobs.sql""",
-    "cli": """failure output parameters times progress servers admin mqadmin store pipeline bench demo main
-        completion""",
+    "cli": """failure groups output parameters progress servers admin mqadmin store pipeline bench demo completion
+        main""",
 }
 PLACE = {layer: {room: at for at, room in enumerate(rooms.split())} for layer, rooms in ORDER.items()}
 MODULES_MAX = 16  # in a folder; about 5 to 15 can be taken in at a look

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from flaremq import sync
-from flaremq.cli import times
 from flaremq.cli.admin.versions import version_text
 from flaremq.cli.main import run
+from flaremq.cli.parameters import parse_time
 from flaremq.testing import EphemeralBroker
 from tests.support.admin_cli import Shell, until
 from tests.support.cli import flaremq
@@ -386,7 +386,7 @@ def test_topic_list_loads_neither_the_client_nor_an_event_loop(shell: Shell) -> 
     code = (
         "import sys; from flaremq.cli.main import run\n"
         "run(sys.argv[1:])\n"
-        "heavy = {'asyncio', 'flaremq.client.admin.admin', 'flaremq.protocol.bodies', 'rich'} & sys.modules.keys()\n"
+        "heavy = {'asyncio', 'flaremq.client.admin.admin', 'flaremq.protocol.bodies.client', 'rich'} & sys.modules.keys()\n"
         "print(*heavy, file=sys.stderr)\n"
     )
     for command in (["topic", "list", "--all"], ["mqadmin", "topicList"]):
@@ -421,16 +421,16 @@ def test_a_broker_conf_with_our_own_names_serves_the_store_commands(tmp_path: Pa
     ],
 )
 def test_times_as_people_write_them(text: str, milliseconds: int) -> None:
-    assert times.parse_time(text, 100_000_000) == milliseconds
+    assert parse_time(text, 100_000_000) == milliseconds
 
 
 @pytest.mark.parametrize("text", ["", "soon", "10", "m", "2026-13-01", "99999-01-01"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     if text == "10":
-        assert times.parse_time(text, 0) == 10
+        assert parse_time(text, 0) == 10
     else:
         with pytest.raises(ValueError):
-            times.parse_time(text, 0)
+            parse_time(text, 0)
 
 
 @pytest.mark.parametrize(

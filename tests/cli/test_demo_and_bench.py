@@ -31,7 +31,7 @@ def test_the_demo_runs_the_whole_product_and_all_numbers_agree(tmp_path: Path) -
 
 
 def test_the_demo_fails_if_numbers_do_not_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_module, "_run", lambda story, *_: story.check("messages in the archive", 2, 3))
+    monkeypatch.setattr(demo_module, "_run", lambda summary, *_: summary.check("messages in the archive", 2, 3))
     done = flaremq("demo", "--out", tmp_path / "demo")
     assert done.code == 1
     assert "DO NOT AGREE" in done.out and "messages in the archive" in done.out
@@ -45,7 +45,7 @@ def test_the_demo_refuses_a_folder_with_something_in_it(tmp_path: Path) -> None:
 
 
 def test_the_demo_empties_the_folder_of_an_earlier_demo_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_module, "_run", lambda story, path, *_: Path(path, "store").mkdir())
+    monkeypatch.setattr(demo_module, "_run", lambda summary, path, *_: Path(path, "store").mkdir())
     assert flaremq("demo", "--out", tmp_path / "demo").code == 0
     assert flaremq("demo", "--out", tmp_path / "demo").code == 0
 

@@ -14,6 +14,7 @@ import click
 import pytest
 
 from flaremq.cli import failure, main
+from flaremq.cli.groups import LazyGroup
 from flaremq.errors import (
     CorruptionError,
     InvalidArgumentError,
@@ -129,7 +130,7 @@ def test_each_failure_has_its_exit_code_and_one_sentence(
     def fails() -> None:
         raise error
 
-    monkeypatch.setattr(main.LazyGroup, "get_command", lambda *_: fails)
+    monkeypatch.setattr(LazyGroup, "get_command", lambda *_: fails)
     done = flaremq("demo")
     assert (done.code, done.out) == (code, "")
     # For Ctrl-C a line break comes first, so that the sentence does not stick to the terminal's "^C".

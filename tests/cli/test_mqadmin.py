@@ -18,10 +18,10 @@ import pytest
 
 from flaremq import sync
 from flaremq.cli.mqadmin import text
+from flaremq.cli.mqadmin.arguments import parse_time
 from flaremq.cli.mqadmin.messages import _keep_body as keep_body
 from flaremq.cli.mqadmin.table import ABSENT, COMMANDS
 from flaremq.cli.mqadmin.trace import trace_records
-from flaremq.cli.times import parse_mqadmin_time
 from flaremq.client.consumer.received import ReceivedMessage
 from flaremq.message.message import Message
 from flaremq.message.properties import encode_properties
@@ -58,7 +58,7 @@ def test_every_command_that_tools_need_is_there_and_has_a_function() -> None:
     for name, command in COMMANDS.items():
         module, _, function = command.place.partition(":")
         work = getattr(importlib.import_module(f"flaremq.cli.mqadmin.{module}"), function)
-        assert list(inspect.signature(work).parameters)[1] == "given", name
+        assert list(inspect.signature(work).parameters)[1] == "args", name
         long_names = [flag.long for flag in command.flags]
         assert len(set(long_names)) == len(long_names) and set(command.one_of) <= set(long_names), name
         short_names = [flag.short for flag in command.flags if flag.short]
@@ -687,11 +687,11 @@ def make_message() -> Callable[..., ReceivedMessage]:
 
 
 def test_times_of_the_original_are_read() -> None:
-    assert parse_mqadmin_time("now", 7) == 7
-    assert parse_mqadmin_time("-1", 7) == -1
-    assert parse_mqadmin_time("1700000000000", 7) == 1_700_000_000_000
-    moment = parse_mqadmin_time("2026-11-16#16:17:00:005", 7)
-    assert moment % 1000 == 5 and moment - parse_mqadmin_time("2026-11-16#16:16:59:000", 7) == 1005
+    assert parse_time("now", 7) == 7
+    assert parse_time("-1", 7) == -1
+    assert parse_time("1700000000000", 7) == 1_700_000_000_000
+    moment = parse_time("2026-11-16#16:17:00:005", 7)
+    assert moment % 1000 == 5 and moment - parse_time("2026-11-16#16:16:59:000", 7) == 1005
     for bad in ("2026-11-16", "soon", "2026-11-16#16:17:00"):
         with pytest.raises(ValueError):
-            parse_mqadmin_time(bad, 7)
+            parse_time(bad, 7)

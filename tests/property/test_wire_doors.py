@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from flaremq.cli.servers.free_ports import free_ports
+from flaremq.cli.servers.child import free_ports
 from flaremq.clock import ManualClock
 from flaremq.errors import UnavailableError
 from flaremq.message.batch import encode_batch_item

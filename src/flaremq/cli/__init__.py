@@ -2,7 +2,7 @@
 
 Owns: ``flaremq`` and its commands, a room a group; help imports nothing heavy.
 May import: everything else.
-Start reading: ``main``, ``output``, ``failure``.
+Start reading: ``main``, ``groups``, ``output``, ``failure``.
 """
 
-__all__ = ["completion", "failure", "main", "output", "parameters", "progress", "times"]
+__all__ = ["failure", "groups", "main", "output", "parameters", "progress"]

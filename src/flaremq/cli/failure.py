@@ -18,7 +18,6 @@ import contextlib
 import os
 import sys
 import traceback
-from collections.abc import Iterable
 
 import click
 
@@ -118,11 +117,3 @@ def sentence_of(error: BaseException) -> str:
     if isinstance(error, ImportError):
         return f"{error.name or error} is not installed; install flaremq with all its requirements"
     return f"internal error: {type(error).__name__}: {error}; run again with --debug for the traceback"
-
-
-def unknown_command(group: str, name: str, known: Iterable[str]) -> str:
-    import difflib  # only on the way to this sentence
-
-    close = difflib.get_close_matches(name, list(known), n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"see {group} --help."
-    return f"{group} has no command {name!r}; {hint}"

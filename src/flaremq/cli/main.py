@@ -8,7 +8,6 @@ texts of the groups stand in the table below for the same reason.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import click
 
 from flaremq.cli import failure
+from flaremq.cli.groups import LazyGroup
 from flaremq.cli.parameters import debug_option
 
 # command -> (where it lives, one line for the overview), in the order the overview has
@@ -43,31 +43,6 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one only to run it or to show its help."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(failure.unknown_command("flaremq", args[0], COMMANDS), ctx)
-        return super().resolve_command(ctx, args)
-
-
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
         from flaremq import __version__
@@ -76,7 +51,11 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
+@click.group(
+    cls=LazyGroup,
+    elsewhere=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
 )

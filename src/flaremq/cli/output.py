@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -46,20 +47,58 @@ def print_json(value: object) -> None:
     write(to_json(value, indent=True) + b"\n")
 
 
+def print_object(value: Mapping[str, Any], output: str | None, show: Callable[[], None]) -> None:
+    """One object in the format chosen, JSON in a pipe; ``show`` prints it for people."""
+    output = chosen(output, in_pipe=JSON)
+    if output == JSON:
+        print_json(value)
+    elif output == JSONL:
+        _print_lines([value])
+    else:
+        show()
+
+
 def print_rows(
     rows: Iterable[Mapping[str, Any]],
-    output: str,
+    output: str | None,
     *,
-    columns: Sequence[str] = (),
+    columns: Sequence[str] | Mapping[str, str] = (),
+    times: Collection[str] = (),
     title: str | None = None,
 ) -> None:
-    """A stream of objects in the format chosen; ``columns`` are those of the table."""
+    """A stream of objects in the format chosen, JSON lines in a pipe.
+
+    ``columns`` are those of the table, or their headings by field; the fields in ``times`` are milliseconds.
+    """
+    output = chosen(output, in_pipe=JSONL)
     if output == JSONL:
         _print_lines(rows)
     elif output == JSON:
         _print_array(rows)
+    elif isinstance(columns, Mapping):
+        _print_table(_under_headings(rows, columns, times), (), title)
     else:
         _print_table(iter(rows), columns, title)
+
+
+def _under_headings(
+    rows: Iterable[Mapping[str, Any]], headings: Mapping[str, str], times: Collection[str]
+) -> Iterator[Mapping[str, Any]]:
+    for row in rows:
+        shown = {}
+        for name, heading in headings.items():
+            value = row.get(name)
+            shown[heading] = local_text(value) if name in times else value
+            if isinstance(value, list):
+                shown[heading] = ", ".join(value)
+        yield shown
+
+
+def local_text(milliseconds: int | None) -> str | None:
+    """``2026-11-16 09:30:00`` in local time; None for no time."""
+    if milliseconds is None or milliseconds <= 0:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def print_record(record: Mapping[str, Any], *, title: str | None = None) -> None:
@@ -87,8 +126,8 @@ def note(text: str) -> None:
     click.echo(visible(text), err=True)
 
 
-def say(text: str = "") -> None:
-    """A line or several for people, as the result."""
+def echo(text: str = "") -> None:
+    """Lines for people, as the result."""
     click.echo(visible(text, keep="\n\t"))
 
 

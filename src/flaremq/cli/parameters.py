@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from flaremq.cli import failure
+
+END_OF_TIME_MS = 2**63 - 1
+LATEST_MS = -1  # the end of a queue, as brokers understand a point in time
 
 if TYPE_CHECKING:
     from flaremq.storage.options import StoreOptions
@@ -42,6 +47,13 @@ def output_option(*formats: str) -> Callable[[F], F]:
     )
 
 
+body_option = click.option(
+    "--body",
+    type=click.Choice(["text", "base64", "none"]),
+    default="text",
+    show_default=True,
+    help="How to show bodies; one that is not UTF-8 has no text.",
+)
 path_argument = click.argument("path", metavar="PATH", type=click.Path(exists=True, file_okay=False))
 
 
@@ -102,3 +114,48 @@ def read_options(properties: dict[str, str]) -> StoreOptions:
     from flaremq.storage.options import StoreOptions
 
     return StoreOptions.from_properties(properties)
+
+
+def parse_time(text: str, now_ms: int) -> int:
+    """Milliseconds since 1970, or ``LATEST_MS``; ``ValueError`` if it cannot be read.
+
+    ``earliest``, ``latest``, or what ``flaremq.times`` reads: milliseconds, ``10m`` (ago), a date and time.
+    """
+    from flaremq.times import parse_moment
+
+    ends = {"earliest": 0, "latest": LATEST_MS, "now": LATEST_MS}
+    return ends[text.strip()] if text.strip() in ends else parse_moment(text, now_ms)
+
+
+def time_value(_: click.Context, __: click.Parameter, value: str | int | None) -> int | None:
+    """Callback of an option that takes a point in time."""
+    return _time(value, LATEST_MS)
+
+
+def moment_value(_: click.Context, __: click.Parameter, value: str | int | None) -> int | None:
+    """The same where ``latest`` is a time like any other: now."""
+    return _time(value, int(time.time() * 1000))
+
+
+def _time(value: str | int | None, latest_ms: int) -> int | None:
+    if value is None or isinstance(value, int):
+        return value
+    try:
+        found = parse_time(value, int(time.time() * 1000))
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is no time: give earliest, latest, 10m (ago), 2026-11-16T09:30 or milliseconds since 1970"
+        ) from None
+    return latest_ms if found == LATEST_MS else found
+
+
+def duration_value(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+    """Callback of an option that takes a length of time: ``1.5s``, ``10m``. In seconds."""
+    from flaremq.times import UNITS_MS
+
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h|d)", value.strip())
+    if match is None:
+        raise click.BadParameter(f"{value!r} is no duration: give a number and its unit, as in 500ms, 10s, 5m, 2h")
+    return float(match[1]) * UNITS_MS[match[2]] / 1000

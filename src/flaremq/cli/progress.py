@@ -1,44 +1,62 @@
-"""Progress of long work: a bar with rate and time left, on stderr, on a terminal, and nowhere else."""
+"""Progress of long work: bars on stderr, on a terminal, and nowhere else."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+TaskProgress = Callable[[str, int, int], None]  # step, done, total
 
 
 @contextmanager
 def bytes_progress(title: str, start: int, end: int, *, show: bool = True) -> Iterator[Callable[[int], None]]:
-    """Lends a function to be told the offset reached, from ``start`` to ``end``."""
-    if not show or not sys.stderr.isatty() or end <= start:
+    """Lends a function to be told the offset reached, from ``start`` to ``end``; shows rate and time left."""
+    if not show or end <= start:
         yield lambda _: None
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    columns = (TextColumn(title), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=end - start)
-        yield lambda offset: bar.update(task, completed=offset - start)
+    with _bars("Download", "TransferSpeed", "TimeRemaining") as update:
+        yield lambda offset: update(title, offset - start, end - start)
 
 
 @contextmanager
 def count_progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
     """Lends a function to be told how many are done."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    with _bars("MofNComplete", "TimeRemaining") as update:
+        yield lambda done: update(title, done, total)
 
-    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.update(task, completed=done)
+
+@contextmanager
+def task_progress() -> Iterator[TaskProgress | None]:
+    """Lends a function to be told step, tasks done and tasks in all; a bar a step. None where nobody would see it."""
+    with _bars("MofNComplete", "TimeElapsed", "TimeRemaining") as update:
+        yield update if sys.stderr.isatty() else None
+
+
+@contextmanager
+def _bars(*columns: str) -> Iterator[TaskProgress]:
+    """One bar a title, from its first update on; ``columns`` name rich's."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from rich import progress
+    from rich.console import Console
+
+    shown = [getattr(progress, f"{name}Column")() for name in columns]
+    text = progress.TextColumn("{task.description}")
+    bars = progress.Progress(text, progress.BarColumn(), *shown, console=Console(stderr=True), transient=True)
+    known: dict[str, Any] = {}
+
+    def update(title: str, done: int, total: int) -> None:
+        if not known:
+            bars.start()
+        if title not in known:
+            known[title] = bars.add_task(title, total=total)
+        bars.update(known[title], completed=done, total=total)
+
+    try:
+        yield update
+    finally:
+        if known:
+            bars.stop()

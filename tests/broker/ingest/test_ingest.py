@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from flaremq.cli.servers.free_ports import free_ports
+from flaremq.cli.servers.child import free_ports
 from flaremq.clock import ManualClock
 from flaremq.errors import UnavailableError
 from flaremq.protocol.command import RemotingCommand

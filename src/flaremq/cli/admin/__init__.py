@@ -5,4 +5,4 @@ May import: the root of ``cli``, ``client``.
 Start reading: ``administration``, ``topic``.
 """
 
-__all__ = ["admin_tool", "administration", "cluster", "group", "group_progress", "topic", "versions"]
+__all__ = ["admin_tool", "administration", "cluster", "group", "group_progress", "topic_names", "versions"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from flaremq.cli import failure
+from flaremq.cli import output as out
+from flaremq.cli.admin.topic_names import complete_topic
 from flaremq.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -37,13 +37,7 @@ def name_server_option(command: F) -> F:
 
 def topic_argument(command: F) -> F:
     """``TOPIC``, which a shell can complete."""
-    return click.argument("topic", metavar="TOPIC", shell_complete=_complete_topic)(command)
-
-
-def _complete_topic(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from flaremq.cli.completion import complete_topic  # only when a shell asks
-
-    return complete_topic(context, parameter, incomplete)
+    return click.argument("topic", metavar="TOPIC", shell_complete=complete_topic)(command)
 
 
 def place_options(command: F) -> F:
@@ -95,7 +89,7 @@ async def _next(parts: AsyncGenerator[T, None]) -> T:
 @contextlib.contextmanager
 def hinted(name_servers: str) -> Iterator[None]:
     """Says what to do next where no name server answers."""
-    from flaremq.cli.admin.wire import HINT
+    from flaremq.cli.admin.name_server import HINT
 
     try:
         yield
@@ -115,65 +109,4 @@ def producer_of(name_servers: str | Sequence[str], *, auto_batch: bool = True) -
 
 def answer(sentence: str, record: Mapping[str, Any], output: str | None) -> None:
     """What an order did: a sentence on a terminal, a record in a pipe."""
-    from flaremq.cli import output as out
-
-    chosen = out.chosen(output, in_pipe=out.JSON)
-    if chosen == out.TABLE:
-        out.say(sentence)
-    elif chosen == out.JSONL:
-        out.print_rows([record], out.JSONL)
-    else:
-        out.print_json(record)
-
-
-class NounGroup(click.Group):
-    """A group that answers a misspelt verb with the nearest one, and fetches some verbs from other modules.
-
-    ``elsewhere`` tells where those live: ``{"tail": "flaremq.cli.admin.message_read:tail"}``.
-    """
-
-    def __init__(self, *arguments: Any, elsewhere: Mapping[str, str] | None = None, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._elsewhere = dict(elsewhere or {})
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *self._elsewhere])
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._elsewhere:
-            return super().get_command(ctx, cmd_name)
-        module, _, name = self._elsewhere[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = self.list_commands(ctx)
-        if args and args[0] not in known and not args[0].startswith("-"):
-            raise click.UsageError(failure.unknown_command(ctx.command_path, args[0], known), ctx)
-        return super().resolve_command(ctx, args)
-
-
-def for_people(
-    rows: Iterable[Mapping[str, Any]],
-    output: str,
-    names: Mapping[str, str],
-    *,
-    times: Collection[str] = (),
-) -> Iterator[Mapping[str, Any]]:
-    """Rows for a table: the fields of ``names`` under those names, times readable. Programs get them as they are."""
-    from flaremq.cli import output as out
-    from flaremq.cli.times import local_text
-
-    for row in rows:
-        if output != out.TABLE:
-            yield row
-        else:
-            yield {
-                shown: local_text(row[name]) if name in times else _joined(row[name]) for name, shown in names.items()
-            }
-
-
-def _joined(value: Any) -> Any:
-    return ", ".join(value) if isinstance(value, list) else value
+    out.print_object(record, output, lambda: out.echo(sentence))

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flaremq.cli import failure
-from flaremq.cli.admin.administration import NounGroup, administer, for_people, name_server_option
+from flaremq.cli import output as out
+from flaremq.cli.admin.administration import administer, name_server_option
+from flaremq.cli.groups import LazyGroup
 from flaremq.cli.parameters import debug_option, output_option
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ _LIST_COLUMNS = {
 }
 
 
-@click.group(name="cluster", cls=NounGroup)
+@click.group(name="cluster", cls=LazyGroup)
 @debug_option
 def cluster() -> None:
     """The brokers of a cluster and how they are."""
@@ -88,8 +90,6 @@ def _summary(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
 
 def _report_silent(rows: list[dict[str, Any]]) -> int:
     """Name the brokers that did not answer; the exit code."""
-    from flaremq.cli import output as out
-
     silent = [row for row in rows if "error" in row]
     for row in silent:
         out.note(f"flaremq: broker {row['broker']} at {row['address']} does not answer: {row['error']}")
@@ -105,12 +105,9 @@ def list_(name: str | None, name_servers: str, output: str | None) -> int:
     """All brokers with their rates. Exit code 1 if one of them does not answer."""
     import time
 
-    from flaremq.cli import output as out
-
     now_ms = int(time.time() * 1000)
     rows = [_summary(row, now_ms) for row in administer(name_servers, lambda admin: _status_rows(admin, name))]
-    chosen = out.chosen(output, in_pipe=out.JSONL)
-    out.print_rows(for_people(rows, chosen, _LIST_COLUMNS), chosen, title="brokers")
+    out.print_rows(rows, output, columns=_LIST_COLUMNS, title="brokers")
     return _report_silent(rows)
 
 
@@ -121,8 +118,6 @@ def list_(name: str | None, name_servers: str, output: str | None) -> int:
 @debug_option
 def status(name: str | None, name_servers: str, output: str | None) -> int:
     """Everything the brokers tell about themselves. Exit code 1 if one of them does not answer."""
-    from flaremq.cli import output as out
-
     rows = administer(name_servers, lambda admin: _status_rows(admin, name))
     chosen = out.chosen(output, in_pipe=out.JSON)
     if chosen == out.TABLE:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flaremq.cli.admin.administration import NounGroup, administer, answer, name_server_option, place_options
+from flaremq.cli import output as out
+from flaremq.cli.admin.administration import administer, answer, name_server_option, place_options
+from flaremq.cli.groups import LazyGroup
 from flaremq.cli.parameters import debug_option, output_option
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 _name_server_flag = click.option("--of-name-server", is_flag=True, help="Those of the name servers, not of brokers.")
 
 
-@click.group(name="config", cls=NounGroup)
+@click.group(name="config", cls=LazyGroup)
 @debug_option
 def config() -> None:
     """Options of running servers: read them, change some."""
@@ -37,7 +39,6 @@ def get(
     output: str | None,
 ) -> None:
     """The values of options, of all options if none is named."""
-    from flaremq.cli import output as out
     from flaremq.errors import NotFoundError
 
     async def work(admin: AdminTool) -> dict[str, dict[str, str]]:
@@ -55,7 +56,7 @@ def get(
         for server, values in servers.items()
         for name in (names or values)
     ]
-    out.print_rows(rows, out.chosen(output, in_pipe=out.JSONL), title="options")
+    out.print_rows(rows, output, title="options")
 
 
 def _unknown(server: str, name: str, known: dict[str, str]) -> str:

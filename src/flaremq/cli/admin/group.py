@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flaremq.cli import output as out
 from flaremq.cli.admin.administration import (
-    NounGroup,
     administer,
     answer,
-    for_people,
     name_server_option,
     place_options,
 )
+from flaremq.cli.groups import LazyGroup
 from flaremq.cli.parameters import debug_option, output_option
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ def is_own_group(name: str) -> bool:
 
 @click.group(
     name="group",
-    cls=NounGroup,
+    cls=LazyGroup,
     elsewhere={
-        "progress": "flaremq.cli.admin.group_progress:progress",
-        "connections": "flaremq.cli.admin.group_progress:connections",
-        "reset": "flaremq.cli.admin.group_progress:reset",
+        "progress": ("flaremq.cli.admin.group_progress:progress", "How far a group is behind in each queue."),
+        "connections": ("flaremq.cli.admin.group_progress:connections", "The consumers of a group that are connected."),
+        "reset": ("flaremq.cli.admin.group_progress:reset", "Let a group go on from another time."),
     },
 )
 @debug_option
@@ -70,7 +70,6 @@ def group() -> None:
 @debug_option
 def list_(cluster: str | None, show_all: bool, name_servers: str, output: str | None) -> None:
     """The groups that brokers keep settings of."""
-    from flaremq.cli import output as out
 
     async def work(admin: AdminTool) -> list[dict[str, Any]]:
         rows: dict[str, dict[str, Any]] = {}
@@ -90,8 +89,7 @@ def list_(cluster: str | None, show_all: bool, name_servers: str, output: str | 
                 rows.setdefault(config.group_name, row)["brokers"].append(name)
         return [rows[name] for name in sorted(rows)]
 
-    chosen = out.chosen(output, in_pipe=out.JSONL)
-    out.print_rows(for_people(administer(name_servers, work), chosen, _LIST_COLUMNS), chosen, title="groups")
+    out.print_rows(administer(name_servers, work), output, columns=_LIST_COLUMNS, title="groups")
 
 
 @group.command()

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flaremq.cli.admin.administration import administer, for_people, name_server_option
+from flaremq.cli import output as out
+from flaremq.cli.admin.administration import administer, name_server_option
 from flaremq.cli.admin.group import group_argument, is_own_group
-from flaremq.cli.parameters import debug_option, output_option
-from flaremq.cli.times import time_value
+from flaremq.cli.parameters import debug_option, output_option, time_value
 
 if TYPE_CHECKING:
     from flaremq.cli.admin.admin_tool import AdminTool
@@ -46,13 +46,10 @@ _PROGRESS_COLUMNS = {
 @debug_option
 def progress(group: str | None, topic: str | None, name_servers: str, output: str | None) -> None:
     """How far a group is behind in each queue; without a group, how far each group is."""
-    from flaremq.cli import output as out
-
-    chosen = out.chosen(output, in_pipe=out.JSONL)
     if group is None:
         if topic is not None:
             raise click.UsageError("--topic needs a group.")
-        out.print_rows(for_people(administer(name_servers, group_overview), chosen, _OVERVIEW), chosen, title="groups")
+        out.print_rows(administer(name_servers, group_overview), output, columns=_OVERVIEW, title="groups")
         return
     name = group
 
@@ -73,9 +70,8 @@ def progress(group: str | None, topic: str | None, name_servers: str, output: st
         ]
 
     queues = administer(name_servers, work)
-    rows = for_people(queues, chosen, _PROGRESS_COLUMNS, times=("lastTimestamp",))
-    out.print_rows(rows, chosen, title=f"group {group}")
-    if chosen == out.TABLE:
+    out.print_rows(queues, output, columns=_PROGRESS_COLUMNS, times=("lastTimestamp",), title=f"group {group}")
+    if out.chosen(output, in_pipe=out.JSONL) == out.TABLE:
         click.echo(f"lag {sum(row['lag'] for row in queues)}, in flight {sum(row['inflight'] for row in queues)}")
 
 
@@ -120,11 +116,8 @@ def connections(group: str, name_servers: str, output: str | None) -> None:
 
     Exit code 1 if there is none.
     """
-    from flaremq.cli import output as out
-
     found = administer(name_servers, lambda admin: admin.group_connections(group))
     clients, subscriptions = _connection_rows(found)
-    chosen = out.chosen(output, in_pipe=out.JSON)
     record = {
         "group": group,
         "consumeType": found.consume_type,
@@ -133,14 +126,13 @@ def connections(group: str, name_servers: str, output: str | None) -> None:
         "connections": clients,
         "subscriptions": subscriptions,
     }
-    if chosen == out.JSON:
-        out.print_json(record)
-    elif chosen == out.JSONL:
-        out.print_rows([record], out.JSONL)
-    else:
+
+    def show() -> None:
         out.print_rows(clients, out.TABLE, title=f"group {group}")
         out.print_rows(subscriptions, out.TABLE, title="\nsubscriptions")
-        click.echo(f"\n{found.consume_type} {found.message_model} {found.consume_from_where}")
+        out.echo(f"\n{found.consume_type} {found.message_model} {found.consume_from_where}")
+
+    out.print_object(record, output, show)
 
 
 def _connection_rows(found: ConsumerConnection) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -179,7 +171,6 @@ def _connection_rows(found: ConsumerConnection) -> tuple[list[dict[str, Any]], l
 @debug_option
 def reset(group: str, topic: str, timestamp: int, dry_run: bool, name_servers: str, output: str | None) -> None:
     """Let a group go on from another time, whether its consumers are connected or not."""
-    from flaremq.cli import output as out
 
     async def work(admin: AdminTool) -> list[dict[str, Any]]:
         before = {queue: await admin.committed(group, queue) for queue in await admin.queues(topic)}
@@ -194,7 +185,7 @@ def reset(group: str, topic: str, timestamp: int, dry_run: bool, name_servers: s
 
     rows = administer(name_servers, work)
     title = f"group {group} would go on in {topic} at" if dry_run else f"group {group} goes on in {topic} at"
-    out.print_rows(rows, out.chosen(output, in_pipe=out.JSONL), title=title)
+    out.print_rows(rows, output, title=title)
 
 
 async def _offset_at(admin: AdminTool, queue: MessageQueue, timestamp_ms: int) -> int:

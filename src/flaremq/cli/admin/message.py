@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flaremq.cli import failure
+from flaremq.cli import output as out
 from flaremq.cli.admin.administration import (
-    NounGroup,
     administer,
-    for_people,
     hinted,
     name_server_option,
     producer_of,
     topic_argument,
 )
-from flaremq.cli.parameters import debug_option, output_option
-from flaremq.cli.times import duration_value, time_value
+from flaremq.cli.groups import LazyGroup
+from flaremq.cli.parameters import END_OF_TIME_MS, body_option, debug_option, duration_value, output_option, time_value
 
 if TYPE_CHECKING:
     from flaremq.cli.admin.admin_tool import AdminTool
@@ -29,13 +28,6 @@ if TYPE_CHECKING:
     from flaremq.message.message import Message
     from flaremq.protocol.bodies.queue import MessageQueue
 
-body_option = click.option(
-    "--body",
-    type=click.Choice(["text", "base64", "none"]),
-    default="text",
-    show_default=True,
-    help="How to show bodies; one that is not UTF-8 has no text.",
-)
 # Field of a row -> heading in a table; JSON has all fields.
 _COLUMNS = {
     "brokerName": "broker",
@@ -46,15 +38,17 @@ _COLUMNS = {
     "keys": "keys",
     "body": "body",
 }
-_END_OF_TIME = 2**63 - 1
 _SENDS_AT_ONCE = 512
 _TIMES = ("bornTimestamp", "storeTimestamp")
 
 
 @click.group(
     name="message",
-    cls=NounGroup,
-    elsewhere={"print": "flaremq.cli.admin.message_read:print_", "tail": "flaremq.cli.admin.message_read:tail"},
+    cls=LazyGroup,
+    elsewhere={
+        "print": ("flaremq.cli.admin.message_read:print_", "The messages a topic holds now, queue by queue."),
+        "tail": ("flaremq.cli.admin.message_read:tail", "Messages as they come in, until Ctrl-C."),
+    },
 )
 @debug_option
 def message() -> None:
@@ -72,11 +66,7 @@ def message_row(found: ReceivedMessage, body: str) -> dict[str, Any]:
 
 
 def print_messages(rows: Iterable[dict[str, Any]], output: str | None) -> None:
-    from flaremq.cli import output as out
-
-    chosen = out.chosen(output, in_pipe=out.JSONL)
-    shown = for_people(({"body": None, **row} for row in rows), chosen, _COLUMNS, times=("storeTimestamp",))
-    out.print_rows(shown if chosen == out.TABLE else rows, chosen, title="messages")
+    out.print_rows(rows, output, columns=_COLUMNS, times=_TIMES, title="messages")
 
 
 @message.command()
@@ -115,7 +105,6 @@ def send(
     """
     import asyncio
 
-    from flaremq.cli import output as out
     from flaremq.message.message import Message
     from flaremq.options import parse_assignments
 
@@ -129,7 +118,7 @@ def send(
     async def run() -> list[SendResult]:
         # One by one: lines that travel together would lie together, and leave other queues empty.
         async with producer_of(name_servers, auto_batch=False) as producer:
-            queue = await _queue(producer, topic, broker, queue_id) if has_queue else None
+            queue = chosen_queues(await producer.queues(topic), topic, broker, queue_id)[0] if has_queue else None
             results: list[SendResult] = []
             for start in range(0, len(messages), _SENDS_AT_ONCE):
                 part = messages[start : start + _SENDS_AT_ONCE]
@@ -171,15 +160,17 @@ def _bodies(body: str | None, lines: bool) -> list[bytes]:
     return [line for line in lines_read if line]  # a message has a body
 
 
-async def _queue(producer: Producer, topic: str, broker: str | None, queue_id: int | None) -> MessageQueue:
+def chosen_queues(
+    queues: list[MessageQueue], topic: str, broker: str | None, queue_id: int | None
+) -> list[MessageQueue]:
+    """The queues of a topic that ``--broker`` and ``--queue-id`` name, at least one."""
     from flaremq.errors import NotFoundError
 
-    queues = await producer.queues(topic)
-    for queue in queues:
-        if (broker is None or queue.broker_name == broker) and (queue_id is None or queue.queue_id == queue_id):
-            return queue
-    known = ", ".join(f"{queue.broker_name}/{queue.queue_id}" for queue in queues) or "none"
-    raise NotFoundError(f"topic {topic!r} has no such queue to send to; there is: {known}")
+    found = [queue for queue in queues if broker in (None, queue.broker_name) and queue_id in (None, queue.queue_id)]
+    if not found:
+        known = ", ".join(f"{queue.broker_name}/{queue.queue_id}" for queue in queues) or "none"
+        raise NotFoundError(f"topic {topic!r} has no such queue; there is: {known}")
+    return found
 
 
 async def _send(
@@ -213,10 +204,9 @@ def query(
     topic: str, key: str, max_count: int, begin: int, end: int | None, body: str, name_servers: str, output: str | None
 ) -> int:
     """Messages by key, oldest first. Exit code 1 if there is none."""
-    from flaremq.cli import output as out
 
     async def work(admin: AdminTool) -> list[dict[str, Any]]:
-        until = _END_OF_TIME if end is None or end < 0 else end
+        until = END_OF_TIME_MS if end is None or end < 0 else end
         found = await admin.query_by_key(topic, key, max_count=max_count, begin_ms=begin, end_ms=until)
         return [message_row(item, body) for item in found]
 
@@ -250,9 +240,6 @@ def get(
     output: str | None,
 ) -> None:
     """One message, by the id its sender got, by its offset id, or by its place in a queue."""
-    from flaremq.cli import output as out
-    from flaremq.cli.times import local_text
-
     if (message_id is None) == (queue_id is None or offset is None):
         raise click.UsageError("Give either an id, or --queue-id and --offset.")
 
@@ -261,7 +248,11 @@ def get(
             found = await admin.get_message(topic, message_id)
         else:
             assert queue_id is not None and offset is not None
-            found = await admin.message_at(await _place(admin, topic, broker, queue_id), offset)
+            queues = chosen_queues(await admin.queues(topic), topic, broker, queue_id)
+            if len(queues) > 1:
+                names = ", ".join(queue.broker_name for queue in queues)
+                raise click.UsageError(f"Queue {queue_id} exists on {names}: choose one with --broker.")
+            found = await admin.message_at(queues[0], offset)
         row = message_row(found, body)
         if track:
             row["tracks"] = [
@@ -271,27 +262,11 @@ def get(
         return row
 
     row = administer(name_servers, work)
-    chosen = out.chosen(output, in_pipe=out.JSON)
-    if chosen == out.TABLE:
+
+    def show() -> None:
         tracks = row.pop("tracks", None)
-        out.print_record({name: local_text(value) if name in _TIMES else value for name, value in row.items()})
+        out.print_record({name: out.local_text(value) if name in _TIMES else value for name, value in row.items()})
         if tracks is not None:
             out.print_rows(tracks, out.TABLE, columns=("group", "state", "remark"), title="\ngroups")
-    elif chosen == out.JSONL:
-        out.print_rows([row], out.JSONL)
-    else:
-        out.print_json(row)
 
-
-async def _place(admin: AdminTool, topic: str, broker: str | None, queue_id: int) -> MessageQueue:
-    from flaremq.errors import NotFoundError
-
-    queues = await admin.queues(topic)
-    found = [queue for queue in queues if queue.queue_id == queue_id and broker in (None, queue.broker_name)]
-    if len(found) > 1:
-        names = ", ".join(queue.broker_name for queue in found)
-        raise click.UsageError(f"Queue {queue_id} exists on {names}: choose one with --broker.")
-    if not found:
-        known = ", ".join(f"{queue.broker_name}/{queue.queue_id}" for queue in queues) or "none"
-        raise NotFoundError(f"topic {topic!r} has no such queue; there is: {known}")
-    return found[0]
+    out.print_object(row, output, show)

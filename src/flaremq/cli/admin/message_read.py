@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flaremq.cli import output as out
 from flaremq.cli.admin.administration import administer_in_parts, name_server_option, topic_argument
-from flaremq.cli.admin.message import body_option, message_row, print_messages
-from flaremq.cli.parameters import debug_option, output_option
-from flaremq.cli.times import time_value
+from flaremq.cli.admin.message import chosen_queues, message_row, print_messages
+from flaremq.cli.parameters import body_option, debug_option, output_option, time_value
 from flaremq.visible import visible
 
 if TYPE_CHECKING:
@@ -42,17 +42,6 @@ async def _start_offset(admin: AdminTool, queue: MessageQueue, timestamp_ms: int
     if timestamp_ms < 0:
         return await admin.max_offset(queue)
     return await (admin.min_offset(queue) if timestamp_ms == 0 else admin.offset_by_time(queue, timestamp_ms))
-
-
-async def _chosen_queues(admin: AdminTool, topic: str, broker: str | None, queue_id: int | None) -> list[MessageQueue]:
-    from flaremq.errors import NotFoundError
-
-    queues = await admin.queues(topic)
-    found = [queue for queue in queues if broker in (None, queue.broker_name) and queue_id in (None, queue.queue_id)]
-    if not found:
-        known = ", ".join(f"{queue.broker_name}/{queue.queue_id}" for queue in queues) or "none"
-        raise NotFoundError(f"topic {topic!r} has no such queue; there is: {known}")
-    return found
 
 
 @click.command(name="print")
@@ -92,7 +81,7 @@ def print_(
     last = None if end is None or end < 0 else end
 
     async def work(admin: AdminTool) -> AsyncGenerator[list[ReceivedMessage], None]:
-        for queue in await _chosen_queues(admin, topic, broker, queue_id):
+        for queue in chosen_queues(await admin.queues(topic), topic, broker, queue_id):
             first = offset if offset is not None else await _start_offset(admin, queue, begin)
             async for part in read_queue(admin, queue, first, last, expression):
                 yield part
@@ -156,8 +145,6 @@ def tail(
     output: str | None,
 ) -> None:
     """Messages as they come in, until Ctrl-C."""
-    from flaremq.cli import output as out
-
     expression = _expression(tags, sql)
     left = max_count
 
@@ -172,7 +159,7 @@ def tail(
         for found in part[:left]:
             row = message_row(found, body)
             if chosen == out.TABLE:
-                out.say(_line(row))
+                out.echo(_line(row))
             else:
                 out.print_rows([row], out.JSONL)
         sys.stdout.flush()
@@ -183,12 +170,10 @@ def tail(
 
 
 def _line(row: dict[str, Any]) -> str:
-    from flaremq.cli.times import local_text
-
     place = f"{row['brokerName']}/{row['queueId']}@{row['queueOffset']}"
     names = " ".join(text for text in (row["tags"], row["keys"]) if text)
     text = visible(row.get("body") or "")
-    return f"{local_text(row['storeTimestamp'])}  {place}  {names or '-'}  {text}"
+    return f"{out.local_text(row['storeTimestamp'])}  {place}  {names or '-'}  {text}"
 
 
 async def follow(

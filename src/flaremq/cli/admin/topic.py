@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flaremq.cli import failure
+from flaremq.cli import output as out
 from flaremq.cli.admin.administration import (
-    NounGroup,
     administer,
     answer,
-    for_people,
     name_server_option,
     place_options,
     topic_argument,
 )
+from flaremq.cli.admin.topic_names import kind_of, read_topics
+from flaremq.cli.groups import LazyGroup
 from flaremq.cli.parameters import debug_option, output_option
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _ROUTE_COLUMNS = {
 }
 
 
-@click.group(name="topic", cls=NounGroup)
+@click.group(name="topic", cls=LazyGroup)
 @debug_option
 def topic() -> None:
     """List, create, delete topics of a cluster, and look at them."""
@@ -58,8 +59,6 @@ def topic() -> None:
 @debug_option
 def list_(cluster: str | None, kind: str | None, all_kinds: bool, name_servers: str, output: str | None) -> None:
     """All topics but those of RocketMQ itself; the topics of retries and of dead letters included."""
-    from flaremq.cli import output as out
-
     topics, own_names = read_topics(name_servers, cluster)
     rows = [{"topic": name, "kind": kind_of(name, own_names)} for name in topics]
     shown = [row for row in rows if (kind is None or row["kind"] == kind)]
@@ -69,40 +68,6 @@ def list_(cluster: str | None, kind: str | None, all_kinds: bool, name_servers: 
     out.print_rows(shown, chosen, columns=("topic", "kind"), title="topics")
     if chosen == out.TABLE and kind is None and len(shown) < len(rows):
         out.note(f"{len(rows) - len(shown)} topics of RocketMQ itself are not shown; --all shows them")
-
-
-def read_topics(name_servers: str, cluster: str | None = None) -> tuple[list[str], set[str]]:
-    """Names of all topics, and those that are made for clusters and brokers. Past the client, for speed."""
-    from flaremq.cli.admin.wire import NameServer
-    from flaremq.errors import NotFoundError
-    from flaremq.protocol.bodies.route import ClusterInfo
-    from flaremq.protocol.bodies.topic import TopicList
-    from flaremq.protocol.codes import RequestCode
-
-    with NameServer(name_servers) as server:
-        info = ClusterInfo.from_json(server.ask(RequestCode.GET_BROKER_CLUSTER_INFO, what="the list of clusters"))
-        clusters = info.cluster_addr_table
-        if cluster is None:
-            body = server.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, what="the list of topics")
-        elif cluster in clusters:
-            body = server.ask(RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": cluster}, what="the list of topics")
-        else:
-            known = ", ".join(sorted(clusters)) or "none"
-            raise NotFoundError(f"cluster {cluster!r} does not exist; there is: {known}")
-    topics = sorted(TopicList.from_json(body).topic_list) if body else []
-    return topics, {*clusters, *info.broker_addr_table}
-
-
-def kind_of(name: str, own_names: set[str]) -> str:
-    """What a topic is for, by its name."""
-    from flaremq.message.topics import REPLY_SUFFIX, is_dlq_topic, is_retry_topic, is_system_topic
-
-    if is_retry_topic(name):
-        return "retry"
-    if is_dlq_topic(name):
-        return "dlq"
-    is_own = name in own_names or name.removesuffix(REPLY_SUFFIX) in own_names
-    return "system" if is_own or is_system_topic(name) or name.lower().startswith("rmq_sys_") else "user"
 
 
 @topic.command()
@@ -192,7 +157,6 @@ def delete(topic: str, cluster: str | None, yes: bool, name_servers: str, output
 
     At a terminal it asks first; in a script it does not. Exit code 1 if the answer is no.
     """
-    from flaremq.cli import output as out
     from flaremq.visible import visible
 
     async def find(admin: AdminTool) -> None:
@@ -218,7 +182,6 @@ def delete(topic: str, cluster: str | None, yes: bool, name_servers: str, output
 @debug_option
 def status(topic: str, name_servers: str, output: str | None) -> None:
     """Both ends of each queue, and when it was last written to."""
-    from flaremq.cli import output as out
 
     async def work(admin: AdminTool) -> list[dict[str, Any]]:
         return [
@@ -233,9 +196,8 @@ def status(topic: str, name_servers: str, output: str | None) -> None:
             for queue, offset in (await admin.topic_status(topic)).items()
         ]
 
-    chosen = out.chosen(output, in_pipe=out.JSONL)
-    rows = for_people(administer(name_servers, work), chosen, _STATUS_COLUMNS, times=("lastUpdateTimestamp",))
-    out.print_rows(rows, chosen, title=f"topic {topic}")
+    rows = administer(name_servers, work)
+    out.print_rows(rows, output, columns=_STATUS_COLUMNS, times=("lastUpdateTimestamp",), title=f"topic {topic}")
 
 
 @topic.command()
@@ -245,7 +207,6 @@ def status(topic: str, name_servers: str, output: str | None) -> None:
 @debug_option
 def route(topic: str, name_servers: str, output: str | None) -> None:
     """The brokers of a topic, their addresses by broker id, and how many queues each has."""
-    from flaremq.cli import output as out
 
     async def work(admin: AdminTool) -> list[dict[str, Any]]:
         data = await admin.topic_route(topic)
@@ -263,6 +224,4 @@ def route(topic: str, name_servers: str, output: str | None) -> None:
             if broker.broker_name in queues
         ]
 
-    chosen = out.chosen(output, in_pipe=out.JSONL)
-    rows = for_people(administer(name_servers, work), chosen, _ROUTE_COLUMNS)
-    out.print_rows(rows, chosen, title=f"topic {topic}")
+    out.print_rows(administer(name_servers, work), output, columns=_ROUTE_COLUMNS, title=f"topic {topic}")

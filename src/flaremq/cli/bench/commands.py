@@ -7,49 +7,36 @@ each call; the rate is all messages over the whole time.
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from flaremq.cli import output as out
+from flaremq.cli.bench.load import COUNT, TOPIC, Load, bench_folder, body_size_option, messages_option, path_option
 from flaremq.cli.bench.report import machine, measured
-from flaremq.cli.bench.store import TOPIC, Load
-from flaremq.cli.parameters import debug_option
+from flaremq.cli.groups import LazyGroup
+from flaremq.cli.parameters import debug_option, read_properties
 
 if TYPE_CHECKING:
     from flaremq import Message, MessageStore
 
 F = TypeVar("F", bound=Callable[..., Any])
-_COUNT = click.IntRange(min=1)
 
 
-class _BenchGroup(click.Group):
-    """Fetches the benchmarks over the wire and with Spark from modules of their own."""
-
-    _elsewhere: ClassVar = {
-        "consume": "flaremq.cli.bench.wire",
-        "send": "flaremq.cli.bench.wire",
-        "spark": "flaremq.cli.bench.spark",
-    }
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *self._elsewhere])
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in self._elsewhere:
-            command: click.Command = getattr(importlib.import_module(self._elsewhere[cmd_name]), cmd_name)
-            return command
-        return super().get_command(ctx, cmd_name)
-
-
-@click.group(cls=_BenchGroup)
+@click.group(
+    cls=LazyGroup,
+    elsewhere={
+        "consume": ("flaremq.cli.bench.wire:consume", "Consume a backlog as a new group."),
+        "send": ("flaremq.cli.bench.wire:send", "Send messages over the wire."),
+        "spark": ("flaremq.cli.bench.spark:spark", "Read a store with Spark."),
+    },
+)
 @debug_option
 def bench() -> None:
     """Measure this machine: put, get, query, recover; send, consume over the wire; spark. Prints JSON."""
@@ -60,17 +47,15 @@ def _load_options(command: F) -> F:
     for option in (
         debug_option,
         click.option("--set", "assignments", metavar="KEY=VALUE", multiple=True, help="Set a store option."),
-        click.option("--path", metavar="DIR", type=click.Path(exists=True, file_okay=False), help="Where to write."),
-        click.option("--body-size", type=click.IntRange(min=0), default=1024, show_default=True, help="Bytes a body."),
-        click.option("--messages", type=_COUNT, default=100_000, show_default=True, help="How many messages."),
+        path_option,
+        body_size_option(),
+        messages_option(100_000),
     ):
         command = option(command)
     return command
 
 
 def _load(messages: int, body_size: int, path: str | None, assignments: tuple[str, ...]) -> Load:
-    from flaremq.cli.parameters import read_properties
-
     return Load(messages, body_size, path, read_properties(None, assignments))
 
 
@@ -83,8 +68,8 @@ def _load(messages: int, body_size: int, path: str | None, assignments: tuple[st
     show_default=True,
     help="Acknowledge when on disk, or when in memory.",
 )
-@click.option("--threads", type=_COUNT, default=1, show_default=True, help="Threads that put, each to its own queue.")
-@click.option("--batch", type=_COUNT, default=1, show_default=True, help="Messages a call.")
+@click.option("--threads", type=COUNT, default=1, show_default=True, help="Threads that put, each to its own queue.")
+@click.option("--batch", type=COUNT, default=1, show_default=True, help="Messages a call.")
 def put(flush: str, threads: int, batch: int, **load_options: Any) -> None:
     """Store messages; the latency is that of one put (or one batch)."""
     load = _load(**load_options)
@@ -127,7 +112,7 @@ def _put_all(store: MessageStore, queue: int, groups: list[list[Message]], laten
     show_default=True,
     help="Message views, copied bodies, bodies and properties, or Arrow batches.",
 )
-@click.option("--count", type=_COUNT, default=32, show_default=True, help="Messages a call.")
+@click.option("--count", type=COUNT, default=32, show_default=True, help="Messages a call.")
 def get(form: str, count: int, **load_options: Any) -> None:
     """Read a queue from start to end; the latency is that of one call."""
     load = _load(**load_options)
@@ -161,7 +146,7 @@ def _reads(store: MessageStore, form: str, count: int) -> Iterator[int]:
 
 @bench.command()
 @_load_options
-@click.option("--queries", type=_COUNT, default=20_000, show_default=True, help="How many keys to ask for.")
+@click.option("--queries", type=COUNT, default=20_000, show_default=True, help="How many keys to ask for.")
 def query(queries: int, **load_options: Any) -> None:
     """Look up single keys through the index, in random order."""
     import random
@@ -188,14 +173,14 @@ def query(queries: int, **load_options: Any) -> None:
     show_default=True,
     help="How the store was left: killed, closed, or closed and without queues and index.",
 )
-@click.option("--rounds", type=_COUNT, default=3, show_default=True, help="How often to open.")
+@click.option("--rounds", type=COUNT, default=3, show_default=True, help="How often to open.")
 def recover(after: str, rounds: int, **load_options: Any) -> None:
     """Open a store; the latency is that of one opening, the rate counts its messages."""
     from flaremq import MessageStore
 
     load = _load(**load_options)
     latencies = array("q")
-    with load.folder() as folder:
+    with bench_folder(load.path) as folder:
         options = load.options("ASYNC_FLUSH")
         store = MessageStore.open(folder, options)
         load.fill(store)

@@ -10,14 +10,12 @@ from typing import Any
 
 import click
 
+from flaremq.cli.bench.load import COUNT, TOPIC, Load, bench_folder, body_size_option, messages_option, path_option
 from flaremq.cli.bench.report import machine, measured
-from flaremq.cli.bench.store import TOPIC, Load
 from flaremq.cli.output import print_json
 from flaremq.cli.parameters import debug_option, read_properties
 from flaremq.cli.pipeline.job import spark_for, spark_options
 from flaremq.errors import FlareMQError
-
-_COUNT = click.IntRange(min=1)
 
 
 @click.command()
@@ -28,10 +26,10 @@ _COUNT = click.IntRange(min=1)
     show_default=True,
     help="Count, every body to the JVM, all columns, one key, the archive job, or the verify job.",
 )
-@click.option("--messages", type=_COUNT, default=200_000, show_default=True, help="How many messages.")
-@click.option("--body-size", type=click.IntRange(min=0), default=1024, show_default=True, help="Bytes a body.")
-@click.option("--rounds", type=_COUNT, default=5, show_default=True, help="How often; the latency is that of a round.")
-@click.option("--path", metavar="DIR", type=click.Path(exists=True, file_okay=False), help="Where to write.")
+@messages_option(200_000)
+@body_size_option()
+@click.option("--rounds", type=COUNT, default=5, show_default=True, help="How often; the latency is that of a round.")
+@path_option
 @spark_options
 @debug_option
 def spark(
@@ -46,7 +44,7 @@ def spark(
     """Read a store with Spark; the start of Spark and one warm-up round are not counted."""
     load = Load(messages, body_size, path, read_properties(None, ()))
     latencies = array("q")
-    with load.folder() as folder, spark_for("bench", master, settings) as start:
+    with bench_folder(path) as folder, spark_for("bench", master, settings) as start:
         store = os.path.join(folder, "store")
         _fill(load, store)
         session = start()
@@ -58,8 +56,8 @@ def spark(
                 latencies.append(time.perf_counter_ns() - began)
         chosen = session.sparkContext.master
     numbers = measured(messages * rounds, sum(latencies) / 1e9, latencies, body_size)
-    told = {"case": case, "bodySize": body_size, "rounds": rounds, "master": chosen}
-    print_json({"benchmark": "spark", "settings": told, "machine": machine(), **numbers})
+    asked = {"case": case, "bodySize": body_size, "rounds": rounds, "master": chosen}
+    print_json({"benchmark": "spark", "settings": asked, "machine": machine(), **numbers})
 
 
 def _fill(load: Load, path: str) -> None:

@@ -7,26 +7,18 @@ folder; with ``-n`` any broker is measured, RocketMQ's included.
 from __future__ import annotations
 
 import contextlib
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
 from array import array
 from collections.abc import Iterator
 
 import click
 
+from flaremq.cli.bench.load import COUNT, bench_folder, body_size_option, messages_option, path_option
 from flaremq.cli.bench.report import machine, measured
 from flaremq.cli.output import print_json
 from flaremq.cli.parameters import debug_option
-from flaremq.errors import UnavailableError
 
 TOPIC = "flaremq_bench"
-_READY_SECONDS = 60.0
-_COUNT = click.IntRange(min=1)
-
-_size = click.option("--body-size", type=click.IntRange(min=1), default=1024, show_default=True, help="Bytes a body.")
 _flush = click.option(
     "--flush",
     type=click.Choice(["SYNC_FLUSH", "ASYNC_FLUSH"]),
@@ -35,15 +27,14 @@ _flush = click.option(
     help="How the broker that is started acknowledges.",
 )
 _namesrv = click.option("-n", "--namesrv", metavar="ADDR", default=None, help="Measure the broker there instead.")
-_path = click.option("--path", metavar="DIR", type=click.Path(exists=True, file_okay=False), help="Where to write.")
 
 
 @click.command()
-@click.option("--messages", type=_COUNT, default=100_000, show_default=True, help="How many messages.")
-@click.option("--in-flight", type=_COUNT, default=512, show_default=True, help="Sends that wait for their replies.")
-@_size
+@messages_option(100_000)
+@click.option("--in-flight", type=COUNT, default=512, show_default=True, help="Sends that wait for their replies.")
+@body_size_option(1)
 @_flush
-@_path
+@path_option
 @_namesrv
 @debug_option
 def send(messages: int, in_flight: int, body_size: int, flush: str, path: str | None, namesrv: str | None) -> None:
@@ -57,9 +48,9 @@ def send(messages: int, in_flight: int, body_size: int, flush: str, path: str | 
 
 
 @click.command()
-@click.option("--messages", type=_COUNT, default=200_000, show_default=True, help="How many messages.")
-@_size
-@_path
+@messages_option(200_000)
+@body_size_option(1)
+@path_option
 @_namesrv
 @debug_option
 def consume(messages: int, body_size: int, path: str | None, namesrv: str | None) -> None:
@@ -131,27 +122,10 @@ def _broker(namesrv: str | None, flush: str, path: str | None) -> Iterator[str]:
     if namesrv is not None:
         yield namesrv
         return
-    from flaremq.cli.servers.free_ports import free_ports
+    from flaremq.cli.servers.child import ServerProcess
 
-    folder = tempfile.mkdtemp(prefix="flaremq-bench-", dir=path)
-    name_port, broker_port = free_ports(2)
-    address = f"127.0.0.1:{name_port}"
-    line = [sys.executable, "-m", "flaremq", "up", "--data", folder, "--listen", address]
-    line += ["--broker-listen", f"127.0.0.1:{broker_port}", "--set", f"flushDiskType={flush}"]
-    server = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout is not None
-        if "ready" not in server.stdout.readline():
-            raise UnavailableError("the broker to be measured did not start; see above")
-        yield address
-    finally:
-        server.terminate()
-        try:
-            server.wait(_READY_SECONDS)
-        except subprocess.TimeoutExpired:
-            server.kill()
-        server.communicate()
-        shutil.rmtree(folder, ignore_errors=True)
+    with bench_folder(path) as folder, ServerProcess(folder, flushDiskType=flush) as server:
+        yield server.name_server
 
 
 def _report(name: str, settings: dict[str, object], result: dict[str, object]) -> None:

@@ -17,14 +17,14 @@ import click
 
 from flaremq.cli import failure
 from flaremq.cli import output as out
-from flaremq.cli.demo.story import Story
+from flaremq.cli.demo.summary import Summary
 from flaremq.cli.parameters import debug_option
 from flaremq.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from flaremq.cli.demo.server import DemoServer
     from flaremq.cli.demo.spark import DemoSpark
-    from flaremq.cli.demo.traffic import Plan, Told
+    from flaremq.cli.demo.traffic import Plan, Tally
+    from flaremq.cli.servers.child import ServerProcess
 
 
 @click.command()
@@ -48,17 +48,17 @@ def demo(messages: int, folder: str | None, master: str, output: str) -> int:
     Ends with a table of counts that must agree; the exit code is 1 if they do not.
     """
     path = _empty_folder(folder)
-    story = Story(quiet=output == "json")
-    _run(story, path, messages, master)
+    summary = Summary(quiet=output == "json")
+    _run(summary, path, messages, master)
     if output == "json":
-        out.print_json({"agrees": story.agrees, "folder": path, "numbers": story.numbers, "checks": story.checks})
+        out.print_json({"agrees": summary.agrees, "folder": path, "numbers": summary.numbers, "checks": summary.checks})
     else:
-        out.print_rows(story.checks, out.TABLE, title="\nDo the numbers agree?")
-        verdict = "All numbers agree." if story.agrees else "SOME NUMBERS DO NOT AGREE: please report this."
-        click.echo(f"\n{verdict} It took {story.elapsed:.0f} s.")
+        out.print_rows(summary.checks, out.TABLE, title="\nDo the numbers agree?")
+        verdict = "All numbers agree." if summary.agrees else "SOME NUMBERS DO NOT AGREE: please report this."
+        click.echo(f"\n{verdict} It took {summary.elapsed:.0f} s.")
         click.echo(f"Report:   {os.path.join(path, 'report.html')}")
         click.echo(f"Look on:  {sys.argv[0]} pipeline sql --path {os.path.join(path, 'store')}")
-    return failure.DONE if story.agrees else failure.FAILED
+    return failure.DONE if summary.agrees else failure.FAILED
 
 
 _MARK = ".flaremq-demo"
@@ -77,34 +77,34 @@ def _empty_folder(folder: str | None) -> str:
     return chosen
 
 
-def _run(story: Story, path: str, messages: int, master: str) -> None:
+def _run(summary: Summary, path: str, messages: int, master: str) -> None:
     import asyncio
 
-    from flaremq.cli.demo.server import DemoServer
     from flaremq.cli.demo.spark import DemoSpark
-    from flaremq.cli.demo.traffic import Plan, Told, create_topics
+    from flaremq.cli.demo.traffic import Plan, Tally, create_topics
+    from flaremq.cli.servers.child import ServerProcess
 
-    plan, told = Plan.of(messages), Told()
-    server = DemoServer(os.path.join(path, "store"))
-    spark = DemoSpark(story, path, master)
+    plan, tally = Plan.of(messages), Tally()
+    server = ServerProcess(os.path.join(path, "store"))
+    spark = DemoSpark(summary, path, master)
     starting = threading.Thread(target=spark.start)
     starting.start()  # a JVM takes its time; the broker does not
     try:
         seconds = server.start()
-        story.tell(f"Name server {server.name_server} and broker are up in {seconds:.2f} s; Spark is starting.")
+        summary.step(f"Name server {server.name_server} and broker are up in {seconds:.2f} s; Spark is starting.")
         asyncio.run(create_topics(server.name_server))
         starting.join()
         spark.raise_if_failed()
-        _traffic(story, server, spark, plan, told)
+        _traffic(summary, server, spark, plan, tally)
         server.stop()
-        _pipeline(story, spark, plan, told)
+        _pipeline(summary, spark, plan, tally)
     finally:
         starting.join()
         spark.stop()
         server.kill()
 
 
-def _traffic(story: Story, server: DemoServer, spark: DemoSpark, plan: Plan, told: Told) -> None:
+def _traffic(summary: Summary, server: ServerProcess, spark: DemoSpark, plan: Plan, tally: Tally) -> None:
     import asyncio
 
     from flaremq.cli.demo import traffic
@@ -112,40 +112,42 @@ def _traffic(story: Story, server: DemoServer, spark: DemoSpark, plan: Plan, tol
 
     name_server = server.name_server
     spark.start_stream(name_server)
-    story.tell("A Spark stream reads clicks, orders and payments live, as consumer group spark-demo.")
+    summary.step("A Spark stream reads clicks, orders and payments live, as consumer group spark-demo.")
     total = plan.clicks + plan.orders + plan.payments
     with count_progress("messages acknowledged", total) as progress:
         for wave in (0, 1):
-            began = story.elapsed
-            before = told.stored.total()
-            asyncio.run(traffic.bulk_wave(name_server, plan, wave, 2, told, lambda _: progress(told.stored.total())))
-            count, seconds = told.stored.total() - before, story.elapsed - began
-            story.tell(f"{count:,} messages acknowledged, each on disk first ({count / seconds:,.0f} a second).")
+            began = summary.elapsed
+            before = tally.stored.total()
+            asyncio.run(traffic.bulk_wave(name_server, plan, wave, 2, tally, lambda _: progress(tally.stored.total())))
+            count, seconds = tally.stored.total() - before, summary.elapsed - began
+            summary.step(f"{count:,} messages acknowledged, each on disk first ({count / seconds:,.0f} a second).")
             if wave == 0:
                 spark.wait_for_first_batch()
                 server.kill()
                 seconds = server.start()
-                story.tell(f"The broker was killed (SIGKILL) and is back after {seconds:.2f} s; the stream goes on.")
+                summary.step(f"The broker was killed (SIGKILL) and is back after {seconds:.2f} s; the stream goes on.")
 
     async def the_rest() -> None:
         await asyncio.gather(
-            traffic.refunds(name_server, plan, told),
-            traffic.reminders(name_server, plan, told),
-            traffic.transfers(name_server, plan, told),
+            traffic.refunds(name_server, plan, tally),
+            traffic.reminders(name_server, plan, tally),
+            traffic.transfers(name_server, plan, tally),
         )
         while await traffic.delivered(name_server, "reminders") < plan.reminders:
             await asyncio.sleep(0.1)
 
     asyncio.run(the_rest())
-    story.tell(f"Group billing consumed {told.refunds_done:,} refunds, {told.refunds_failed_once} at the second try.")
-    story.tell(
-        f"{told.stored['reminders']} delayed reminders were delivered; of {told.half} transactions {told.rolled_back} "
-        f"were rolled back."
+    summary.step(
+        f"Group billing consumed {tally.refunds_done:,} refunds, {tally.refunds_failed_once} at the second try."
     )
-    story.numbers["acknowledged"] = dict(sorted(told.stored.items()))
-    story.check("messages acknowledged", told.stored.total(), _wanted(plan))
-    story.check("refunds consumed", told.refunds_done, plan.refunds)
-    spark.finish_stream(name_server, told)
+    summary.step(
+        f"{tally.stored['reminders']} delayed reminders were delivered; "
+        f"of {tally.half} transactions {tally.rolled_back} were rolled back."
+    )
+    summary.numbers["acknowledged"] = dict(sorted(tally.stored.items()))
+    summary.check("messages acknowledged", tally.stored.total(), _wanted(plan))
+    summary.check("refunds consumed", tally.refunds_done, plan.refunds)
+    spark.finish_stream(name_server, tally)
 
 
 def _wanted(plan: Plan) -> int:
@@ -155,9 +157,9 @@ def _wanted(plan: Plan) -> int:
     return sent - rolled_back(plan.transfers)
 
 
-def _pipeline(story: Story, spark: DemoSpark, plan: Plan, told: Told) -> None:
-    story.tell("The broker is stopped. What follows is Spark on the files it left.")
-    spark.archive(told)
-    spark.verify(told)
-    spark.sql(told)
-    spark.report(told)
+def _pipeline(summary: Summary, spark: DemoSpark, plan: Plan, tally: Tally) -> None:
+    summary.step("The broker is stopped. What follows is Spark on the files it left.")
+    spark.archive(tally)
+    spark.verify(tally)
+    spark.sql(tally)
+    spark.report(tally)

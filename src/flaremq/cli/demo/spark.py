@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flaremq.cli import failure
-from flaremq.cli.demo.story import Story
-from flaremq.cli.demo.traffic import RETRY_TOPIC, STREAMED, Told
+from flaremq.cli.demo.summary import Summary
+from flaremq.cli.demo.traffic import RETRY_TOPIC, STREAMED, Tally
 from flaremq.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ _NEEDLE = "o-4242"
 class DemoSpark:
     """One session, used by one thread at a time."""
 
-    def __init__(self, story: Story, path: str, master: str) -> None:
-        self._story = story
+    def __init__(self, summary: Summary, path: str, master: str) -> None:
+        self._summary = summary
         self._master = master
         self._store = os.path.join(path, "store")
         self._archive = os.path.join(path, "archive")
@@ -90,7 +90,7 @@ class DemoSpark:
         rows: Iterable[Any] = batch.groupBy("topic", "tags").count().collect()
         self._batches[number] = Counter({(row["topic"], row["tags"]): row["count"] for row in rows})
 
-    def finish_stream(self, name_server: str, told: Told) -> None:
+    def finish_stream(self, name_server: str, tally: Tally) -> None:
         from flaremq.pipeline.jobs.tasks import translated_errors
 
         with translated_errors():
@@ -100,67 +100,67 @@ class DemoSpark:
         counted: Counter[tuple[str, str]] = Counter()
         for batch in self._batches.values():
             counted += batch
-        story = self._story
-        story.numbers["streamBatches"] = len(self._batches)
-        story.tell(f"The Spark stream consumed {counted.total():,} messages in {len(self._batches)} micro-batches.")
+        summary = self._summary
+        summary.numbers["streamBatches"] = len(self._batches)
+        summary.step(f"The Spark stream consumed {counted.total():,} messages in {len(self._batches)} micro-batches.")
         for topic in STREAMED:
             found = sum(count for (name, _), count in counted.items() if name == topic)
-            story.check(f"{topic}: streamed by Spark", found, told.stored[topic])
-        story.check("all tags as sent", counted == told.tags, True)
-        story.check(f"lag of group {STREAM_GROUP}", asyncio.run(_lag(name_server, STREAM_GROUP)), 0)
+            summary.check(f"{topic}: streamed by Spark", found, tally.stored[topic])
+        summary.check("all tags as sent", counted == tally.tags, True)
+        summary.check(f"lag of group {STREAM_GROUP}", asyncio.run(_lag(name_server, STREAM_GROUP)), 0)
 
     # On the files
 
-    def archive(self, told: Told) -> None:
+    def archive(self, tally: Tally) -> None:
         from flaremq.pipeline.jobs.archive import archive
 
-        began = self._story.elapsed
+        began = self._summary.elapsed
         result = archive(self._spark, {"path": self._store}, self._archive)
-        seconds = self._story.elapsed - began
+        seconds = self._summary.elapsed - began
         outcome = result.to_json()
-        self._story.numbers["archive"] = outcome
-        self._story.tell(f"Archived {result.rows:,} messages as Parquet in {seconds:.1f} s.")
-        self._story.check("messages in the archive", result.rows, _visible(told))
+        self._summary.numbers["archive"] = outcome
+        self._summary.step(f"Archived {result.rows:,} messages as Parquet in {seconds:.1f} s.")
+        self._summary.check("messages in the archive", result.rows, _visible(tally))
 
-    def verify(self, told: Told) -> None:
+    def verify(self, tally: Tally) -> None:
         from flaremq.pipeline.jobs.verify.job import verify
 
         result = verify(self._spark, path=self._store, archive=self._archive, certificate=self._certificate)
-        self._story.numbers["verify"] = {"verdict": result.verdict, "records": result.records}
-        self._story.tell(f"Verified {result.records:,} records, queues, index and archive: {result.verdict}.")
-        self._story.check("findings of verify", len(result.findings), 0)
-        self._story.check("differences between log and archive", len(result.differences), 0)
-        self._story.check("messages equal in log and archive", result.archived_equal, _visible(told))
+        self._summary.numbers["verify"] = {"verdict": result.verdict, "records": result.records}
+        self._summary.step(f"Verified {result.records:,} records, queues, index and archive: {result.verdict}.")
+        self._summary.check("findings of verify", len(result.findings), 0)
+        self._summary.check("differences between log and archive", len(result.differences), 0)
+        self._summary.check("messages equal in log and archive", result.archived_equal, _visible(tally))
 
-    def sql(self, told: Told) -> None:
+    def sql(self, tally: Tally) -> None:
         from flaremq.pipeline.jobs.sql.job import SqlViews
 
         with SqlViews(self._spark, {"path": self._store}) as views:
-            self._ask(partial(views.run, once=True), told)
+            self._ask(partial(views.run, once=True), tally)
 
-    def _ask(self, run: Any, told: Told) -> None:
+    def _ask(self, run: Any, tally: Tally) -> None:
         rows = run("SELECT topic, count(*) AS messages FROM messages GROUP BY topic").collect()
         counted = {row["topic"]: row["messages"] for row in rows}
-        for topic in sorted(told.stored):
-            self._story.check(f"{topic}: counted by SQL", counted.get(topic, 0), told.stored[topic])
-        self._story.check(f"{RETRY_TOPIC}: retries", counted.get(RETRY_TOPIC, 0), told.refunds_failed_once)
+        for topic in sorted(tally.stored):
+            self._summary.check(f"{topic}: counted by SQL", counted.get(topic, 0), tally.stored[topic])
+        self._summary.check(f"{RETRY_TOPIC}: retries", counted.get(RETRY_TOPIC, 0), tally.refunds_failed_once)
         found = run(f"SELECT topic FROM messages WHERE keys = '{_NEEDLE}'").collect()
-        expected = sum(told.stored[topic] > int(_NEEDLE[2:]) for topic in ("orders", "payments"))
-        self._story.check(f"messages with key {_NEEDLE}", len(found), expected)
-        self._story.tell("Asked in SQL: messages by topic, and one order by its key.")
+        expected = sum(tally.stored[topic] > int(_NEEDLE[2:]) for topic in ("orders", "payments"))
+        self._summary.check(f"messages with key {_NEEDLE}", len(found), expected)
+        self._summary.step("Asked in SQL: messages by topic, and one order by its key.")
 
-    def report(self, told: Told) -> None:
+    def report(self, tally: Tally) -> None:
         from flaremq.pipeline.jobs.report.job import report
 
         result = report(self._spark, {"path": self._store}, out=self._report)
-        self._story.numbers["report"] = self._report
-        self._story.check("messages in the report", result.document["summary"]["messages"], told.stored.total())
-        self._story.tell(f"Wrote the report to {self._report}.")
+        self._summary.numbers["report"] = self._report
+        self._summary.check("messages in the report", result.document["summary"]["messages"], tally.stored.total())
+        self._summary.step(f"Wrote the report to {self._report}.")
 
 
-def _visible(told: Told) -> int:
+def _visible(tally: Tally) -> int:
     """Messages of topics that are not the broker's own: what was acknowledged, and what came again as a retry."""
-    return told.stored.total() + told.refunds_failed_once
+    return tally.stored.total() + tally.refunds_failed_once
 
 
 async def _lag(name_server: str, group: str) -> int:

@@ -1,4 +1,4 @@
-"""The traffic of the demo: a small shop. What it was told is stored is what everything later must agree with.
+"""The traffic of the demo: a small shop. What brokers acknowledged is what all later counts must equal.
 
 =============  ==========================================================================  ==========
 topic          messages                                                                    share
@@ -67,7 +67,7 @@ def rolled_back(transfers: int) -> int:
 
 
 @dataclass(slots=True)
-class Told:
+class Tally:
     """What brokers acknowledged and consumers got."""
 
     stored: Counter[str] = field(default_factory=Counter)  # by topic
@@ -86,26 +86,26 @@ async def create_topics(name_server: str) -> None:
 
 
 async def bulk_wave(
-    name_server: str, plan: Plan, wave: int, waves: int, told: Told, tick: Callable[[int], None]
+    name_server: str, plan: Plan, wave: int, waves: int, tally: Tally, tick: Callable[[int], None]
 ) -> None:
     """One part of clicks, orders and payments, in batches, several at a time; counts what is acknowledged."""
     options = ProducerOptions(send_msg_timeout=30_000)
     async with Producer(name_server, group="shop", options=options) as producer:
         for topic, total in (("clicks", plan.clicks), ("orders", plan.orders), ("payments", plan.payments)):
             numbers = iter(range(total * wave // waves, total * (wave + 1) // waves))
-            work = [_send_batches(producer, topic, numbers, told, tick) for _ in range(_SENDERS)]
+            work = [_send_batches(producer, topic, numbers, tally, tick) for _ in range(_SENDERS)]
             await asyncio.gather(*work)
 
 
 async def _send_batches(
-    producer: Producer, topic: str, numbers: Iterator[int], told: Told, tick: Callable[[int], None]
+    producer: Producer, topic: str, numbers: Iterator[int], tally: Tally, tick: Callable[[int], None]
 ) -> None:
     tags = _TAGS[topic]
     while batch := list(islice(numbers, _BATCH)):
         await producer.send_batch([_message(topic, tags, number) for number in batch])
-        told.stored[topic] += len(batch)
+        tally.stored[topic] += len(batch)
         for number in batch:
-            told.tags[topic, tags[number % len(tags)]] += 1
+            tally.tags[topic, tags[number % len(tags)]] += 1
         tick(len(batch))
 
 
@@ -124,7 +124,7 @@ def _message(topic: str, tags: tuple[str, ...], number: int) -> Message:
     return Message(topic, body, tags=tag, keys=[f"o-{number}"])
 
 
-async def refunds(name_server: str, plan: Plan, told: Told) -> None:
+async def refunds(name_server: str, plan: Plan, tally: Tally) -> None:
     """Group ``billing`` consumes while refunds are sent; each tenth fails the first time and comes again."""
     done = asyncio.Event()
 
@@ -136,11 +136,11 @@ async def refunds(name_server: str, plan: Plan, told: Told) -> None:
                 return
             async for message in consumer:
                 if int(message.body) % 10 == 0 and message.delivery_attempt == 1:
-                    told.refunds_failed_once += 1
+                    tally.refunds_failed_once += 1
                     message.retry(delay_level=_RETRY_LEVEL)
                     continue
                 seen.add(message.body)
-                told.refunds_done = len(seen)
+                tally.refunds_done = len(seen)
                 if len(seen) == plan.refunds:
                     message.ack()
                     done.set()
@@ -153,17 +153,17 @@ async def refunds(name_server: str, plan: Plan, told: Told) -> None:
         for start in range(0, plan.refunds, _BATCH):
             numbers = range(start, min(start + _BATCH, plan.refunds))
             await producer.send_batch([Message("refunds", b"%d" % number, keys=[f"r-{number}"]) for number in numbers])
-            told.stored["refunds"] += len(numbers)
+            tally.stored["refunds"] += len(numbers)
     await consuming
 
 
-async def reminders(name_server: str, plan: Plan, told: Told) -> None:
+async def reminders(name_server: str, plan: Plan, tally: Tally) -> None:
     async with Producer(name_server, group="shop") as producer:
         sends = (
             producer.send_delayed(Message("reminders", b"call %d" % number), level=_DELAY_LEVEL)
             for number in range(plan.reminders)
         )
-        told.stored["reminders"] += len(await asyncio.gather(*sends))
+        tally.stored["reminders"] += len(await asyncio.gather(*sends))
 
 
 class _EachFourthFails:
@@ -177,17 +177,17 @@ class _EachFourthFails:
         return TransactionState.UNKNOWN
 
 
-async def transfers(name_server: str, plan: Plan, told: Told) -> None:
+async def transfers(name_server: str, plan: Plan, tally: Tally) -> None:
     async with Producer(name_server, group="bank", listener=_EachFourthFails()) as producer:
         for start in range(0, plan.transfers, 50):
             numbers = range(start, min(start + 50, plan.transfers))
             results = await asyncio.gather(
                 *(producer.transaction(Message("transfers", b"transfer %d" % number), number) for number in numbers)
             )
-            told.half += len(results)
+            tally.half += len(results)
             failed = sum(result.state is TransactionState.ROLLBACK for result in results)
-            told.rolled_back += failed
-            told.stored["transfers"] += len(results) - failed
+            tally.rolled_back += failed
+            tally.stored["transfers"] += len(results) - failed
 
 
 async def delivered(name_server: str, topic: str) -> int:

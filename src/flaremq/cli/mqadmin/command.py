@@ -8,67 +8,50 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from flaremq.cli.admin.administration import DEFAULT_NAME_SERVER, NAME_SERVER_HELP, administer
-from flaremq.cli.mqadmin.given import Given
+from flaremq.cli.groups import LazyGroup
+from flaremq.cli.mqadmin.arguments import Arguments
 from flaremq.cli.mqadmin.table import ABSENT, COMMANDS, AdminCommand, Flag
 from flaremq.cli.parameters import debug_option
 
 _NAMES = {name.lower(): name for name in COMMANDS}
+_OVERVIEW = {name: ("", row.summary) for name, row in COMMANDS.items()}  # built from its row, not imported
 
 
-class _MqadminGroup(click.Group):
-    """Builds a command when it is called or explained. Names may be written in any case, as in the original."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*COMMANDS, "help"])
+class _MqadminGroup(LazyGroup):
+    """Builds a command from its row. Names may be written in any case, as in the original."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "help":
-            return help_
         name = _NAMES.get(cmd_name.lower())
-        return None if name is None else _build(name, COMMANDS[name])
+        return self.commands.get(cmd_name) if name is None else _build(name, COMMANDS[name])
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
+    def refuse(self, ctx: click.Context, name: str) -> NoReturn:
+        """With the reason why it is not there, or the nearest names."""
+        reason = next((text for known, text in ABSENT.items() if known.lower() == name.lower()), None)
+        if reason is not None:
+            raise click.UsageError(f"flaremq mqadmin has no {name}: {reason}. See flaremq mqadmin --help.")
+        import difflib
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-"):
-            check_name(args[0])
-        return super().resolve_command(ctx, args)
-
-
-def check_name(name: str) -> None:
-    """Refuse what is no command here, with the nearest names or the reason."""
-    if name == "help" or name.lower() in _NAMES:
-        return
-    reason = next((text for known, text in ABSENT.items() if known.lower() == name.lower()), None)
-    if reason is not None:
-        raise click.UsageError(f"flaremq mqadmin has no {name}: {reason}. See flaremq mqadmin --help.")
-    import difflib
-
-    close = difflib.get_close_matches(name.lower(), _NAMES, n=3)
-    hint = f"did you mean {' or '.join(_NAMES[match] for match in close)}?" if close else "see flaremq mqadmin --help."
-    raise click.UsageError(f"flaremq mqadmin has no command {name!r}; {hint}")
+        close = [_NAMES[match] for match in difflib.get_close_matches(name.lower(), _NAMES, n=3)]
+        hint = f"did you mean {' or '.join(close)}?" if close else "see flaremq mqadmin --help."
+        raise click.UsageError(f"flaremq mqadmin has no command {name!r}; {hint}")
 
 
 def _build(name: str, row: AdminCommand) -> click.Command:
     def run(name_servers: str, **values: Any) -> Any:
-        given = Given(click.get_current_context(), values)
+        args = Arguments(click.get_current_context(), values)
         if row.one_of and all(values[flag] is None for flag in row.one_of):
             flags = [f"-{flag.short} {flag.long}" for flag in row.flags if flag.long in row.one_of]
-            given.refuse(f"Give {' or '.join(flags)}.")
+            args.refuse(f"Give {' or '.join(flags)}.")
         module, _, function = row.place.partition(":")
         work = getattr(importlib.import_module(f"flaremq.cli.mqadmin.{module}"), function)
         if inspect.iscoroutinefunction(work):
-            return administer(name_servers, lambda admin: work(admin, given))
-        return work(name_servers, given)  # it decides itself whether it needs the client
+            return administer(name_servers, lambda admin: work(admin, args))
+        return work(name_servers, args)  # it decides itself whether it needs the client
 
     command = click.Command(name, params=[_option(flag) for flag in row.flags], callback=run, help=row.summary)
     command.params.append(
@@ -90,25 +73,7 @@ def _option(flag: Flag) -> click.Option:
     return click.Option(names, help=flag.help, is_flag=True, default=None)
 
 
-@click.command(name="help")
-@click.argument("name", metavar="[COMMAND]", required=False)
-@click.pass_context
-def help_(context: click.Context, name: str | None) -> None:
-    """Explain a command and its flags."""
-    group = context.parent
-    assert group is not None
-    if name is None:
-        click.echo(group.get_help())
-        return
-    check_name(name)
-    assert isinstance(group.command, click.Group)
-    command = group.command.get_command(group, name)
-    assert command is not None
-    with click.Context(command, info_name=command.name, parent=group) as own:
-        click.echo(command.get_help(own))
-
-
-@click.command(name="mqadmin", cls=_MqadminGroup, no_args_is_help=True)
+@click.group(name="mqadmin", cls=_MqadminGroup, elsewhere=_OVERVIEW)
 @debug_option
 def mqadmin() -> None:
     """RocketMQ's own commands: the same names, the same flags, the same columns.
@@ -116,3 +81,20 @@ def mqadmin() -> None:
     `flaremq mqadmin help COMMAND` explains one. Newer spellings of the most used ones are in flaremq topic, group,
     message, cluster and config.
     """
+
+
+@mqadmin.command(name="help")
+@click.argument("name", metavar="[COMMAND]", required=False)
+@click.pass_context
+def help_(context: click.Context, name: str | None) -> None:
+    """Explain a command and its flags."""
+    parent = context.parent
+    assert parent is not None
+    if name is None:
+        click.echo(parent.get_help())
+        return
+    command = mqadmin.get_command(parent, name)
+    if command is None:
+        mqadmin.refuse(parent, name)
+    with click.Context(command, info_name=command.name, parent=parent) as own:
+        click.echo(command.get_help(own))

@@ -3,89 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flaremq.cli.mqadmin.given import Given, say_all
-from flaremq.cli.output import say
+from flaremq.cli.admin.admin_tool import AdminTool
+from flaremq.cli.admin.versions import version_text
+from flaremq.cli.mqadmin.arguments import Arguments
+from flaremq.cli.mqadmin.text import compact_text, java_text
+from flaremq.cli.output import echo
+from flaremq.errors import FlareMQError
+from flaremq.protocol.bodies.client import ConsumerConnection
+from flaremq.protocol.bodies.queue import MessageQueue
+from flaremq.protocol.bodies.running import ConsumerRunningInfo
 
-if TYPE_CHECKING:
-    from flaremq.cli.admin.admin_tool import AdminTool
-    from flaremq.protocol.bodies.client import ConsumerConnection
-    from flaremq.protocol.bodies.queue import MessageQueue
-    from flaremq.protocol.bodies.running import ConsumerRunningInfo
 
-
-async def _consumers(admin: AdminTool, given: Given) -> ConsumerConnection:
-    group, address = given.text("consumerGroup"), given.maybe("brokerAddr")
+async def _consumers(admin: AdminTool, args: Arguments) -> ConsumerConnection:
+    group, address = args.text("consumerGroup"), args.maybe("brokerAddr")
     return await (admin.group_connections(group) if address is None else admin.connections_at(address, group))
 
 
-async def consumer_connection(admin: AdminTool, given: Given) -> None:
-    from flaremq.cli.admin.versions import version_text
-
-    found = await _consumers(admin, given)
+async def consumer_connection(admin: AdminTool, args: Arguments) -> None:
+    found = await _consumers(admin, args)
     layout = "{:<36} {:<22} {:<10} {}"
-    say(layout.format("#ClientId", "#ClientAddr", "#Language", "#Version"))
+    echo(layout.format("#ClientId", "#ClientAddr", "#Language", "#Version"))
     for client in sorted(found.connection_set, key=lambda client: client.client_id):
-        say(layout.format(client.client_id, client.client_addr, client.language, version_text(client.version)))
-    say("\nBelow is subscription:")
-    say(f"{'#Topic':<20} #SubExpression")
+        echo(layout.format(client.client_id, client.client_addr, client.language, version_text(client.version)))
+    echo("\nBelow is subscription:")
+    echo(f"{'#Topic':<20} #SubExpression")
     for topic, data in sorted(found.subscription_table.items()):
-        say(f"{topic:<20} {data.sub_string}")
-    say(f"\nConsumeType: {found.consume_type}")
-    say(f"MessageModel: {found.message_model}")
-    say(f"ConsumeFromWhere: {found.consume_from_where}")
+        echo(f"{topic:<20} {data.sub_string}")
+    echo(f"\nConsumeType: {found.consume_type}")
+    echo(f"MessageModel: {found.message_model}")
+    echo(f"ConsumeFromWhere: {found.consume_from_where}")
 
 
-async def producer_connection(admin: AdminTool, given: Given) -> None:
-    from flaremq.cli.admin.versions import version_text
-
-    found = await admin.producer_connections(given.text("producerGroup"), given.text("topic"))
+async def producer_connection(admin: AdminTool, args: Arguments) -> None:
+    found = await admin.producer_connections(args.text("producerGroup"), args.text("topic"))
     for number, client in enumerate(sorted(found.connection_set, key=lambda client: client.client_id), 1):
         version = version_text(client.version)
-        say(f"{number:04d}  {client.client_id:<32} {client.client_addr:<22} {client.language:<8} {version}")
+        echo(f"{number:04d}  {client.client_id:<32} {client.client_addr:<22} {client.language:<8} {version}")
 
 
-async def producer(admin: AdminTool, given: Given) -> None:
-    for group, clients in sorted((await admin.all_producers(given.text("broker"))).items()):
+async def producer(admin: AdminTool, args: Arguments) -> None:
+    for group, clients in sorted((await admin.all_producers(args.text("broker"))).items()):
         for client in clients:
-            say(
+            echo(
                 f"producer group ({group}) instance : clientId={client.client_id},remoteIP={client.remote_ip}, "
                 f"language={client.language}, version={client.version}, "
                 f"lastUpdateTimestamp={client.last_update_timestamp}"
             )
 
 
-async def consumer_status(admin: AdminTool, given: Given) -> None:
-    group, stacks = given.text("consumerGroup"), given.truth("jstack")
-    if (client_id := given.maybe("clientId")) is not None:
+async def consumer_status(admin: AdminTool, args: Arguments) -> None:
+    group, stacks = args.text("consumerGroup"), args.truth("jstack")
+    if (client_id := args.maybe("clientId")) is not None:
         info = await admin.consumer_running_info(group, client_id, stacks=stacks)
-        say_all(running_info_lines(info, client_id))
+        echo("\n".join(running_info_lines(info, client_id)))
         return
     import os
     import time
 
-    from flaremq.cli.admin.versions import version_text
-    from flaremq.errors import FlareMQError
-
     layout = "{:<10} {:<40} {:<20} {}"
-    say(layout.format("#Index", "#ClientId", "#Version", "#ConsumerRunningInfoFile"))
+    echo(layout.format("#Index", "#ClientId", "#Version", "#ConsumerRunningInfoFile"))
     folder = str(int(time.time() * 1000))
     infos: dict[str, ConsumerRunningInfo] = {}
-    connections = sorted((await _consumers(admin, given)).connection_set, key=lambda client: client.client_id)
+    connections = sorted((await _consumers(admin, args)).connection_set, key=lambda client: client.client_id)
     for number, client in enumerate(connections, 1):
         try:
             info = await admin.consumer_running_info(group, client.client_id, stacks=stacks)
         except FlareMQError as error:
-            say(layout.format(number, client.client_id, version_text(client.version), error))
+            echo(layout.format(number, client.client_id, version_text(client.version), error))
             continue
         infos[client.client_id] = info
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, client.client_id.replace(os.sep, "_"))
         with open(path, "w", encoding="utf-8") as file:
             file.write("\n".join(running_info_lines(info, client.client_id)) + "\n")
-        say(layout.format(number, client.client_id, version_text(client.version), path))
-    say("\n")
+        echo(layout.format(number, client.client_id, version_text(client.version), path))
+    echo("\n")
     _judge(infos)
 
 
@@ -96,18 +90,18 @@ def _judge(infos: dict[str, ConsumerRunningInfo]) -> None:
         for info in infos.values()
     }
     if len(wishes) > 1:
-        say("WARN: Different subscription in the same group of consumer")
+        echo("WARN: Different subscription in the same group of consumer")
     else:
-        say("Same subscription in the same group of consumer")
+        echo("Same subscription in the same group of consumer")
     owners: dict[MessageQueue, list[str]] = {}
     for client_id, info in infos.items():
         for queue in info.mq_table:
             owners.setdefault(queue, []).append(client_id)
     shared = {queue: clients for queue, clients in owners.items() if len(clients) > 1}
-    say()
+    echo()
     for queue, clients in sorted(shared.items()):
-        say(f"{queue.topic} {queue.broker_name} {queue.queue_id} is consumed by {', '.join(clients)}")
-    say("Rebalance OK" if not shared else "WARN: Rebalance not done")
+        echo(f"{queue.topic} {queue.broker_name} {queue.queue_id} is consumed by {', '.join(clients)}")
+    echo("Rebalance OK" if not shared else "WARN: Rebalance not done")
 
 
 def running_info_lines(info: ConsumerRunningInfo, client_id: str) -> Iterator[str]:
@@ -145,9 +139,6 @@ def running_info_lines(info: ConsumerRunningInfo, client_id: str) -> Iterator[st
 
 
 def _process_queue_text(values: dict[str, Any]) -> str:
-    from flaremq.cli.mqadmin.text import java_text
-    from flaremq.cli.times import compact_text
-
     shown = (
         f"{name}={compact_text(value) if name.endswith('Timestamp') else java_text(value)}"
         for name, value in values.items()

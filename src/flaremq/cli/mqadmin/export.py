@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flaremq.cli.mqadmin.given import Given
-from flaremq.cli.output import say
-
-if TYPE_CHECKING:
-    from flaremq.cli.admin.admin_tool import AdminTool
+from flaremq.cli.admin.admin_tool import AdminTool
+from flaremq.cli.admin.cluster import broker_addresses
+from flaremq.cli.admin.group import is_own_group
+from flaremq.cli.mqadmin.arguments import Arguments
+from flaremq.cli.mqadmin.text import indented_json
+from flaremq.cli.output import echo
+from flaremq.errors import InvalidArgumentError
+from flaremq.java_json import parse_java_json
+from flaremq.message.topics import is_dlq_topic, is_retry_topic
 
 # What RocketMQ's tool takes to matter of a broker's options.
 _MAIN_OPTIONS = (
@@ -33,14 +37,12 @@ _MAIN_OPTIONS = (
 )
 
 
-async def export_metadata(admin: AdminTool, given: Given) -> None:
-    from flaremq.cli.admin.group import is_own_group
-
-    folder = _folder(given)
-    with_special = given.truth("specialTopic")
-    address = given.maybe("brokerAddr")
+async def export_metadata(admin: AdminTool, args: Arguments) -> None:
+    folder = _folder(args)
+    with_special = args.truth("specialTopic")
+    address = args.maybe("brokerAddr")
     if address is not None:
-        if given.truth("subscriptionGroup"):
+        if args.truth("subscriptionGroup"):
             groups = (await admin.all_groups_at(address)).to_value()
             _write(folder, "subscriptionGroup.json", groups)
         else:
@@ -49,14 +51,14 @@ async def export_metadata(admin: AdminTool, given: Given) -> None:
         return
     topics: dict[str, Any] = {}
     groups = {}
-    for master in (await admin.masters(cluster=given.text("clusterName"))).values():
+    for master in (await admin.masters(cluster=args.text("clusterName"))).values():
         _add_queues(topics, await _topics(admin, master, with_special))
         table = (await admin.all_groups_at(master)).subscription_group_table
         groups |= {name: config.to_value() for name, config in table.items() if not is_own_group(name)}
     values: dict[str, Any] = {"exportTime": int(time.time() * 1000)}
-    if given.truth("topic"):
+    if args.truth("topic"):
         _write(folder, "topic.json", values | {"topicConfigTable": topics})
-    elif given.truth("subscriptionGroup"):
+    elif args.truth("subscriptionGroup"):
         _write(folder, "subscriptionGroup.json", values | {"subscriptionGroupTable": groups})
     else:
         _write(folder, "metadata.json", values | {"topicConfigTable": topics, "subscriptionGroupTable": groups})
@@ -64,8 +66,6 @@ async def export_metadata(admin: AdminTool, given: Given) -> None:
 
 async def _topics(admin: AdminTool, address: str, with_special: bool) -> dict[str, Any]:
     """The settings of the topics of a broker that people made."""
-    from flaremq.message.topics import is_dlq_topic, is_retry_topic
-
     own = await admin.system_topics_at(address)
     return {
         name: config.to_value()
@@ -84,10 +84,8 @@ def _add_queues(table: dict[str, Any], more: dict[str, Any]) -> None:
             table[name] = config
 
 
-async def export_configs(admin: AdminTool, given: Given) -> None:
-    from flaremq.cli.admin.cluster import broker_addresses
-
-    brokers = await broker_addresses(admin, given.text("clusterName"))
+async def export_configs(admin: AdminTool, args: Arguments) -> None:
+    brokers = await broker_addresses(admin, args.text("clusterName"))
     masters = {name: address for _, name, number, address in brokers if number == 0}
     configs = {}
     for name, address in masters.items():
@@ -98,30 +96,25 @@ async def export_configs(admin: AdminTool, given: Given) -> None:
         "masterBrokerSize": len(masters),
         "slaveBrokerSize": len(brokers) - len(masters),
     }
-    _write(_folder(given), "configs.json", {"clusterScale": scale, "brokerConfigs": configs})
+    _write(_folder(args), "configs.json", {"clusterScale": scale, "brokerConfigs": configs})
 
 
-def _folder(given: Given) -> str:
+def _folder(args: Arguments) -> str:
     import tempfile
 
-    return given.maybe("filePath") or os.path.join(tempfile.gettempdir(), "rocketmq", "export")
+    return args.maybe("filePath") or os.path.join(tempfile.gettempdir(), "rocketmq", "export")
 
 
 def _write(folder: str, name: str, value: Mapping[str, Any]) -> None:
-    from flaremq.cli.mqadmin.text import indented_json
-
     path = os.path.join(folder, name)
     os.makedirs(folder, exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.write(indented_json(value))
-    say(f"export {path} success")
+    echo(f"export {path} success")
 
 
 def read_json_list(path: str) -> list[Any]:
     """The objects of a file; an error names it."""
-    from flaremq.errors import InvalidArgumentError
-    from flaremq.java_json import parse_java_json
-
     with open(path, "rb") as file:
         data = file.read()
     try:

@@ -1,54 +1,60 @@
-"""Finding messages in RocketMQ's own spelling."""
+"""Finding and sending messages in RocketMQ's own spelling."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+import time
 
+from flaremq.cli.admin.admin_tool import AdminTool
 from flaremq.cli.admin.administration import producer_of
-from flaremq.cli.mqadmin.given import Given
-from flaremq.cli.output import say
-
-if TYPE_CHECKING:
-    from flaremq.cli.admin.admin_tool import AdminTool
-    from flaremq.client.consumer.received import ReceivedMessage
+from flaremq.cli.mqadmin.arguments import Arguments
+from flaremq.cli.mqadmin.text import (
+    body_text,
+    exact_text,
+    indented_json,
+    java_map,
+    java_text,
+    send_result_text,
+    sorted_deep,
+)
+from flaremq.cli.output import echo
+from flaremq.cli.parameters import END_OF_TIME_MS
+from flaremq.client.consumer.received import ReceivedMessage
+from flaremq.errors import FlareMQError, NotFoundError
+from flaremq.message.message import Message
+from flaremq.message.properties import UNIQUE_KEY
+from flaremq.protocol.bodies.queue import MessageQueue
 
 _HOUR_MS = 3_600_000
-_END_OF_TIME = 2**63 - 1
+_SEND_LAYOUT = "{:<32}  {:<4}  {:<20}    {}"
 
 
-async def query_by_id(admin: AdminTool, given: Given) -> None:
-    for message_id in (part.strip() for part in given.text("msgId").split(",")):
-        if given.truth("sendMessage"):
+async def query_by_id(admin: AdminTool, args: Arguments) -> None:
+    for message_id in (part.strip() for part in args.text("msgId").split(",")):
+        if args.truth("sendMessage"):
             await _send_again(admin, message_id)
-        elif given.maybe("clientId") is not None or given.maybe("consumerGroup") is not None:
-            await _push(admin, given, message_id)
+        elif args.maybe("clientId") is not None or args.maybe("consumerGroup") is not None:
+            await _push(admin, args, message_id)
         else:
             found = await admin.view_message(message_id)
-            await _show(admin, found, with_offset_id=True, charset=_body_charset(given))
+            await _show(admin, found, with_offset_id=True, charset=_body_charset(args))
 
 
 async def _send_again(admin: AdminTool, message_id: str) -> None:
-    from flaremq.cli.mqadmin.text import send_result_text
-    from flaremq.message.message import Message
-    from flaremq.message.properties import UNIQUE_KEY
-
     found = await admin.view_message(message_id)
     properties = {name: value for name, value in found.properties.items() if name != UNIQUE_KEY}
     async with producer_of(admin.name_servers) as producer:
         result = await producer.send(Message.from_properties(found.topic, found.body, properties, flag=found.flag))
-    say(f"prepare resend msg. originalMsgId={message_id}{send_result_text(result)}")
+    echo(f"prepare resend msg. originalMsgId={message_id}{send_result_text(result)}")
 
 
-async def _push(admin: AdminTool, given: Given, message_id: str) -> None:
+async def _push(admin: AdminTool, args: Arguments, message_id: str) -> None:
     """Let a consumer have a message again, now."""
-    from flaremq.cli.mqadmin.text import java_text
-
-    group, client_id = given.maybe("consumerGroup"), given.maybe("clientId")
+    group, client_id = args.maybe("consumerGroup"), args.maybe("clientId")
     if group is None or client_id is None:
-        given.refuse("--consumerGroup and --clientId go together.")
-    result = await admin.consume_directly(group, client_id, message_id, topic=given.text("topic"))
+        args.refuse("--consumerGroup and --clientId go together.")
+    result = await admin.consume_directly(group, client_id, message_id, topic=args.text("topic"))
     values = {
         "order": result.order,
         "autoCommit": result.auto_commit,
@@ -57,72 +63,63 @@ async def _push(admin: AdminTool, given: Given, message_id: str) -> None:
         "spentTimeMills": result.spent_time_mills,
     }
     shown = ", ".join(f"{name}={java_text(value)}" for name, value in values.items())
-    say(f"ConsumeMessageDirectlyResult [{shown}]")
+    echo(f"ConsumeMessageDirectlyResult [{shown}]")
 
 
-async def query_by_key(admin: AdminTool, given: Given) -> None:
-    from flaremq.errors import NotFoundError
-
-    topic, key = given.text("topic"), given.text("msgKey")
-    if (given.maybe("keyType") or "K") != "K":
-        given.refuse("--keyType takes K: messages are indexed by their keys only.")
+async def query_by_key(admin: AdminTool, args: Arguments) -> None:
+    topic, key = args.text("topic"), args.text("msgKey")
+    if (args.maybe("keyType") or "K") != "K":
+        args.refuse("--keyType takes K: messages are indexed by their keys only.")
     found = await admin.query_by_key(
         topic,
         key,
-        max_count=given.integer("maxNum", 64),
-        begin_ms=given.integer("beginTimestamp"),
-        end_ms=given.integer("endTimestamp", _END_OF_TIME),
+        max_count=args.integer("maxNum", 64),
+        begin_ms=args.integer("beginTimestamp"),
+        end_ms=args.integer("endTimestamp", END_OF_TIME_MS),
     )
     if not found:
         raise NotFoundError(f"topic {topic!r} has no message with the key {key!r}")
     layout = "{:<50} {:>4} {:>40} {:<200}"
-    say(layout.format("#Message ID", "#QID", "#Offset", "#IndexKey"))
+    echo(layout.format("#Message ID", "#QID", "#Offset", "#IndexKey"))
     for message in found:
         hour = message.store_timestamp // _HOUR_MS * _HOUR_MS
         message_id = message.message_id
         index = f"{hour}@{topic}@K@{key}@{message_id}@{message.physical_offset}"
-        say(layout.format(message_id, message.queue_id, message.queue_offset, index))
+        echo(layout.format(message_id, message.queue_id, message.queue_offset, index))
 
 
-async def query_by_unique_key(admin: AdminTool, given: Given) -> None:
-    from flaremq.errors import NotFoundError
-
-    topic, message_id = given.text("topic"), given.text("msgId")
+async def query_by_unique_key(admin: AdminTool, args: Arguments) -> None:
+    topic, message_id = args.text("topic"), args.text("msgId")
     found = await admin.query_by_unique_key(
         topic,
         message_id,
-        begin_ms=given.integer("startTime"),
-        end_ms=given.integer("endTime", _END_OF_TIME),
+        begin_ms=args.integer("startTime"),
+        end_ms=args.integer("endTime", END_OF_TIME_MS),
     )
     if not found:
         raise NotFoundError(f"topic {topic!r} has no message with the id {message_id!r}")
-    if given.maybe("clientId") is not None or given.maybe("consumerGroup") is not None:
-        await _push(admin, given, found[0].offset_message_id)
+    if args.maybe("clientId") is not None or args.maybe("consumerGroup") is not None:
+        await _push(admin, args, found[0].offset_message_id)
         return
-    for message in found if given.truth("showAll") else found[:1]:
+    for message in found if args.truth("showAll") else found[:1]:
         await _show(admin, message, with_offset_id=False, charset=None)
 
 
-async def query_by_offset(admin: AdminTool, given: Given) -> None:
-    from flaremq.protocol.bodies.queue import MessageQueue
-
+async def query_by_offset(admin: AdminTool, args: Arguments) -> None:
     queue = MessageQueue(
-        topic=given.text("topic"), broker_name=given.text("brokerName"), queue_id=given.integer("queueId")
+        topic=args.text("topic"), broker_name=args.text("brokerName"), queue_id=args.integer("queueId")
     )
-    found = await admin.message_at(queue, given.integer("offset"))
-    await _show(admin, found, with_offset_id=True, charset=_body_charset(given))
+    found = await admin.message_at(queue, args.integer("offset"))
+    await _show(admin, found, with_offset_id=True, charset=_body_charset(args))
 
 
-def _body_charset(given: Given) -> str | None:
+def _body_charset(args: Arguments) -> str | None:
     """How to show the body; None not at all."""
-    return None if given.maybe("bodyFormat") is None else given.charset("bodyFormat")
+    return None if args.maybe("bodyFormat") is None else args.charset("bodyFormat")
 
 
 async def _show(admin: AdminTool, message: ReceivedMessage, *, with_offset_id: bool, charset: str | None) -> None:
     """All about one message; its body goes to a file."""
-    from flaremq.cli.mqadmin.text import body_text, java_map
-    from flaremq.cli.times import exact_text
-
     rows = {
         "OffsetID": message.offset_message_id,
         "Topic": message.topic,
@@ -145,11 +142,11 @@ async def _show(admin: AdminTool, message: ReceivedMessage, *, with_offset_id: b
     if not with_offset_id:
         del rows["OffsetID"]
     for name, value in rows.items():
-        say(f"{name + ':':<20} {value}")
-    say("\n")
+        echo(f"{name + ':':<20} {value}")
+    echo("\n")
     for track in await admin.message_track(message):
         remark = f"CODE:206 DESC:{track.remark}" if track.track_type.value == "NOT_ONLINE" else track.remark or "null"
-        say(f"MessageTrack [consumerGroup={track.group}, trackType={track.track_type.value}, exceptionDesc={remark}]")
+        echo(f"MessageTrack [consumerGroup={track.group}, trackType={track.track_type.value}, exceptionDesc={remark}]")
 
 
 def _keep_body(message: ReceivedMessage) -> str:
@@ -169,23 +166,73 @@ def _keep_body(message: ReceivedMessage) -> str:
     return path
 
 
-async def query_cq(admin: AdminTool, given: Given) -> None:
-    from flaremq.cli.mqadmin.text import indented_json, java_text, sorted_deep
-
-    topic, queue_id, index = given.text("topic"), given.integer("queue"), given.integer("index")
-    address = given.maybe("broker") or next(iter((await admin.brokers_of(topic)).values()))
+async def query_cq(admin: AdminTool, args: Arguments) -> None:
+    topic, queue_id, index = args.text("topic"), args.integer("queue"), args.integer("index")
+    address = args.maybe("broker") or next(iter((await admin.brokers_of(topic)).values()))
     found = await admin.consume_queue_at(
-        address, topic, queue_id, index=index, count=given.integer("count", 10), group=given.maybe("consumer") or ""
+        address, topic, queue_id, index=index, count=args.integer("count", 10), group=args.maybe("consumer") or ""
     )
     edge = "=" * 38
     if found.subscription_data is not None:
-        say(f"Subscription data: \n{indented_json(sorted_deep(found.subscription_data.to_value()))}\n{edge}")
-        say(f"Filter data: \n{found.filter_data or 'null'}\n{edge}")
-    say(f"Queue data: \nmax: {found.max_queue_index}, min: {found.min_queue_index}\n{edge}")
+        echo(f"Subscription data: \n{indented_json(sorted_deep(found.subscription_data.to_value()))}\n{edge}")
+        echo(f"Filter data: \n{found.filter_data or 'null'}\n{edge}")
+    echo(f"Queue data: \nmax: {found.max_queue_index}, min: {found.min_queue_index}\n{edge}")
     for number, unit in enumerate(found.queue_data, index):
-        say(f"idx: {number}")
-        say(
+        echo(f"idx: {number}")
+        echo(
             f"ConsumeQueueData{{physicOffset={unit.physic_offset}, physicSize={unit.physic_size}, "
             f"tagsCode={unit.tags_code}, extendDataJson='{unit.extend_data_json or 'null'}', "
             f"bitMap='{unit.bit_map or 'null'}', eval={java_text(unit.eval)}, msg='{unit.msg or 'null'}'}}\n{edge}"
         )
+
+
+async def send_message(admin: AdminTool, args: Arguments) -> None:
+    topic, broker = args.text("topic"), args.maybe("broker")
+    message = Message(topic, args.text("body").encode(), tags=args.maybe("tags"), keys=args.maybe("key"))
+    queue = None
+    if args.maybe("qid") is not None:
+        if broker is None:
+            args.refuse("--qid needs --broker.")
+        queue = MessageQueue(topic=topic, broker_name=broker, queue_id=args.integer("qid"))
+    async with producer_of(admin.name_servers) as producer:
+        if queue is None and broker is not None:
+            queue = next((known for known in await producer.queues(topic) if known.broker_name == broker), None)
+            if queue is None:
+                args.refuse(f"Broker {broker!r} has no queue of {topic!r} to send to.")
+        result = await producer.send(message, queue=queue)
+    echo(_SEND_LAYOUT.format("#Broker Name", "#QID", "#Send Result", "#MsgId"))
+    place = (result.queue.broker_name, result.queue.queue_id)
+    echo(_SEND_LAYOUT.format(*place, result.status.value, result.message_id))
+
+
+async def send_msg_status(admin: AdminTool, args: Arguments) -> None:
+    # Every broker has a topic of its own name, with one queue.
+    message = Message(args.text("brokerName"), b"a" * args.integer("messageSize", 128))
+    async with producer_of(admin.name_servers) as producer:
+        await producer.send(message)  # the first one also opens the connection
+        for _ in range(args.integer("count", 50)):
+            began = time.monotonic()
+            result = await producer.send(message)
+            echo(f"rt={round((time.monotonic() - began) * 1000)}ms, SendResult={send_result_text(result)}")
+
+
+async def check_send_rt(admin: AdminTool, args: Arguments) -> None:
+    topic = args.text("topic")
+    message = Message(topic, b"a" * args.integer("size", 128))
+    amount = args.integer("amount", 100)
+    total = 0
+    echo(_SEND_LAYOUT.format("#Broker Name", "#QID", "#Send Result", "#RT"))
+    async with producer_of(admin.name_servers) as producer:
+        queues = await producer.queues(topic)
+        for number in range(amount if queues else 0):
+            queue = queues[number % len(queues)]
+            began = time.monotonic()
+            try:
+                await producer.send(message, queue=queue)
+                outcome = "true"
+            except FlareMQError:
+                outcome = "false"
+            spent = round((time.monotonic() - began) * 1000)
+            total += spent if number else 0  # the first one also opens the connection
+            echo(_SEND_LAYOUT.format(queue.broker_name, queue.queue_id, outcome, spent))
+    echo(f"Avg RT: {total / max(amount - 1, 1):.2f}")

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from flaremq.cli.mqadmin.given import Given
-from flaremq.cli.output import say
-
-if TYPE_CHECKING:
-    from flaremq.cli.admin.admin_tool import AdminTool
-    from flaremq.protocol.bodies.topic import BrokerStatsData
+from flaremq.cli.admin.admin_tool import AdminTool
+from flaremq.cli.mqadmin.arguments import Arguments
+from flaremq.cli.output import echo
+from flaremq.errors import FlareMQError
+from flaremq.message.topics import is_dlq_topic, is_retry_topic
+from flaremq.protocol.bodies.topic import BrokerStatsData
 
 
-async def stats_all(admin: AdminTool, given: Given) -> None:
-    from flaremq.message.topics import is_dlq_topic, is_retry_topic
-
+async def stats_all(admin: AdminTool, args: Arguments) -> None:
     header = ("#InTPS", "#OutTPS", "#InMsg24Hour", "#OutMsg24Hour")
-    say(
+    echo(
         f"{'#Topic':<64}  {'#Consumer Group':<64} {'#Accumulation':>12} "
         + "{:>11} {:>11} {:>14} {:>14}".format(*header)
     )
-    wanted, only_active = given.maybe("topic"), given.truth("activeTopic")
+    wanted, only_active = args.maybe("topic"), args.truth("activeTopic")
     for topic in await admin.list_topics():
         if is_retry_topic(topic) or is_dlq_topic(topic) or wanted not in (None, topic):
             continue
@@ -28,27 +24,23 @@ async def stats_all(admin: AdminTool, given: Given) -> None:
 
 
 async def _print_topic(admin: AdminTool, topic: str, only_active: bool) -> None:
-    from flaremq.errors import FlareMQError
-
     try:
         groups = await admin.topic_groups(topic)
         in_tps, in_day = await _rate(admin, topic, "TOPIC_PUT_NUMS", topic)
     except FlareMQError as error:
-        say(f"{topic:<64}  {error}")
+        echo(f"{topic:<64}  {error}")
         return
     if not groups and (in_day or not only_active):
-        say(f"{topic:<64}  {'':<64} {0:>12} {in_tps:>11.2f} {'':>11} {in_day:>14} {'NO_CONSUMER':>14}")
+        echo(f"{topic:<64}  {'':<64} {0:>12} {in_tps:>11.2f} {'':>11} {in_day:>14} {'NO_CONSUMER':>14}")
     for group in groups:
         out_tps, out_day = await _rate(admin, topic, "GROUP_GET_NUMS", f"{topic}@{group}")
         if only_active and not in_day and not out_day:
             continue
         behind = await _behind(admin, topic, group)
-        say(f"{topic:<64}  {group:<64} {behind:>12} {in_tps:>11.2f} {out_tps:>11.2f} {in_day:>14} {out_day:>14}")
+        echo(f"{topic:<64}  {group:<64} {behind:>12} {in_tps:>11.2f} {out_tps:>11.2f} {in_day:>14} {out_day:>14}")
 
 
 async def _behind(admin: AdminTool, topic: str, group: str) -> int:
-    from flaremq.errors import FlareMQError
-
     try:
         table = (await admin.group_progress(group, topic=topic)).offset_table
     except FlareMQError:
@@ -58,8 +50,6 @@ async def _behind(admin: AdminTool, topic: str, group: str) -> int:
 
 async def _rate(admin: AdminTool, topic: str, name: str, key: str) -> tuple[float, int]:
     """Messages a second over the last minute and messages over the last day, all brokers together."""
-    from flaremq.errors import FlareMQError
-
     tps, day = 0.0, 0
     for address in (await admin.brokers_of(topic)).values():
         try:

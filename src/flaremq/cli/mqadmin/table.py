@@ -20,7 +20,7 @@ class Flag(NamedTuple):
 
 
 class AdminCommand(NamedTuple):
-    """One command. ``place`` is its function, as in ``topics:topic_list``; one flag of ``one_of`` must be given."""
+    """One command. ``place`` is its function, as in ``topics:topic_list``; one flag of ``one_of`` must be args."""
 
     summary: str
     place: str
@@ -344,7 +344,7 @@ _MESSAGES: Final = {
     ),
     "sendMessage": _command(
         "Send a message.",
-        "sending:send_message",
+        "messages:send_message",
         _TOPIC,
         _need("p", "body", "Body, as text."),
         Flag("k", "key", "Keys."),
@@ -355,14 +355,14 @@ _MESSAGES: Final = {
     ),
     "sendMsgStatus": _command(
         "Send messages to a broker and see how long each takes.",
-        "sending:send_msg_status",
+        "messages:send_msg_status",
         _need("b", "brokerName", "Broker."),
         Flag("s", "messageSize", "Bytes of a body; 128 unless given."),
         Flag("c", "count", "So many messages; 50 unless given."),
     ),
     "checkMsgSendRT": _command(
         "Send messages to a topic and see how long each takes.",
-        "sending:check_send_rt",
+        "messages:check_send_rt",
         _TOPIC,
         Flag("a", "amount", "So many messages; 100 unless given."),
         Flag("s", "size", "Bytes of a body; 128 unless given."),
@@ -372,24 +372,24 @@ _MESSAGES: Final = {
 _SERVERS: Final = {
     "clusterList": _command(
         "All brokers with their rates.",
-        "brokers:cluster_list",
+        "servers:cluster_list",
         _switch("m", "moreStats", "Messages of today and yesterday instead."),
         Flag("i", "interval", "Repeat after so many seconds, until Ctrl-C."),
         _CLUSTER,
     ),
     "brokerStatus": _command(
         "Everything a broker tells about itself.",
-        "brokers:broker_status",
+        "servers:broker_status",
         _BROKER,
         _CLUSTER,
         one_of="brokerAddr clusterName",
     ),
     "getBrokerConfig": _command(
-        "All options of a broker.", "brokers:get_broker_config", _BROKER, _CLUSTER, one_of="brokerAddr clusterName"
+        "All options of a broker.", "servers:get_broker_config", _BROKER, _CLUSTER, one_of="brokerAddr clusterName"
     ),
     "updateBrokerConfig": _command(
         "Change an option of brokers.",
-        "brokers:update_broker_config",
+        "servers:update_broker_config",
         _BROKER,
         _CLUSTER,
         Flag("a", "updateAllBroker", "true: with -c, slaves too."),
@@ -399,45 +399,45 @@ _SERVERS: Final = {
     ),
     "haStatus": _command(
         "How a broker stands with its replicas.",
-        "brokers:ha_status",
+        "servers:ha_status",
         _BROKER,
         _CLUSTER,
         Flag("i", "interval", "Repeat after so many seconds, until Ctrl-C."),
         one_of="brokerAddr clusterName",
     ),
     "cleanExpiredCQ": _command(
-        "Delete consume queues whose messages are gone.", "brokers:clean_expired_cq", _BROKER, _IN_CLUSTER
+        "Delete consume queues whose messages are gone.", "servers:clean_expired_cq", _BROKER, _IN_CLUSTER
     ),
     "cleanUnusedTopic": _command(
-        "Delete consume queues of topics that no longer exist.", "brokers:clean_unused_topic", _BROKER, _IN_CLUSTER
+        "Delete consume queues of topics that no longer exist.", "servers:clean_unused_topic", _BROKER, _IN_CLUSTER
     ),
     "deleteExpiredCommitLog": _command(
-        "Delete log files that are old enough.", "brokers:delete_expired_commit_log", _BROKER, _IN_CLUSTER
+        "Delete log files that are old enough.", "servers:delete_expired_commit_log", _BROKER, _IN_CLUSTER
     ),
     "wipeWritePerm": _command(
         "Take a broker out of the routes of producers.",
-        "names:wipe_write_perm",
+        "servers:wipe_write_perm",
         _need("b", "brokerName", "Broker, by name."),
     ),
     "addWritePerm": _command(
         "Put a broker back into the routes of producers.",
-        "names:add_write_perm",
+        "servers:add_write_perm",
         _need("b", "brokerName", "Broker, by name."),
     ),
-    "getNamesrvConfig": _command("All options of the name servers.", "names:get_namesrv_config"),
+    "getNamesrvConfig": _command("All options of the name servers.", "servers:get_namesrv_config"),
     "updateNamesrvConfig": _command(
-        "Change an option of the name servers.", "names:update_namesrv_config", _KEY, _VALUE
+        "Change an option of the name servers.", "servers:update_namesrv_config", _KEY, _VALUE
     ),
     "updateKvConfig": _command(
         "Let the name servers keep a value.",
-        "names:update_kv_config",
+        "servers:update_kv_config",
         _need("s", "namespace", "Namespace."),
         _KEY,
         _VALUE,
     ),
     "deleteKvConfig": _command(
         "Let the name servers forget a value.",
-        "names:delete_kv_config",
+        "servers:delete_kv_config",
         _need("s", "namespace", "Namespace."),
         _KEY,
     ),

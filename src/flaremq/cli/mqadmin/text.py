@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -163,3 +164,15 @@ def indented_json(value: Any, depth: int = 0) -> str:
 def _indented_members(value: Mapping[Any, Any], depth: int) -> Iterable[str]:
     for name, item in value.items():
         yield f"{name if isinstance(name, int) else orjson.dumps(name).decode()}:{indented_json(item, depth + 1)}"
+
+
+def exact_text(milliseconds: int) -> str:
+    """``2026-11-16 09:30:00,123`` in local time."""
+    when = datetime.fromtimestamp(milliseconds // 1000)
+    return f"{when:%Y-%m-%d %H:%M:%S},{milliseconds % 1000:03d}"
+
+
+def compact_text(milliseconds: int) -> str:
+    """``20261116093000123`` in local time."""
+    when = datetime.fromtimestamp(milliseconds // 1000)
+    return f"{when:%Y%m%d%H%M%S}{milliseconds % 1000:03d}"

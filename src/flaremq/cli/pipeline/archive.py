@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from flaremq.cli import output as out
 from flaremq.cli.parameters import debug_option, output_option
-from flaremq.cli.pipeline.job import options_of, source_options, spark_for, spark_options, task_progress
+from flaremq.cli.pipeline.job import options_of, show_result, source_options, spark_for, spark_options
+from flaremq.cli.progress import task_progress
 
 
 @click.command()
@@ -41,11 +41,3 @@ def archive(
     with spark_for("archive", master, settings) as spark, task_progress() as progress:
         result = job(spark, options, to, follow=follow, interval=interval, on_progress=progress)
     show_result(result.summary(), output)
-
-
-def show_result(result: dict[str, Any], output: str | None) -> None:
-    """A job's result: JSON, or its plain values as a table."""
-    if out.chosen(output, in_pipe=out.JSON) == out.JSON:
-        out.print_json(result)
-    else:
-        out.print_record({name: value for name, value in result.items() if not isinstance(value, dict | list)})

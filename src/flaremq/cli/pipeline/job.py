@@ -1,22 +1,24 @@
-"""What all pipeline commands share: where the data is, which Spark, and how progress is shown."""
+"""What all pipeline commands share: where the data is, which Spark, and how a result is shown."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import click
 
 from flaremq.cli import failure
-from flaremq.cli.times import moment_value
+from flaremq.cli import output as out
+from flaremq.cli.parameters import moment_value
 from flaremq.errors import InvalidArgumentError, NotFoundError
+from flaremq.options import parse_assignments
 
 F = TypeVar("F", bound=Callable[..., Any])
-Progress = Callable[[str, int, int], None]
+STORE = click.Path(exists=True, file_okay=False)
+store_option = click.option("--path", metavar="STORE", type=STORE, required=True, help="The store directory.")
 
 
 def source_options(command: F) -> F:
@@ -76,7 +78,7 @@ def options_of(
         "endingTimestamp": until,
     }
     options = {name: str(value) for name, value in given.items() if value is not None}
-    options |= _assignments(more, "--option")
+    options |= parse_assignments(more)
     _check_places(options)
     return options
 
@@ -108,7 +110,7 @@ def spark_for(name: str, master: str | None, settings: tuple[str, ...]) -> Itera
     from flaremq.pipeline.jobs.session import spark_session
     from flaremq.pipeline.jobs.tasks import translated_errors
 
-    chosen = _assignments(settings, "--conf")
+    chosen = parse_assignments(settings)
     sessions: list[Any] = []
 
     def session() -> Any:
@@ -127,46 +129,7 @@ def spark_for(name: str, master: str | None, settings: tuple[str, ...]) -> Itera
             spark.stop()
 
 
-@contextlib.contextmanager
-def task_progress() -> Iterator[Progress | None]:
-    """One bar a step, on stderr, on a terminal only; nothing until the first step begins."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("tasks"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    bars = Bars(*columns, console=Console(stderr=True), transient=True)
-    known: dict[str, Any] = {}
-
-    def show(what: str, done: int, total: int) -> None:
-        if not known:
-            bars.start()
-        if what not in known:
-            known[what] = bars.add_task(what, total=total)
-        bars.update(known[what], completed=done, total=total)
-
-    try:
-        yield show
-    finally:
-        if known:
-            bars.stop()
-
-
-def _assignments(texts: tuple[str, ...], flag: str) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise InvalidArgumentError(f"{flag} {text!r} is not KEY=VALUE")
-        pairs[name] = value
-    return pairs
+def show_result(result: dict[str, Any], output: str | None) -> None:
+    """A job's result: JSON, or its plain values as a table."""
+    plain = {name: value for name, value in result.items() if not isinstance(value, dict | list)}
+    out.print_object(result, output, lambda: out.print_record(plain))

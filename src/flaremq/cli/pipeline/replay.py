@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from flaremq.cli.parameters import debug_option, output_option
-from flaremq.cli.pipeline.archive import show_result
-from flaremq.cli.pipeline.job import options_of, source_options, spark_for, spark_options, task_progress
+from flaremq.cli.pipeline.job import options_of, show_result, source_options, spark_for, spark_options
+from flaremq.cli.progress import task_progress
 
 
 @click.command()

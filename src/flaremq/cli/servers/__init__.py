@@ -2,7 +2,7 @@
 
 Owns: commands that start servers.
 May import: the root of ``cli``, ``broker``, ``namesrv``.
-Start reading: ``up``, ``serve``.
+Start reading: ``up``, ``serve``, ``child``.
 """
 
-__all__ = ["free_ports"]
+__all__ = ["child"]

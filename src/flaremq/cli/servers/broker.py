@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flaremq.cli.parameters import check_log_place, debug_option, server_options
-from flaremq.cli.servers.serve import log_level, log_option, serve, split_listen
+from flaremq.cli.servers.serve import log_level, log_option, print_options, print_options_flag, serve, split_listen
 from flaremq.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _PORT_STEP = 10  # room for the VIP and HA ports of each
     show_default=True,
     help="Start N brokers of one cluster, each with its own store, name and ports (10 apart).",
 )
-@click.option("-p", "--print-options", is_flag=True, help="Print every option with value, default and meaning.")
+@print_options_flag
 @log_option
 @debug_option
 def broker(
@@ -51,7 +51,7 @@ def broker(
     config_file: str | None,
     assignments: tuple[str, ...],
     processes: int,
-    print_options: bool,
+    print_only: bool,
 ) -> None:
     """A broker: takes, stores and hands out messages.
 
@@ -65,10 +65,8 @@ def broker(
         settings["storePathRootDir"] = os.path.abspath(data)
     settings.update(parse_assignments(assignments))
     loaded = load_options(config_file, settings)
-    if print_options:
-        from flaremq.cli.servers.option_table import print_option_rows
-
-        print_option_rows(loaded)
+    if print_only:
+        print_options(loaded)
         return
     folder = loaded[1].store_root
     check_log_place(folder, config_file, settings)

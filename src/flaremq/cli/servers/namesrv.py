@@ -5,26 +5,24 @@ from __future__ import annotations
 import click
 
 from flaremq.cli.parameters import debug_option, server_options
-from flaremq.cli.servers.serve import log_option, serve, split_listen
+from flaremq.cli.servers.serve import log_option, print_options, print_options_flag, serve, split_listen
 
 
 @click.command()
 @click.option("--listen", metavar="ADDR", default=None, help="Address to listen at.  [default: 127.0.0.1:9876]")
 @server_options("namesrv.conf", "orderMessageEnable=true")
-@click.option("-p", "--print-options", is_flag=True, help="Print every option with value, default and meaning.")
+@print_options_flag
 @log_option
 @debug_option
-def namesrv(listen: str | None, config_file: str | None, assignments: tuple[str, ...], print_options: bool) -> None:
+def namesrv(listen: str | None, config_file: str | None, assignments: tuple[str, ...], print_only: bool) -> None:
     """A name server: knows which broker has which topics, and tells clients."""
     from flaremq.namesrv.options import NamesrvOptions
     from flaremq.namesrv.service import NamesrvService
     from flaremq.options import parse_assignments
 
     options = NamesrvOptions.load(config_file, {**split_listen(listen), **parse_assignments(assignments)})
-    if print_options:
-        from flaremq.cli.servers.option_table import print_option_rows
-
-        print_option_rows([options])
+    if print_only:
+        print_options([options])
         return
     server = NamesrvService(options)
     serve([server], lambda: f"FlareMQ name server is ready at {server.address}")

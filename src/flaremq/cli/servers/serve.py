@@ -6,11 +6,12 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 import click
 
+from flaremq.cli import output as out
 from flaremq.log_lines import LineFormatter
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,6 +51,24 @@ def log_level() -> str:
     """What ``--log-level`` says, for processes we start."""
     level: str = click.get_current_context().meta[_LOG_LEVEL]
     return level
+
+
+print_options_flag = click.option(
+    "-p", "--print-options", "print_only", is_flag=True, help="Print every option with value, default and meaning."
+)
+
+
+def print_options(options: Iterable[Any]) -> None:
+    """Every option of these option objects, once: name, value, default, sentence."""
+    from flaremq.options import rows
+
+    lines: dict[str, dict[str, Any]] = {}
+    for values in options:
+        for row in rows(type(values)):
+            value = getattr(values, row.field_name)
+            line = {"option": row.key, "value": value, "default": row.default, "meaning": row.doc}
+            lines.setdefault(row.key, line)
+    out.print_rows(lines.values(), None)
 
 
 def split_listen(address: str | None) -> dict[str, str]:

@@ -7,7 +7,6 @@ lock so that nobody else does meanwhile. ``recover`` opens the store for writing
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flaremq.cli import failure
+from flaremq.cli import output as out
+from flaremq.cli.groups import LazyGroup
 from flaremq.cli.parameters import (
+    END_OF_TIME_MS,
+    body_option,
     debug_option,
+    moment_value,
     options_options,
     output_option,
     path_argument,
@@ -24,48 +28,26 @@ from flaremq.cli.parameters import (
     read_properties,
 )
 from flaremq.cli.progress import bytes_progress
-from flaremq.cli.times import moment_value
 
 if TYPE_CHECKING:
     from flaremq.storage.at_rest.reader import StoreReader
     from flaremq.storage.log.walk import DamagedRange
     from flaremq.storage.verify.finding import Finding
 
-_body_option = click.option(
-    "--body",
-    type=click.Choice(["text", "base64", "none"]),
-    default="text",
-    show_default=True,
-    help="How to show bodies; one that is not UTF-8 has no text.",
-)
 # On a terminal; JSON has all fields.
 _MESSAGE_COLUMNS = ("physicalOffset", "topic", "queueId", "queueOffset", "tags", "keys", "body")
 
 
-class _StoreGroup(click.Group):
-    """Fetches the two verbs that write from a module of their own."""
-
-    _elsewhere = ("recover", "rescue")
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *self._elsewhere])
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in self._elsewhere:
-            command: click.Command = getattr(importlib.import_module("flaremq.cli.store.repair"), cmd_name)
-            return command
-        return super().get_command(ctx, cmd_name)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = self.list_commands(ctx)
-        if args and args[0] not in known and not args[0].startswith("-"):
-            raise click.UsageError(failure.unknown_command("flaremq store", args[0], known), ctx)
-        return super().resolve_command(ctx, args)
-
-
-@click.group(cls=_StoreGroup)
+@click.group(
+    cls=LazyGroup,
+    elsewhere={
+        "recover": ("flaremq.cli.store.repair:recover", "Open the store as a broker would, then close it cleanly."),
+        "rescue": (
+            "flaremq.cli.store.repair:rescue",
+            "Write a new, healthy store from what a damaged one holds.",
+        ),
+    },
+)
 @debug_option
 def store() -> None:
     """Look into a store directory written by us or by RocketMQ 4.9/5.x, check it, repair it.
@@ -114,7 +96,7 @@ def info(
 @click.option("--queue-id", type=int, help="Only messages of this queue.")
 @click.option("--from", "start", type=click.IntRange(min=0), default=0, help="First physical offset (included).")
 @click.option("--to", "end", type=click.IntRange(min=0), help="Last physical offset (not included).")
-@_body_option
+@body_option
 @options_options
 @output_option("jsonl", "json", "table")
 @debug_option
@@ -134,7 +116,6 @@ def dump(
     Damaged ranges are stepped over, named on stderr, and make the exit code 4. After a crash the dump ends
     where recovery would cut the log.
     """
-    from flaremq.cli import output as out
     from flaremq.message.message_ext import MessageExt
 
     damaged: list[DamagedRange] = []
@@ -153,7 +134,7 @@ def dump(
                     yield message.to_dict(body=body)  # type: ignore[arg-type]  # click has checked the choice
                 progress(offset)
 
-        out.print_rows(messages(), out.chosen(output, in_pipe=out.JSONL), columns=_MESSAGE_COLUMNS)
+        out.print_rows(messages(), output, columns=_MESSAGE_COLUMNS)
     for lost in damaged:
         span = f"physical offsets {lost.start} to {lost.end - 1}"
         out.note(f"flaremq: {lost.path}: {span} are damaged: {lost.reason}")
@@ -170,7 +151,6 @@ def verify(path: str, config_file: str | None, assignments: tuple[str, ...], out
 
     Exit code 0: healthy (there may be notes), 1: warnings only, 4: damage.
     """
-    from flaremq.cli import output as out
     from flaremq.message.delay import parse_delay_levels
     from flaremq.storage.verify.verifier import StoreVerifier
 
@@ -198,12 +178,10 @@ def verify(path: str, config_file: str | None, assignments: tuple[str, ...], out
 
 def _show_findings(findings: list[Finding], path: str) -> None:
     """Two lines each: a table would have no room for the sentence."""
-    from flaremq.cli import output as out
-
     root = os.path.abspath(path) + os.sep
     for finding in findings:
         place = finding.path.removeprefix(root) + ("" if finding.offset is None else f" at {finding.offset}")
-        out.say(f"{finding.severity:<8} {finding.kind:<20} {place}\n         {finding.detail}")
+        out.echo(f"{finding.severity:<8} {finding.kind:<20} {place}\n         {finding.detail}")
 
 
 @store.command()
@@ -220,7 +198,7 @@ def _show_findings(findings: list[Finding], path: str) -> None:
     help="Stored at or after: 2h (ago), an ISO date and time, milliseconds since 1970.",
 )
 @click.option("--end", metavar="TIME", callback=moment_value, help="Stored at or before this time.")
-@_body_option
+@body_option
 @options_options
 @output_option("jsonl", "json", "table")
 @debug_option
@@ -240,12 +218,10 @@ def query(
 
     Exit code 1 if there is none.
     """
-    from flaremq.cli import output as out
-
     with open_reader(path, config_file, assignments) as reader:
-        found = reader.query(topic, key, max_count, begin, 2**63 - 1 if end is None else end)
+        found = reader.query(topic, key, max_count, begin, END_OF_TIME_MS if end is None else end)
         rows = [message.to_dict(body=body) for message in found]  # type: ignore[arg-type]  # checked by click
     if not rows:
         out.note(f"flaremq: no message of topic {topic} has the key {key}")
-    out.print_rows(rows, out.chosen(output, in_pipe=out.JSONL), columns=_MESSAGE_COLUMNS, title="messages")
+    out.print_rows(rows, output, columns=_MESSAGE_COLUMNS, title="messages")
     return failure.DONE if rows else failure.FAILED

@@ -129,13 +129,7 @@ def _share_in_memory(reader: StoreReader, path: str, size: int) -> float:
 
 
 def show(result: dict[str, Any], output: str | None) -> None:
-    chosen = out.chosen(output, in_pipe=out.JSON)
-    if chosen == out.JSON:
-        out.print_json(result)
-    elif chosen == out.JSONL:
-        out.print_rows([result], out.JSONL)
-    else:
-        _show_tables(result)
+    out.print_object(result, output, lambda: _show_tables(result))
 
 
 def _show_tables(result: dict[str, Any]) -> None:

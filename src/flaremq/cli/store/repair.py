@@ -118,14 +118,11 @@ def rescue(path: str, target: str, config_file: str | None, assignments: tuple[s
 
 
 def _show(result: dict[str, Any], output: str | None) -> None:
-    chosen = out.chosen(output, in_pipe=out.JSON)
-    if chosen == out.JSON:
-        out.print_json(result)
-    elif chosen == out.JSONL:
-        out.print_rows([result], out.JSONL)
-    else:
+    def show() -> None:
         lists = {name for name, value in result.items() if isinstance(value, list)}
         out.print_record({name: value for name, value in result.items() if name not in lists})
         for name in sorted(lists):
             if result[name] and isinstance(result[name][0], dict):
                 out.print_rows(result[name], out.TABLE, title=f"\n{name}")
+
+    out.print_object(result, output, show)

@@ -1,20 +1,22 @@
-"""What a command of ``flaremq mqadmin`` was given, and how it prints."""
+"""The flags of one call of ``flaremq mqadmin``, read as RocketMQ's tool reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NoReturn
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from flaremq.cli.output import say
+if TYPE_CHECKING:
+    from flaremq.cli.admin.admin_tool import AdminTool
 
 
-class Given:
+class Arguments:
     """The flags of one call, by RocketMQ's long names."""
 
-    def __init__(self, command: click.Context, values: dict[str, Any]) -> None:
-        self._context = command
+    def __init__(self, context: click.Context, values: dict[str, Any]) -> None:
+        self._context = context
         self._values = values
 
     def text(self, name: str) -> str:
@@ -48,13 +50,11 @@ class Given:
 
     def time(self, name: str, now_ms: int) -> int | None:
         """Milliseconds since 1970."""
-        from flaremq.cli.times import parse_mqadmin_time
-
         value = self.maybe(name)
         if value is None:
             return None
         try:
-            return parse_mqadmin_time(value, now_ms)
+            return parse_time(value, now_ms)
         except ValueError:
             self.refuse(f"--{name} takes milliseconds or yyyy-MM-dd#HH:mm:ss:SSS, not {value!r}.")
 
@@ -72,7 +72,17 @@ class Given:
     def refuse(self, sentence: str) -> NoReturn:
         raise click.UsageError(sentence, self._context)
 
+    async def masters(self, admin: AdminTool) -> dict[str, str]:
+        """Addresses of the masters that ``--clusterName`` or ``--brokerAddr`` chooses, by name."""
+        return await admin.masters(cluster=self.maybe("clusterName"), broker=self.maybe("brokerAddr"))
 
-def say_all(lines: Iterable[str]) -> None:
-    for line in lines:
-        say(line)
+
+def parse_time(text: str, now_ms: int) -> int:
+    """``now``, milliseconds, or ``2026-11-16#09:30:00:000`` in local time. ``ValueError`` if none of them."""
+    text = text.strip()
+    if text == "now":
+        return now_ms
+    if re.fullmatch(r"-?\d{1,18}", text):
+        return int(text)
+    seconds, _, milliseconds = text.rpartition(":")
+    return int(datetime.strptime(seconds, "%Y-%m-%d#%H:%M:%S").timestamp()) * 1000 + int(milliseconds)

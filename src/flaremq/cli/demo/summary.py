@@ -1,4 +1,4 @@
-"""What the demo tells: numbers as they come in, and the pairs of them that must be equal."""
+"""What the demo prints: its steps, its numbers, and the pairs of numbers that must be equal."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import click
 
 
 @dataclass(slots=True)
-class Story:
+class Summary:
     """Steps, numbers and checks of one demo."""
 
     quiet: bool
     numbers: dict[str, Any] = field(default_factory=dict)
     checks: list[dict[str, Any]] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
     _began: float = field(default_factory=time.perf_counter)
 
-    def tell(self, text: str) -> None:
+    def step(self, text: str) -> None:
+        """Print that a step is done, and when."""
         if not self.quiet:
             click.echo(f"[{time.perf_counter() - self._began:5.1f} s] {text}")
 

@@ -1,20 +1,47 @@
-"""A store to measure: made in a folder of its own, filled, removed."""
+"""What benchmarks are asked, and a store to measure: made in a folder of its own, filled, removed."""
 
 from __future__ import annotations
 
 import importlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 if TYPE_CHECKING:
     from flaremq import Message, MessageStore, StoreOptions
 
+F = TypeVar("F", bound=Callable[..., Any])
 TOPIC = "bench"
+COUNT = click.IntRange(min=1)
 _FILL_BATCH = 64
+
+path_option = click.option(
+    "--path", metavar="DIR", type=click.Path(exists=True, file_okay=False), help="Where to write."
+)
+
+
+def messages_option(default: int) -> Callable[[F], F]:
+    return click.option("--messages", type=COUNT, default=default, show_default=True, help="How many messages.")
+
+
+def body_size_option(least: int = 0) -> Callable[[F], F]:
+    size = click.IntRange(min=least)
+    return click.option("--body-size", type=size, default=1024, show_default=True, help="Bytes a body.")
+
+
+@contextmanager
+def bench_folder(path: str | None) -> Iterator[str]:
+    """A new folder below ``path``, removed at the end."""
+    folder = tempfile.mkdtemp(prefix="flaremq-bench-", dir=path)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +59,11 @@ class Load:
         return StoreOptions.from_properties({"flushDiskType": flush, **self.properties})
 
     @contextmanager
-    def folder(self) -> Iterator[str]:
-        folder = tempfile.mkdtemp(prefix="flaremq-bench-", dir=self.path)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    @contextmanager
     def store(self, flush: str) -> Iterator[MessageStore]:
         from flaremq import MessageStore
 
         importlib.import_module("flaremq.storage.kernels.preload")  # loading them is not what is measured
-        with self.folder() as folder, MessageStore.open(folder, self.options(flush)) as store:
+        with bench_folder(self.path) as folder, MessageStore.open(folder, self.options(flush)) as store:
             yield store
 
     def make(self, first: int, count: int, prefix: str = "") -> list[Message]:

@@ -1,4 +1,4 @@
-"""``flaremq pipeline report`` and ``sql``: questions to the data."""
+"""``flaremq pipeline sql``."""
 
 from __future__ import annotations
 
@@ -10,34 +10,8 @@ import click
 
 from flaremq.cli import output as out
 from flaremq.cli.parameters import debug_option, output_option
-from flaremq.cli.pipeline.job import options_of, source_options, spark_for, spark_options, task_progress
+from flaremq.cli.pipeline.job import options_of, source_options, spark_for, spark_options
 from flaremq.errors import InvalidArgumentError
-
-
-@click.command()
-@source_options
-@click.option("--out", "page", metavar="FILE", help="Write a self-contained HTML page here.")
-@spark_options
-@output_option("json", "table")
-@debug_option
-def report(page: str | None, master: str | None, settings: tuple[str, ...], output: str | None, **source: Any) -> None:
-    """Traffic, sizes, latency, tags and keys, retries, lag and capacity.
-
-    Reads no bodies. With --out an HTML page with charts; on stdout the numbers.
-    """
-    from flaremq.pipeline.jobs.report.job import report as job
-
-    options = options_of(**source)
-    with spark_for("report", master, settings) as spark, task_progress() as progress:
-        result = job(spark, options, out=page, on_progress=progress)
-    if out.chosen(output, in_pipe=out.JSON) == out.JSON:
-        out.print_json(result.to_json())
-    else:
-        out.print_record(result.document["summary"])
-        for notice in result.document["notices"]:
-            out.say(f"- {notice['text'] if isinstance(notice, dict) else notice}")
-        if page is not None:
-            click.echo(f"The page is in {page}")
 
 
 @click.command()

@@ -1,40 +1,51 @@
-"""The demo's name server and broker: ``flaremq up`` in a process of its own, which can be killed and started again."""
+"""``flaremq up`` in a process of its own, which can be killed and started again: for the demo and the benchmarks."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 
-from flaremq.cli.servers.free_ports import free_ports
 from flaremq.errors import UnavailableError
 
 _START_SECONDS = 60
 _STOP_SECONDS = 60
 
 
-class DemoServer:
-    """One store, served on the same two addresses however often it is started."""
+def free_ports(count: int) -> list[int]:
+    """So many different free ports of the loopback address; taken at once, or somebody else may take them."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
 
-    def __init__(self, path: str) -> None:
+
+class ServerProcess:
+    """One store, served on the same two addresses however often it is started. ``with`` starts and stops it."""
+
+    def __init__(self, path: str, **settings: str) -> None:
         self.path = path
         name_server, broker = free_ports(2)
         self.name_server = f"127.0.0.1:{name_server}"
-        self._broker = f"127.0.0.1:{broker}"
+        self._command = [sys.executable, "-m", "flaremq", "up", "--data", path]
+        self._command += ["--listen", self.name_server, "--broker-listen", f"127.0.0.1:{broker}"]
+        for name, value in settings.items():
+            self._command += ["--set", f"{name}={value}"]
         self._process: subprocess.Popen[str] | None = None
         self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - as long as the server
 
     def start(self) -> float:
         """Seconds until it was ready."""
-        command = [sys.executable, "-m", "flaremq", "up", "--data", self.path]
-        command += ["--listen", self.name_server, "--broker-listen", self._broker]
         began = time.perf_counter()
-        # A group of its own: Ctrl-C is for us, and we end the server ourselves.
+        # A process group of its own: Ctrl-C is for us, and we end the server ourselves.
         self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=self._errors, text=True, start_new_session=True
+            self._command, stdout=subprocess.PIPE, stderr=self._errors, text=True, start_new_session=True
         )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -66,3 +77,11 @@ class DemoServer:
                 process.wait()
             if process.stdout is not None:
                 process.stdout.close()
+
+    def __enter__(self) -> ServerProcess:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._errors.close()

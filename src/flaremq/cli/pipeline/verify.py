@@ -1,4 +1,4 @@
-"""``flaremq pipeline rebuild`` and ``verify``: the log as the only truth, and the proof of it."""
+"""``flaremq pipeline verify``."""
 
 from __future__ import annotations
 
@@ -9,49 +9,12 @@ import click
 from flaremq.cli import failure
 from flaremq.cli import output as out
 from flaremq.cli.parameters import debug_option, options_options, output_option, read_properties
-from flaremq.cli.pipeline.archive import show_result
-from flaremq.cli.pipeline.job import check_archive_place, spark_for, spark_options, task_progress
-from flaremq.errors import InvalidArgumentError
-
-_STORE = click.Path(exists=True, file_okay=False)
-_path_option = click.option("--path", metavar="STORE", type=_STORE, required=True, help="The store directory.")
+from flaremq.cli.pipeline.job import STORE, check_archive_place, show_result, spark_for, spark_options, store_option
+from flaremq.cli.progress import task_progress
 
 
 @click.command()
-@_path_option
-@click.option("--to", metavar="DIR", help="Write consumequeue and index below this new folder.")
-@click.option("--in-place", is_flag=True, help="Put them into the store itself, which must be closed.")
-@options_options
-@spark_options
-@output_option("json", "table")
-@debug_option
-def rebuild(
-    path: str,
-    to: str | None,
-    in_place: bool,
-    config_file: str | None,
-    assignments: tuple[str, ...],
-    master: str | None,
-    settings: tuple[str, ...],
-    output: str | None,
-) -> None:
-    """Build ConsumeQueue and IndexFile anew from the CommitLog, in parallel.
-
-    Byte for byte what the broker would have written. In place, the old ones are swapped out only when the new ones
-    are complete and on disk.
-    """
-    if (to is None) != in_place:
-        raise InvalidArgumentError("give either --to DIR or --in-place")
-    from flaremq.pipeline.jobs.rebuild.job import rebuild as job
-
-    properties = read_properties(config_file, assignments, path)
-    with spark_for("rebuild", master, settings) as spark, task_progress() as progress:
-        result = job(spark, path=path, out=to, in_place=in_place, properties=properties, on_progress=progress)
-    show_result(result.to_json(), output)
-
-
-@click.command()
-@_path_option
+@store_option
 @click.option("--certificate", metavar="FILE", help="Write a certificate here: ranges, counts, digests, verdict.")
 @click.option(
     "--against",
@@ -60,7 +23,7 @@ def rebuild(
     help="Hold the store against an earlier certificate.",
 )
 @click.option("--archive", metavar="DIR", help="Hold it against an archive.")
-@click.option("--replica", metavar="STORE", type=_STORE, help="Hold it against a replica.")
+@click.option("--replica", metavar="STORE", type=STORE, help="Hold it against a replica.")
 @options_options
 @spark_options
 @output_option("json", "table")
@@ -98,11 +61,9 @@ def verify(
             on_progress=progress,
         )
     outcome: dict[str, Any] = result.to_json()
-    if out.chosen(output, in_pipe=out.JSON) == out.JSON:
-        out.print_json(outcome)
-    else:
+    if out.chosen(output, in_pipe=out.JSON) == out.TABLE:
         out.print_rows(outcome["findings"], out.TABLE, title="findings")
-        show_result(outcome, out.TABLE)
+    show_result(outcome, output)
     if result.is_damaged:
         return failure.DAMAGED
     return failure.DONE if result.verdict == "sound" else failure.FAILED
