@@ -154,12 +154,6 @@ def rows_by_key(options_class: type[Any]) -> Mapping[str, OptionRow]:
     return {row.key: row for row in rows(options_class)}
 
 
-def live_names(options_class: type[Any]) -> frozenset[str]:
-    """What may be changed over the wire while a server runs. A list of what is allowed: what a row does not call live
-    is refused."""
-    return frozenset(row.key for row in rows(options_class) if row.live)
-
-
 def live_refusals(names: Iterable[str], layers: Sequence[object], elsewhere: Iterable[str] = ()) -> list[str]:
     """A sentence for each name that cannot be changed in these options objects, why not or what was meant instead.
     ``elsewhere``: names that only RocketMQ has."""

@@ -309,7 +309,7 @@ class PopLab:
                 revive_queue_id=revive_queue_id,
                 pop_time=pop_time,
                 invisible_time=invisible_time,
-                bits=BatchAck.bits_of(positions),
+                bits=sum(1 << position for position in set(positions)),
             )
             for (start, pop_time, invisible_time, revive_queue_id, retry, _, queue_id), positions in merged.items()
         )

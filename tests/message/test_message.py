@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from flaremq import message as message_package
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.message import Message
 from flaremq.message.properties import encode_properties, parse_properties, strip_unstored
@@ -10,11 +9,6 @@ from flaremq.message.properties import encode_properties, parse_properties, stri
 
 def test_plain_message_has_no_properties() -> None:
     assert Message("orders", b"x").encoded_properties() == b""
-
-
-def test_package_exports_both_values() -> None:
-    assert message_package.Message is Message
-    assert message_package.MessageExt.__name__ == "MessageExt"
 
 
 def test_tags_and_keys_are_stored_as_properties() -> None:

@@ -76,9 +76,7 @@ def test_a_whole_connection_decodes_from_pieces_of_any_size(recording: str) -> N
             decoder = FrameDecoder()
             decoded = []
             for at in range(0, len(stream), size):
-                decoder.feed(stream[at : at + size])
-                while (command := decoder.next_command()) is not None:
-                    decoded.append(fields(command))
+                decoded += map(fields, decoder.receive(stream[at : at + size]))
             assert decoded == [fields(frame.command) for frame in frames]
             assert decoder.buffered == 0
 
@@ -87,12 +85,8 @@ def test_frames_decode_byte_by_byte_and_not_a_byte_early() -> None:
     for frame in sample_frames():
         decoder = FrameDecoder()
         for at in range(len(frame.data) - 1):
-            decoder.feed(frame.data[at : at + 1])
-            assert decoder.next_command() is None
-        decoder.feed(frame.data[-1:])
-        command = decoder.next_command()
-        assert command is not None
-        assert fields(command) == fields(frame.command)
+            assert decoder.receive(frame.data[at : at + 1]) == []
+        assert [*map(fields, decoder.receive(frame.data[-1:]))] == [fields(frame.command)]
 
 
 def test_bytes_of_the_next_frame_wait_for_the_rest_of_it() -> None:
@@ -100,16 +94,11 @@ def test_bytes_of_the_next_frame_wait_for_the_rest_of_it() -> None:
     for frame, following in itertools.pairwise(samples):
         for cut in (1, 4, 8, len(following.data) - 1):
             decoder = FrameDecoder()
-            decoder.feed(frame.data + following.data[:cut])
-            first = decoder.next_command()
-            assert first is not None
-            assert fields(first) == fields(frame.command)
-            assert decoder.next_command() is None
+            first = decoder.receive(frame.data + following.data[:cut])
+            assert [*map(fields, first)] == [fields(frame.command)]
             assert decoder.buffered == cut
-            decoder.feed(following.data[cut:])
-            second = decoder.next_command()
-            assert second is not None
-            assert fields(second) == fields(following.command)
+            second = decoder.receive(following.data[cut:])
+            assert [*map(fields, second)] == [fields(following.command)]
 
 
 @pytest.mark.parametrize("recording", RECORDINGS)

@@ -30,15 +30,7 @@ BODIES = sorted({*REQUEST_BODIES.values(), *RESPONSE_BODIES.values()}, key=lambd
 
 def decode_all(data: bytes) -> list[RemotingCommand]:
     """Everything up to the end or the first refusal."""
-    decoder = FrameDecoder()
-    decoder.feed(data)
-    commands = []
-    try:
-        while (command := decoder.next_command()) is not None:
-            commands.append(command)
-    except RemoteProtocolError:
-        pass
-    return commands
+    return FrameDecoder().receive(data)
 
 
 def read_everything(command: RemotingCommand, choice: random.Random) -> None:
@@ -148,10 +140,9 @@ def test_the_cut_of_the_stream_changes_nothing(seed: int, sizes: list[int]) -> N
     pieces = []
     at = 0
     for size in itertools.cycle(sizes):
-        decoder.feed(stream[at : at + size])
-        at += size
-        while (command := decoder.next_command()) is not None:
+        for command in decoder.receive(stream[at : at + size]):
             pieces.append((command.code, command.opaque, command.body_bytes))
+        at += size
         if at >= len(stream):
             break
     assert len(whole) == 3
@@ -248,25 +239,23 @@ def test_a_hostile_frame_costs_memory_in_proportion_to_what_was_sent(data: bytes
 def test_a_header_is_bounded_below_the_frame() -> None:
     assert HEADER_SIZE_MAX < FRAME_SIZE_MAX
     decoder = FrameDecoder()
-    decoder.feed(struct.pack(">iI", FRAME_SIZE_MAX - 4, HEADER_SIZE_MAX + 1))
-    with pytest.raises(RemoteProtocolError, match="header"):
-        decoder.next_command()
+    assert decoder.receive(struct.pack(">iI", FRAME_SIZE_MAX - 4, HEADER_SIZE_MAX + 1)) == []
+    assert "header" in str(decoder.failure)
 
 
 def test_a_slow_sender_of_a_large_frame_is_held_once() -> None:
     size = 1 << 20
     frame = encode_frame(RemotingCommand(310, body=bytes(size)))
     decoder = FrameDecoder()
+    commands: list[RemotingCommand] = []
     tracemalloc.start()
     try:
         for at in range(0, len(frame), 1460):
-            decoder.feed(frame[at : at + 1460])
+            commands += decoder.receive(frame[at : at + 1460])
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    command = decoder.next_command()
-    assert command is not None
-    assert len(command.body_bytes) == size
+    assert [len(command.body_bytes) for command in commands] == [size]
     assert peak < 4 * size
 
 

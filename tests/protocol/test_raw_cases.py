@@ -17,17 +17,16 @@ TOO_SHORT_TO_JUDGE = {"length-zero"}
 @pytest.mark.parametrize("case", raw_cases(), ids=lambda case: f"{case.recording}-{case.name}")
 def test_a_frame_is_refused_where_the_real_server_closed(case: RawCase) -> None:
     decoder = FrameDecoder()
-    decoder.feed(case.sent)
+    commands = decoder.receive(case.sent)
     if case.name in TOO_SHORT_TO_JUDGE:
-        assert decoder.next_command() is None
+        assert not commands and decoder.failure is None
         assert decoder.buffered == len(case.sent)
-        decoder.feed(bytes(4))  # and more of the same is refused
+        commands = decoder.receive(bytes(4))  # and more of the same is refused
         closes = True
     else:
         closes = case.closed or case.name in CLOSED_BY_4_9_ONLY
     if closes:
-        with pytest.raises(RemoteProtocolError):
-            decoder.next_command()
+        assert not commands and isinstance(decoder.failure, RemoteProtocolError)
     else:
         decode_one(case.sent)
 
@@ -35,22 +34,16 @@ def test_a_frame_is_refused_where_the_real_server_closed(case: RawCase) -> None:
 @pytest.mark.parametrize("case", raw_cases(), ids=lambda case: f"{case.recording}-{case.name}")
 def test_what_the_real_server_answered_decodes(case: RawCase) -> None:
     decoder = FrameDecoder()
-    decoder.feed(case.got)
-    while (reply := decoder.next_command()) is not None:
-        assert reply.is_response
-    assert decoder.buffered == 0
+    assert all(reply.is_response for reply in decoder.receive(case.got))
+    assert decoder.buffered == 0 and decoder.failure is None
 
 
 def test_after_a_refused_frame_nothing_more_is_read() -> None:
     good = next(case.sent for case in raw_cases() if not case.closed and case.name not in TOO_SHORT_TO_JUDGE)
     bad = next(case.sent for case in raw_cases() if case.name == "header-not-json")
     decoder = FrameDecoder()
-    decoder.feed(good + bad + good)
-    assert decoder.next_command() is not None
-    for _ in range(2):
-        with pytest.raises(RemoteProtocolError):
-            decoder.next_command()
-    decoder.feed(good)
-    with pytest.raises(RemoteProtocolError):
-        decoder.next_command()
+    assert len(decoder.receive(good + bad + good)) == 1
+    assert isinstance(decoder.failure, RemoteProtocolError)
+    assert decoder.receive(good) == []
+    assert isinstance(decoder.failure, RemoteProtocolError)
     assert decoder.buffered == 0

@@ -26,7 +26,6 @@ from flaremq.protocol.bodies.queue import (
     QueryAssignmentRequestBody,
     QueryAssignmentResponseBody,
     SetMessageRequestModeRequestBody,
-    UnlockBatchRequestBody,
 )
 from flaremq.protocol.bodies.register import RegisterBrokerBody
 from flaremq.protocol.bodies.replication import (
@@ -61,7 +60,7 @@ REQUEST_BODIES: Final[dict[RequestCode, type[Bean]]] = {
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: CreateTopicListRequestBody,
     RequestCode.HEART_BEAT: HeartbeatData,
     RequestCode.LOCK_BATCH_MQ: LockBatchRequestBody,
-    RequestCode.UNLOCK_BATCH_MQ: UnlockBatchRequestBody,
+    RequestCode.UNLOCK_BATCH_MQ: LockBatchRequestBody,
     RequestCode.CHECK_CLIENT_CONFIG: CheckClientRequestBody,
     RequestCode.REGISTER_BROKER: RegisterBrokerBody,
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: SubscriptionGroupConfig,

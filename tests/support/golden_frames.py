@@ -114,11 +114,11 @@ def raw_cases() -> tuple[RawCase, ...]:
 def decode_one(data: bytes) -> RemotingCommand:
     """The one command these bytes are."""
     decoder = FrameDecoder()
-    decoder.feed(data)
-    command = decoder.next_command()
-    assert command is not None
-    assert decoder.next_command() is None
+    commands = decoder.receive(data)
+    if decoder.failure is not None:
+        raise decoder.failure
     assert decoder.buffered == 0
+    (command,) = commands
     return command
 
 

@@ -12,7 +12,6 @@ too long, or a header that cannot be read, ends the connection; what came before
 
 from __future__ import annotations
 
-from collections import deque
 from struct import Struct
 
 from flaremq.errors import LocalProtocolError, RemoteProtocolError
@@ -29,14 +28,13 @@ _words_at = _WORDS.unpack_from
 class FrameDecoder:
     """Cuts a byte stream into commands."""
 
-    __slots__ = ("_buffer", "_header_limit", "_limit", "_ready", "_wanted", "failure")
+    __slots__ = ("_buffer", "_header_limit", "_limit", "_wanted", "failure")
 
     def __init__(self, limit: int = FRAME_SIZE_MAX, *, header_limit: int = HEADER_SIZE_MAX) -> None:
         self._limit = limit
         self._header_limit = header_limit
         self._buffer = bytearray()
         self._wanted = 8  # bytes in the buffer before another look at it is worth while
-        self._ready: deque[RemotingCommand] = deque()
         self.failure: RemoteProtocolError | None = None
 
     @property
@@ -95,18 +93,6 @@ class FrameDecoder:
         """Forget a frame that is not complete; nothing more can follow it."""
         self.failure = self.failure or RemoteProtocolError("the frame was given up before it was complete")
         self._buffer = bytearray()
-
-    def feed(self, data: bytes) -> None:
-        """Take bytes; ``next_command`` hands out what they complete."""
-        self._ready.extend(self.receive(data))
-
-    def next_command(self) -> RemotingCommand | None:
-        """The next command, None if more bytes are needed; raises once nothing more can follow."""
-        if self._ready:
-            return self._ready.popleft()
-        if self.failure is not None:
-            raise self.failure
-        return None
 
     def _check(self, length: int, word: int) -> None:
         """Refuse what cannot become a frame, before waiting for its bytes."""

@@ -52,14 +52,14 @@ class NameServer:
 
     def _read(self, opaque: int) -> RemotingCommand:
         while True:
-            command = self._decoder.next_command()
-            if command is None:
-                data = self._socket.recv(65536)
-                if not data:
-                    raise RemoteProtocolError(f"name server {self.address} closed the connection instead of answering")
-                self._decoder.feed(data)
-            elif command.is_response and command.opaque == opaque:
-                return command
+            data = self._socket.recv(65536)
+            if not data:
+                raise RemoteProtocolError(f"name server {self.address} closed the connection instead of answering")
+            for command in self._decoder.receive(data):
+                if command.is_response and command.opaque == opaque:
+                    return command
+            if self._decoder.failure is not None:
+                raise self._decoder.failure
 
     def __enter__(self) -> NameServer:
         return self

@@ -69,10 +69,6 @@ class Patience:
     _since: float | None = None
     _pause: float = _FIRST_PAUSE
 
-    @property
-    def attempts_began(self) -> bool:
-        return self._since is not None
-
     async def wait(self) -> bool:
         """Pause before the next try; False if there should be none."""
         now = asyncio.get_running_loop().time()

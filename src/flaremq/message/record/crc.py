@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from zlib import crc32
 
-CRC_PROPERTY_KEY = "__CRC32#"
 CRC_PROPERTY_PREFIX = b"__CRC32#\x01"
 CRC_PROPERTY_SIZE = 20
 assert len(CRC_PROPERTY_PREFIX) + 10 + 1 == CRC_PROPERTY_SIZE

@@ -41,11 +41,6 @@ def long(java_name: str | None = None, *, default: int = 0) -> int:
     return value
 
 
-def maybe_long(java_name: str | None = None) -> int | None:
-    value: int | None = row(java_name, read_long, default=None)
-    return value
-
-
 def double(java_name: str | None = None, *, default: float = 0.0) -> float:
     value: float = row(java_name, read_double, default=default)
     return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -63,14 +63,6 @@ class BatchAck(Bean):
     def adapt(cls, value: dict[str, Any]) -> dict[str, Any]:
         """Java takes either name of each property."""
         return {short: value.get(short, value.get(long_name)) for short, long_name in _LONG_NAMES.items()}
-
-    @staticmethod
-    def bits_of(positions: Iterable[int]) -> int:
-        """The value of ``bits`` for these positions."""
-        bits = 0
-        for position in positions:
-            bits |= 1 << position
-        return bits
 
     def positions(self) -> Iterator[int]:
         """The numbers of the bits that are set, in order."""

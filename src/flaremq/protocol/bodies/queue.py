@@ -76,9 +76,6 @@ class LockBatchRequestBody(Bean):
     only_this_broker: bool | None = maybe_flag()
 
 
-UnlockBatchRequestBody = LockBatchRequestBody  # one shape, two names in Java
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockBatchResponseBody(Bean):
     """The queues that the caller holds now."""

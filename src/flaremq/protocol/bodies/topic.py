@@ -60,10 +60,6 @@ class TopicConfig(Bean):
     def is_readable(self) -> bool:
         return self.perm & PERM_READ != 0
 
-    @property
-    def is_writable(self) -> bool:
-        return self.perm & PERM_WRITE != 0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfigSerializeWrapper(Bean):
