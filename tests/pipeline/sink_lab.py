@@ -10,7 +10,6 @@ import pyarrow as pa
 from flaremq.broker.options import load_options
 from flaremq.broker.service import BrokerService
 from flaremq.pipeline.sink.options import SinkOptions, parse_sink_options
-from flaremq.pipeline.sink.rows import RowRules
 from flaremq.pipeline.sink.task import SinkTask, TaskIdentity, TaskReport
 from flaremq.pipeline.sink.wire import WireTarget
 from flaremq.testing.ephemeral_broker import EphemeralBroker
@@ -34,7 +33,7 @@ def run_task(
     begun_ms: int = 0,
 ) -> TaskReport:
     """One attempt at a task."""
-    rules = RowRules(options.topic, options.max_message_size, options.drop_reserved)
+    rules = options.row_rules
     size = request_bytes or options.request_bytes
     with WireTarget(options, task, begun_ms=begun_ms) as target:
         sink = SinkTask(target, task, rules, request_bytes=size, sends_in_doubt=options.sends_in_doubt)

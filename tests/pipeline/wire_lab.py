@@ -19,7 +19,10 @@ from flaremq.message.message import Message
 from flaremq.pipeline.model.columns import schema_of
 from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import QueueRef, Span
+from flaremq.pipeline.options import parse_options
+from flaremq.pipeline.sources.open import source_spec
 from flaremq.pipeline.sources.wire import WireSource
+from flaremq.pipeline.spark.group_progress import ProgressWriter
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.sync import Admin, Producer
 from flaremq.testing import EphemeralBroker, ephemeral_broker
@@ -105,7 +108,17 @@ class WireLab:
             self.producer.send(Message(topic, body + padding[: max(0, size - len(body))], **values), queue=queue)
 
     def open(self, **client: str) -> WireSource:
-        return WireSource(SourceSpec(name_server=self.name_server, client=client))
+        return WireSource(source_spec(parse_options({"nameServer": self.name_server, **client})))
+
+
+def check_progress(spec: SourceSpec, group: str, *, commit_name_server: str | None = None) -> None:
+    with ProgressWriter(spec, group, commit_name_server=commit_name_server) as writer:
+        writer.check()
+
+
+def commit_progress(spec: SourceSpec, group: str, offsets: Any) -> None:
+    with ProgressWriter(spec, group) as writer:
+        writer.commit(offsets)
 
 
 def everything(source: Source, *topics: str) -> list[Span]:

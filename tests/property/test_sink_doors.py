@@ -55,7 +55,7 @@ class Kept:
 
 
 def rules_of(options: SinkOptions) -> RowRules:
-    return RowRules(options.topic, options.max_message_size, options.drop_reserved, options.delay_level_max)
+    return options.row_rules
 
 
 def check_refused(rows: list[Row], good: list[Row], options: SinkOptions) -> None:
@@ -63,7 +63,7 @@ def check_refused(rows: list[Row], good: list[Row], options: SinkOptions) -> Non
     for number, row in enumerate(rows):
         first = good[number % 50 : number % 50 + 3]
         target = Kept(options)
-        words = row.refusals(options.max_message_size, drops_reserved=options.drop_reserved)
+        words = row.refusals(options.max_message_size, drops_reserved=options.row_rules.drop_reserved)
         task = SinkTask(target, TASK, rules_of(options), request_bytes=4096)
         with pytest.raises(InvalidArgumentError) as caught:
             task.write([batch_of([*first, row, good[0]])])
@@ -91,14 +91,13 @@ def batches(rows: list[Row]) -> list[Any]:
 
 def write_store(options: SinkOptions, rows: list[Row]) -> None:
     """What tasks and the driver do."""
-    assert options.path is not None
     write = stem_of("write", TASK.write_id)
     folder = staging.batch_folder(options.path, write, TASK.batch_id)
     with staging.StagingTarget(folder, TASK, "0", partial(check_queue, options.path, queues=options.queues)) as target:
         sink = SinkTask(target, TASK, rules_of(options), request_bytes=options.request_bytes)
         report = sink.write(batches(rows))
     file = staging.StagedFile(target.name, target.size, TASK.partition, report.rows)
-    staging.decide(options.path, staging.Manifest(write, TASK.batch_id, TASK.write_id, True, (file,)))
+    staging.decide(options.path, staging.StagedBatch(write, TASK.batch_id, TASK.write_id, True, (file,)))
     take_in(options)
 
 
@@ -109,7 +108,7 @@ def write_wire(root: Path, kind: dict[str, str], rows: list[Row], like: SinkOpti
     with ephemeral_broker(clock=ManualClock(), path=str(root), **settings) as broker:
         given = {"nameServer": broker.name_server, "retryTimeoutMs": "0"}
         given |= {"maxMessageSize": str(like.max_message_size), "requestBytes": str(like.request_bytes)}
-        options = parse_sink_options(given | {"reservedProperties": "drop" if like.drop_reserved else "fail"})
+        options = parse_sink_options(given | {"reservedProperties": like.reserved_properties})
         with WireTarget(options, TASK) as target:
             sink = SinkTask(target, TASK, rules_of(options), request_bytes=options.request_bytes)
             assert sink.write(batches(rows)).rows == len(rows)

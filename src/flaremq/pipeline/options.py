@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,9 +17,20 @@ from flaremq.client.options import ClientOptions
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.compression import INFLATED_SIZE_MAX
 from flaremq.message.tags import split_tags
-from flaremq.options import OptionRow, check_values, find_unknown_names, option, rows, rows_by_key, value_text
-from flaremq.pipeline.model.source import ReadRequest, TopicSelector
+from flaremq.options import (
+    OptionRow,
+    OptionValue,
+    check_values,
+    find_unknown_names,
+    option,
+    rows,
+    rows_by_key,
+    value_text,
+    values_from_properties,
+)
+from flaremq.pipeline.model.source import ReadRequest, TopicSelector, WireOptions
 from flaremq.storage.arrow.bodies import AS_NULL, BAD_BODIES, BodyRule
+from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.options import StoreOptions
 from flaremq.times import parse_moment
 
@@ -150,7 +161,7 @@ class ScanOptions:
         30_000, flaremq="fetchRetryMs", affects="behaviour",
         doc="Milliseconds a read over `nameServer` goes on trying while a broker does not answer.")
     fetch_bytes_in_flight: int = option(
-        32 << 20, flaremq="fetchBytesInFlight", affects="speed", minimum=1,
+        32 << 20, flaremq="fetchBytesInFlight", affects="speed", minimum=1 << 20,
         doc="Bytes of answers that a task reading over `nameServer` has on their way at most.")
     # fmt: on
     geometry: Mapping[str, str] = field(default_factory=dict)  # of the store, by RocketMQ's names
@@ -172,6 +183,12 @@ class ScanOptions:
         for name in self.column_names or ():
             if folded.count(name.lower()) > 1:
                 raise InvalidArgumentError(f"column {name!r} is named twice in columns")
+
+    @property
+    def wire(self) -> WireOptions:
+        """How a cluster is read."""
+        client = ClientOptions(**values_from_properties(ClientOptions, self.client))  # type: ignore[arg-type]  # by row
+        return WireOptions(client, self.consumer_group, self.fetch_retry_ms, self.fetch_bytes_in_flight)
 
     @property
     def selector(self) -> TopicSelector:
@@ -198,36 +215,61 @@ class ScanOptions:
 
 def parse_options(given: Mapping[str, str]) -> ScanOptions:
     """The options of a reader as Spark hands them over."""
-    known = _known_names()
+    own, of_client, of_store = rows_by_key(ScanOptions), rows_by_key(ClientOptions), rows_by_key(StoreOptions)
     values: dict[str, Any] = {}
     geometry: dict[str, str] = {}
     client: dict[str, str] = {}
-    spelled: dict[str, str] = {}
-    for name, text in given.items():
-        folded = name.lower()
-        if folded in _OF_SPARK or folded.startswith(("__", "spark.")):
-            continue
-        key = known.get(folded)
-        if key is None:
-            raise InvalidArgumentError(str(find_unknown_names([name], known.values())[0]))
-        if key in spelled:
-            raise InvalidArgumentError(f"options {spelled[key]} and {name} mean the same; keep one of them")
-        spelled[key] = name
+    for key, (name, text) in spelled_options(given, _known_names(), _OF_SPARK).items():
         if key in _NOT_EMPTY and not split_list(text):
             raise InvalidArgumentError(f"{name} is empty: leave the option out to read all")
         if key in GEOMETRY:
-            _checked(rows_by_key(StoreOptions)[key], text)
+            checked_value(of_store[key], text)
             geometry[key] = text.strip()
-        elif key in rows_by_key(ClientOptions):
-            _checked(rows_by_key(ClientOptions)[key], text)
+        elif key in of_client:
+            checked_value(of_client[key], text)
             client[key] = text.strip()
         else:
-            row = rows_by_key(ScanOptions)[key]
-            values[row.field_name] = _checked(row, _time_text(row, text) if row.form == _TIME_FORM else text)
+            row = own[key]
+            values[row.field_name] = checked_value(row, _time_text(text) if row.form == _TIME_FORM else text)
     paths = next((text for name, text in given.items() if name.lower() == "paths"), None)
     if paths is not None and "path" not in values:
         values["path"] = _joined_paths(paths)
     return ScanOptions(**values, geometry=geometry, client=client)
+
+
+def spelled_options(
+    given: Mapping[str, str], known: Mapping[str, str], of_spark: Collection[str], hint: str = ""
+) -> dict[str, tuple[str, str]]:
+    """What was given of the ``known`` options (by folded name): under the right name the one that was used, and the
+    text. Spark's own are left out; a name that nobody knows is refused, and two for the same option."""
+    found: dict[str, tuple[str, str]] = {}
+    for name, text in given.items():
+        folded = name.lower()
+        if folded in of_spark or folded.startswith(("__", "spark.")):
+            continue
+        key = known.get(folded)
+        if key is None:
+            raise InvalidArgumentError(f"{find_unknown_names([name], known.values())[0]}{hint}")
+        if key in found:
+            raise InvalidArgumentError(f"options {found[key][0]} and {name} mean the same; keep one of them")
+        found[key] = name, text
+    return found
+
+
+def checked_value(row: OptionRow, text: str) -> OptionValue:
+    """The value of an option, if its row allows it."""
+    value = row.parse(text)
+    row.check(value)
+    return value
+
+
+def index_geometry(given: Mapping[str, str]) -> IndexGeometry | None:
+    """The slots and entries of index files among options of a store; None if neither is given: the files show them."""
+    sizes = {name: given[name] for name in ("maxHashSlotNum", "maxIndexNum") if name in given}
+    if not sizes:
+        return None
+    options = StoreOptions.from_properties(sizes)
+    return IndexGeometry(options.max_hash_slot_num, options.max_index_num)
 
 
 def read_request(options: ScanOptions, schema: pa.Schema) -> ReadRequest:
@@ -259,13 +301,7 @@ def _known_names() -> dict[str, str]:
     return {key.lower(): key for key in keys} | {alias.lower(): key for alias, key in ALIASES.items()}
 
 
-def _checked(row: OptionRow, text: str) -> object:
-    value = row.parse(text)
-    row.check(value)
-    return value
-
-
-def _time_text(row: OptionRow, text: str) -> str:
+def _time_text(text: str) -> str:
     """A time in any of its forms as milliseconds; what cannot be read is left for the row to refuse."""
     try:
         return str(parse_moment(text, int(time.time() * 1000)))

@@ -10,16 +10,16 @@ import pytest
 
 from flaremq.message.message import Message
 from flaremq.pipeline.model.columns import schema_of
-from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
+from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector, WireOptions
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.sources.wire import WireSource
-from flaremq.pipeline.spark.group_progress import check_progress, commit_progress
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.sync import Admin, Producer
 from tests.interop import jvm
 from tests.interop.wire import servers
 from tests.interop.wire.mqadmin import Mqadmin
 from tests.interop.wire.selection import require
+from tests.pipeline.wire_lab import check_progress, commit_progress
 
 pytestmark = pytest.mark.interop
 
@@ -126,7 +126,7 @@ def test_progress_shows_in_the_real_mqadmin(cluster: servers.Servers, tmp_path: 
 
 
 def test_real_broker_that_restarts_is_read_on(cluster: servers.Servers) -> None:
-    with WireSource(SourceSpec(name_server=cluster.name_server, client={"fetchBytesInFlight": str(1 << 20)})) as source:
+    with WireSource(SourceSpec(name_server=cluster.name_server, wire=WireOptions(bytes_in_flight=1 << 20))) as source:
         request = ReadRequest(schema_of(["queueOffset"]))
         batches = source.read([Span(_place(1), 0, COUNT)], request)
         found = next(batches).column(0).to_pylist()

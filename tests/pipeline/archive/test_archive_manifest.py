@@ -69,17 +69,6 @@ def test_offsets_cannot_be_committed_twice(tmp_path: Path) -> None:
         manifest.commit([file_of(9, 12)])
 
 
-def test_removed_files_make_room_in_the_same_commit(tmp_path: Path) -> None:
-    root = ArchiveRoot(str(tmp_path))
-    manifest = committed(root, (0, 10), (10, 20))
-    merged = file_of(0, 20)
-    merged = ArchiveFile("orders", merged.day, "topic=orders/merged.parquet", 20, 9, "", 0, 0, merged.runs)
-    manifest.commit([merged], removed=[file.path for file in manifest.files if file.path])
-    for state in (manifest, Manifest.load(root), Manifest.load(root, ["orders"])):
-        assert [file.path for file in state.files] == ["topic=orders/merged.parquet"]
-        assert state.missing(Span(A0, 0, 20)) == [] and len(state.segments(A0)) == 1
-
-
 def test_commit_on_an_old_state_is_refused(tmp_path: Path) -> None:
     root = ArchiveRoot(str(tmp_path))
     first, second = Manifest.load_or_new(root), Manifest.load_or_new(root)

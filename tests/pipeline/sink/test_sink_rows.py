@@ -287,9 +287,9 @@ def test_links_of_a_chain_can_be_undone() -> None:
 
 
 def test_delay_levels_end_where_the_table_of_the_store_does(tmp_path: Path) -> None:
-    assert parse_sink_options({"nameServer": "h:1"}).delay_level_max == 18
+    assert parse_sink_options({"nameServer": "h:1"}).row_rules.delay_level_max == 18
     told = {"path": str(tmp_path), "messageDelayLevel": "1s 5s"}
-    assert parse_sink_options(told).delay_level_max == 2
-    rules = RowRules("T", 1000, delay_level_max=parse_sink_options(told).delay_level_max)
+    assert parse_sink_options(told).row_rules.delay_level_max == 2
+    rules = RowRules("T", 1000, delay_level_max=parse_sink_options(told).row_rules.delay_level_max)
     with pytest.raises(InvalidArgumentError, match="row 0 has delayLevel 3, levels are 1 to 2"):
         check_batch(batch([{"body": b"x", "delayLevel": 3}]), rules)

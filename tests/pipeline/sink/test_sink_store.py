@@ -40,7 +40,6 @@ def stage(
     options: SinkOptions, batch_id: int, partition: int, *batches: pa.RecordBatch, attempt: str = "0"
 ) -> staging.StagedFile:
     """What a task does."""
-    assert options.path is not None
     task = TaskIdentity(WRITE, batch_id, partition)
     folder = staging.batch_folder(options.path, stem_of("write", WRITE), batch_id)
     check_lane = partial(sink_store.check_queue, options.path, queues=options.queues)
@@ -52,8 +51,7 @@ def stage(
 
 def commit(options: SinkOptions, batch_id: int, files: Sequence[staging.StagedFile]) -> None:
     """What the driver does."""
-    assert options.path is not None
-    manifest = staging.Manifest(stem_of("write", WRITE), batch_id, WRITE, True, tuple(files))
+    manifest = staging.StagedBatch(stem_of("write", WRITE), batch_id, WRITE, True, tuple(files))
     staging.decide(options.path, manifest)
     sink_store.take_in(options)
 
@@ -198,13 +196,13 @@ def test_a_damaged_or_absent_staged_file_is_told(tmp_path: Path) -> None:
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     with pytest.raises(CorruptionError, match="damaged"):
-        list(staging.read_chunks(str(path), file.size))
+        list(staging.read_parcels(str(path), file.size))
     os.truncate(path, 20)
     with pytest.raises(CorruptionError, match="too early"):
-        list(staging.read_chunks(str(path), file.size))
+        list(staging.read_parcels(str(path), file.size))
     path.unlink()
     with pytest.raises(NotFoundError, match="share"):
-        list(staging.read_chunks(str(path), file.size))
+        list(staging.read_parcels(str(path), file.size))
 
 
 def test_a_failed_job_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from flaremq.errors import CorruptionError, NotFoundError, UnavailableError
 from flaremq.pipeline.archive import parquet as archive_parquet
 from flaremq.pipeline.archive.manifest import Manifest
+from flaremq.pipeline.archive.root import METADATA
 from flaremq.pipeline.model.columns import SCHEMA, schema_of
 from flaremq.pipeline.model.source import ReadRequest, TopicSelector
 from flaremq.pipeline.model.spans import QueueRef, Span
@@ -172,6 +174,7 @@ def test_file_with_fewer_rows_than_its_manifest_says_is_told(source: MemorySourc
         tail_bytes=written.tail_bytes,
         tail_crc32=written.tail_crc32,
     )
-    manifest.commit([entry], removed=[path])
+    shutil.rmtree(tmp_path / METADATA)
+    Manifest.load_or_new(manifest.root).commit([entry])
     with pytest.raises(CorruptionError, match="does not hold what its manifest says"):
         rows_of(ArchiveSource(str(tmp_path)))

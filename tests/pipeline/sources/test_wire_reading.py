@@ -12,6 +12,8 @@ from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, Un
 from flaremq.pipeline.model.columns import schema_of
 from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import QueueExtent, Span
+from flaremq.pipeline.options import parse_options
+from flaremq.pipeline.sources.open import source_spec
 from flaremq.pipeline.sources.wire import WireSource
 from tests.pipeline.wire_lab import WireLab, everything, offsets, queue, rows
 
@@ -229,7 +231,7 @@ def test_reading_can_be_left_at_any_time(lab: WireLab) -> None:
 
 def test_options_are_checked() -> None:
     def spec(**client: str) -> SourceSpec:
-        return SourceSpec(name_server="127.0.0.1:1", client=client)
+        return source_spec(parse_options({"nameServer": "127.0.0.1:1", **client}))
 
     with pytest.raises(InvalidArgumentError, match="fetchRetryMs"):
         WireSource(spec(fetchRetryMs="soon"))

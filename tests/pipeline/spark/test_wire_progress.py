@@ -11,10 +11,10 @@ import pytest
 from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.java_json import parse_java_json
 from flaremq.pipeline.model.source import SourceSpec
-from flaremq.pipeline.spark.group_progress import ProgressWriter, check_progress, commit_progress
+from flaremq.pipeline.spark.group_progress import ProgressWriter
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.sync import Consumer
-from tests.pipeline.wire_lab import WireLab, everything, rows
+from tests.pipeline.wire_lab import WireLab, check_progress, commit_progress, everything, rows
 
 
 @pytest.fixture

@@ -128,53 +128,39 @@ class Manifest:
             holes.append(Span(span.queue, position, span.end))
         return holes
 
-    def commit(
-        self, files: Sequence[ArchiveFile], gaps: Sequence[ArchiveGap] = (), *, removed: Collection[str] = ()
-    ) -> None:
-        """Make these part of the archive, and ``removed`` paths none, all at once. Only under the root's lock."""
+    def commit(self, files: Sequence[ArchiveFile], gaps: Sequence[ArchiveGap] = ()) -> None:
+        """Make these part of the archive, all at once. Only under the root's lock."""
         if self._topics is not None:
             raise InvalidArgumentError("a manifest that was loaded for some topics only cannot be committed to")
         number = self.sequence + 1
         if any(listed >= number for listed, _ in _listed(self.root)):
             raise UnavailableError(f"the archive {self.root.location} was changed by another writer; start again")
-        self._check(files, removed)
+        self._check(files)
         if number - self.snapshot_sequence > _DELTAS_MAX:
-            self._apply(files, gaps, removed)
-            self._write(number, "snapshot", self.files, self.gaps, ())
+            self._apply(files, gaps)
+            self._write(number, "snapshot", self.files, self.gaps)
             self._forget_before(self.snapshot_sequence)
             self.snapshot_sequence = number
         else:
-            self._write(number, "delta", files, gaps, removed)
-            self._apply(files, gaps, removed)
+            self._write(number, "delta", files, gaps)
+            self._apply(files, gaps)
         self.sequence = number
 
-    def _check(self, files: Iterable[ArchiveFile], removed: Collection[str]) -> None:
-        for file in files:
-            for run in file.runs:
-                for known, file_of_known in self.segments(run.queue, run.start, run.end):
-                    if file_of_known.path is None or file_of_known.path not in removed:
-                        raise InvalidArgumentError(
-                            f"{run.queue} [{run.start}, {run.end}) is archived already, as [{known.start}, {known.end})"
-                        )
+    def _check(self, files: Iterable[ArchiveFile]) -> None:
+        for run in (run for file in files for run in file.runs):
+            for known, _ in self.segments(run.queue, run.start, run.end):
+                raise InvalidArgumentError(
+                    f"{run.queue} [{run.start}, {run.end}) is archived already, as [{known.start}, {known.end})"
+                )
 
-    def _apply(self, files: Sequence[ArchiveFile], gaps: Sequence[ArchiveGap], removed: Collection[str]) -> None:
-        if removed:
-            self._remove(removed)
+    def _apply(self, files: Sequence[ArchiveFile], gaps: Sequence[ArchiveGap]) -> None:
         for file in files:
             self._add(file)
         self.gaps += gaps
 
-    def _write(
-        self,
-        number: int,
-        kind: str,
-        files: Sequence[ArchiveFile],
-        gaps: Sequence[ArchiveGap],
-        removed: Collection[str],
-    ) -> None:
+    def _write(self, number: int, kind: str, files: Sequence[ArchiveFile], gaps: Sequence[ArchiveGap]) -> None:
         header = {"flaremqArchive": VERSION, "sequence": number, "kind": kind, "createdMs": int(time.time() * 1000)}
         lines = [orjson.dumps(header)]
-        lines += [orjson.dumps({"topic": "", "removed": path}) for path in sorted(removed)]
         ordered = sorted(files, key=lambda file: (file.topic, file.day, file.path or ""))
         lines += [orjson.dumps({"topic": file.topic, "file": file.to_json()}) for file in ordered]
         lines += [orjson.dumps({"topic": gap.span.queue.topic, "gap": gap.to_json()}) for gap in gaps]
@@ -193,20 +179,12 @@ class Manifest:
             self._add(file_from_json(entry["file"]))
         elif "gap" in entry:
             self.gaps.append(gap_from_json(entry["gap"]))
-        elif "removed" in entry:
-            self._remove([entry["removed"]])
 
     def _add(self, file: ArchiveFile) -> None:
         self.files.append(file)
         for run in file.runs:
             self._segments.setdefault(run.queue, []).append(ArchiveSegment(run, file))
         self._is_sorted = False
-
-    def _remove(self, paths: Collection[str]) -> None:
-        gone = frozenset(paths)
-        self.files = [file for file in self.files if file.path not in gone]
-        for queue, segments in self._segments.items():
-            self._segments[queue] = [segment for segment in segments if segment.path not in gone]
 
     def _sorted(self) -> dict[QueueRef, list[ArchiveSegment]]:
         if not self._is_sorted:
@@ -241,7 +219,7 @@ def _entries(root: ArchiveRoot, path: str, topics: frozenset[str] | None) -> Ite
         raise CorruptionError(
             "a manifest is damaged", path=root.full_path(path), expected=crc, found=zlib.crc32(data[:at])
         )
-    wanted = None if topics is None else tuple(b'{"topic":%s,' % orjson.dumps(topic) for topic in {*topics, ""})
+    wanted = None if topics is None else tuple(b'{"topic":%s,' % orjson.dumps(topic) for topic in topics)
     for line in lines[1:]:
         if wanted is None or line.startswith(wanted):
             yield orjson.loads(line)

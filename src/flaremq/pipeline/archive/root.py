@@ -12,7 +12,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from typing import IO, Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from pyarrow import fs
 
@@ -178,16 +178,11 @@ class ArchiveRoot:
 
 def partition_folder(topic: str, day: str) -> str:
     """Where the files of a topic's day lie, spelled as Hive, Spark, DuckDB and Polars read it."""
-    return f"topic={quote(topic, safe='')}/day={day}"
+    return f"{topic_folder(topic)}/day={day}"
 
 
 def topic_folder(topic: str) -> str:
     return f"topic={quote(topic, safe='')}"
-
-
-def topic_of(path: str) -> str:
-    """The topic of a data file."""
-    return unquote(path.split("/", 1)[0].removeprefix("topic="))
 
 
 def _sync_folder(folder: str) -> None:

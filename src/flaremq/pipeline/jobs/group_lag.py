@@ -13,7 +13,6 @@ from flaremq.client.admin.admin import Admin
 from flaremq.client.options import ClientOptions
 from flaremq.errors import NotFoundError, ReplyError
 from flaremq.java_json import parse_java_json
-from flaremq.options import values_from_properties
 from flaremq.pipeline.model.source import SourceSpec
 from flaremq.pipeline.model.spans import QueueExtent, QueueRef
 from flaremq.storage.files.directory import read_small_file
@@ -36,7 +35,7 @@ class GroupLag:
 def group_lags(spec: SourceSpec, extents: Iterable[QueueExtent]) -> list[GroupLag]:
     """Every group of a source, sorted; none for an archive alone. ``extents`` must cover all topics of a store."""
     if spec.name_server is not None:
-        return sorted(_in_thread(spec.name_server, spec.client))
+        return sorted(_in_thread(spec.name_server, spec.wire.client))
     ends = {extent.queue: extent.max_offset for extent in extents}
     return sorted(lag for broker, path in spec.paths for lag in _of_store(broker, path, ends))
 
@@ -82,15 +81,10 @@ def _is_number(text: object) -> bool:
     return isinstance(text, int) or (isinstance(text, str) and text.isascii() and text.isdigit())
 
 
-def _in_thread(name_server: str, options: Mapping[str, str]) -> list[GroupLag]:
+def _in_thread(name_server: str, options: ClientOptions) -> list[GroupLag]:
     """On a loop of its own: the caller may be a notebook, which runs one already."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(lambda: asyncio.run(_of_cluster(name_server, client_options(options)))).result()
-
-
-def client_options(given: Mapping[str, str]) -> ClientOptions:
-    """The client's options among those of a source."""
-    return ClientOptions(**values_from_properties(ClientOptions, given))  # type: ignore[arg-type]  # checked by row
+        return pool.submit(lambda: asyncio.run(_of_cluster(name_server, options))).result()
 
 
 async def _of_cluster(name_server: str, options: ClientOptions) -> list[GroupLag]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flaremq.message.delay import DelayLevels, parse_delay_levels
+from flaremq.pipeline.options import index_geometry
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.files.log_place import LOG_PATHS
@@ -33,9 +34,7 @@ def open_store(path: str, properties: Mapping[str, str] | None = None, *, lock: 
     """The store on the driver; ``properties`` are options of its broker, by RocketMQ's names."""
     options = StoreOptions.from_properties(properties or {})
     folders = options.commit_log_folders(path) if options.store_path_commit_log else []
-    return StoreReader.open(
-        path, commit_log_paths=folders, index_geometry=asked_geometry(properties, options), lock=lock
-    )
+    return StoreReader.open(path, commit_log_paths=folders, index_geometry=index_geometry(properties or {}), lock=lock)
 
 
 def without_log_place(properties: Mapping[str, str] | None) -> dict[str, str]:
@@ -48,13 +47,6 @@ def place_of(reader: StoreReader, properties: Mapping[str, str] | None = None) -
     return StorePlace(
         reader.layout.root,
         tuple(reader.layout.commit_log_paths),
-        asked_geometry(properties, options),
+        index_geometry(properties or {}),
         options.message_delay_level,
     )
-
-
-def asked_geometry(properties: Mapping[str, str] | None, options: StoreOptions) -> IndexGeometry | None:
-    """The slots and entries the user gave, if any; else they are read off the files."""
-    if properties and ("maxHashSlotNum" in properties or "maxIndexNum" in properties):
-        return IndexGeometry(options.max_hash_slot_num, options.max_index_num)
-    return None

@@ -50,8 +50,3 @@ def schema_of(columns: Sequence[str] | None) -> pa.Schema:
     if unknown:
         raise InvalidArgumentError(f"unknown column {unknown[0]!r}; there are {', '.join(ALL_NAMES)}")
     return pa.schema([ALL_SCHEMA.field(_BY_FOLDED_NAME[name.lower()]) for name in columns])
-
-
-def ddl_of(columns: Sequence[str] | None) -> str:
-    """The same as Spark DDL."""
-    return ", ".join(f"{name} {ddl}" for name, _, ddl in COLUMNS if columns is None or name in columns)

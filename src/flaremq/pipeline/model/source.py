@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from flaremq.client.options import ClientOptions
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.topics import LIGHT_PREFIX, is_system_topic
 from flaremq.options import find_unknown_names
+from flaremq.pipeline.model.columns import UNIT_COLUMNS
 from flaremq.storage.arrow.bodies import BodyRule
 
 if TYPE_CHECKING:
@@ -71,6 +73,21 @@ class ReadRequest:
     fail_on_data_loss: bool = True
     bodies: BodyRule = field(default_factory=BodyRule)
 
+    @property
+    def needs_units_only(self) -> bool:
+        """Whether queue units tell all of it, so that no record is read."""
+        return not self.tags and UNIT_COLUMNS.issuperset(self.schema.names)
+
+
+@dataclass(frozen=True, slots=True)
+class WireOptions:
+    """How a cluster is read. ``group`` is named in pulls, where it has to be; nothing is consumed for it."""
+
+    client: ClientOptions = field(default_factory=ClientOptions)
+    group: str = ""
+    retry_ms: int = 30_000
+    bytes_in_flight: int = 32 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
@@ -84,7 +101,7 @@ class SourceSpec:
     name_server: str | None = None
     archive: str | None = None
     geometry: Mapping[str, str] = field(default_factory=dict)
-    client: Mapping[str, str] = field(default_factory=dict)  # options of the wire client by their camelCase names
+    wire: WireOptions = field(default_factory=WireOptions)
     fail_on_data_loss: bool = True
 
 

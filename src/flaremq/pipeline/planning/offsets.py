@@ -17,6 +17,7 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 
 Offsets = dict[QueueRef, int]
+NestedOffsets = Mapping[str, Mapping[str, Mapping[str, int]]]  # topic, broker, queue, as JSON has it
 OffsetByTime = Callable[[QueueRef, int], int]
 _FORM = '{"topic": {"broker": {"0": offset}}}'
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flaremq.errors import InvalidArgumentError
-from flaremq.pipeline.model.columns import UNIT_COLUMNS
 from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec
 from flaremq.pipeline.model.spans import QueueExtent, Span
 from flaremq.pipeline.options import NO_TIME, ScanOptions
@@ -119,18 +118,13 @@ def plan_pieces(
         min_partitions=options.min_partitions,
         max_records=options.max_records_per_partition,
     )
-    if is_narrow(spec, request):
+    if spec.paths and request.needs_units_only:
         profiles = [even_profile(span, _UNIT_BYTES) for span in spans]
     elif repeatable and spec.archive is not None:
         profiles = [even_profile(span, _USUAL_BYTES) for span in spans]
     else:
         profiles = source.profiles(spans)
     return [ScanPiece(piece) for piece in plan(profiles, limits)]
-
-
-def is_narrow(spec: SourceSpec, request: ReadRequest) -> bool:
-    """Whether queue files alone answer, so that a message costs a unit and not its record."""
-    return bool(spec.paths) and not request.tags and UNIT_COLUMNS.issuperset(request.schema.names)
 
 
 def read_piece(source: Source, piece: ScanPiece, request: ReadRequest) -> Iterator[pa.RecordBatch]:

@@ -14,12 +14,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from flaremq.message.properties import split_keys
+from flaremq.pipeline.model.columns import UNIT_COLUMNS
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.options import LONG_MAX
 
 CLOCK_SLACK_MS: Final = 600_000  # clocks are corrected by seconds; ten minutes cover what operators do by hand
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NEVER_NULL = frozenset(("topic", "brokerName", "queueId", "queueOffset", "physicalOffset", "storeSize"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _with(pushed: Pushed, given: Any) -> tuple[Pushed, bool]:
         return pushed, False
     column: str = attribute[0]
     if kind == "IsNotNull":
-        return pushed, column in _NEVER_NULL
+        return pushed, column in UNIT_COLUMNS  # never null
     if kind == "In":
         values = list(given.value)
     elif kind in ("EqualTo", "EqualNullSafe"):

@@ -12,9 +12,9 @@ import orjson
 from pyarrow import fs
 
 
-def batch_begun_ms(checkpoint: str | None, batch_id: int) -> int:
+def batch_begun_ms(checkpoint: str, batch_id: int) -> int:
     """A time before the first attempt at a batch; 0 where that cannot be read, as on executors without the folder."""
-    if checkpoint is None:
+    if not checkpoint:
         return 0
     try:
         if "://" in checkpoint:

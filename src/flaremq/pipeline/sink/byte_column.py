@@ -1,4 +1,4 @@
-"""``Run``: a column of bytes as Arrow lays it out, for kernels."""
+"""A column of bytes as Arrow lays it out, for kernels."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ByteColumn:
     """Pieces of bytes end to end; piece ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
 
     data: Bytes
     offsets: Integers
 
     @classmethod
-    def of(cls, array: pa.Array) -> Run:
+    def of(cls, array: pa.Array) -> ByteColumn:
         """A large_binary array without nulls; nothing is copied."""
         _, offsets, data = array.buffers()
         bounds = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8)

@@ -4,65 +4,77 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from flaremq.client.options import ProducerOptions
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.topics import validate_topic
-from flaremq.options import find_unknown_names, rows, values_from_properties
+from flaremq.options import option, rows, rows_by_key, values_from_properties
+from flaremq.pipeline.options import checked_value, spelled_options
+from flaremq.pipeline.sink.rows import RowRules
 from flaremq.storage.options import StoreOptions
 
 # Spark hands these to every sink; they are not about us.
 _OF_SPARK: Final = frozenset(("checkpointlocation", "queryname", "outputmode", "trigger"))
-OWN: Final = (
-    "path",
-    "nameServer",
-    "topic",
-    "writeId",
-    "producerGroup",
-    "queues",
-    "reservedProperties",
-    "onDoubt",
-    "requestBytes",
-    "requestsInFlight",
-    "retryTimeoutMs",
-)
-_CLIENT: Final = tuple(
-    row.key
-    for row in rows(ProducerOptions)
-    if row.field_name
-    not in ("auto_batch", "send_window", "compress_type", "compress_msg_body_over_howmuch", "max_message_size")
-)
-_STORE: Final = tuple(row.key for row in rows(StoreOptions) if row.key not in ("storePathRootDir",))
+_CLIENT: Final = rows_by_key(ProducerOptions).keys() - {
+    "autoBatch", "sendWindow", "compressType", "compressMsgBodyOverHowmuch", "maxMessageSize"
+}  # fmt: skip
+_STORE: Final = rows_by_key(StoreOptions).keys() - {"storePathRootDir"}
 _REQUEST_TIMEOUT_MS: Final = "15000"  # a broker that flushes a megabyte to a slow disk needs more than a producer's 3 s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """What a write was told; picklable. Exactly one of ``name_server`` and ``path`` is set."""
+    """What a write was told; picklable. Unset text is empty; exactly one of ``name_server`` and ``path`` is set."""
 
-    name_server: str | None = None
-    path: str | None = None
-    topic: str | None = None
-    write_id: str | None = None
-    producer_group: str = "flaremq-spark"
-    queues: int = 4
-    drop_reserved: bool = False
-    sends_in_doubt: bool = False
-    checkpoint: str | None = None  # of the query, where Spark tells it
-    max_message_size: int = 4 << 20
-    request_bytes: int = 512 << 10
-    requests_in_flight: int = 4
-    retry_timeout_ms: int = 60_000
+    # fmt: off
+    name_server: str = option(
+        "", flaremq="nameServer", affects="behaviour", doc="Name servers of the cluster that rows are sent to.")
+    path: str = option(
+        "", flaremq="path", affects="behaviour", doc="Directory of the closed store that rows are written into.")
+    topic: str = option("", flaremq="topic", affects="behaviour", doc="Topic of rows without one.")
+    write_id: str = option(
+        "", flaremq="writeId", affects="behaviour", pattern=r"(?s).{0,255}", form="1 to 255 characters",
+        doc="A name for a write: run again under the same name it stores only what is missing.")
+    producer_group: str = option(
+        "flaremq-spark", flaremq="producerGroup", affects="behaviour", doc="The name brokers see.")
+    queues: int = option(
+        4, flaremq="queues", affects="behaviour", minimum=1, maximum=65_536,
+        doc="Queues of a topic that does not exist yet.")
+    reserved_properties: str = option(
+        "fail", flaremq="reservedProperties", affects="behaviour", choices=("fail", "drop"),
+        doc="What becomes of a row with a property that is RocketMQ's own.")
+    on_doubt: str = option(
+        "fail", flaremq="onDoubt", affects="behaviour", choices=("fail", "send"),
+        doc="What is done with rows where it cannot be told which are stored already.")
+    max_message_size: int = option(
+        4 << 20, rocketmq="maxMessageSize", affects="behaviour", minimum=1, maximum=1 << 30,
+        doc="Bytes of a message at most, with its properties.")
+    request_bytes: int = option(
+        512 << 10, flaremq="requestBytes", affects="speed", minimum=1 << 10, maximum=1 << 26,
+        doc="Bytes of messages that travel together.")
+    requests_in_flight: int = option(
+        4, flaremq="requestsInFlight", affects="speed", minimum=1, maximum=256,
+        doc="Requests on their way at a time, for each partition and topic.")
+    retry_timeout_ms: int = option(
+        60_000, flaremq="retryTimeoutMs", affects="behaviour", maximum=86_400_000,
+        doc="Milliseconds a task goes on trying while brokers take nothing.")
+    # fmt: on
+    checkpoint: str = ""  # of the query, where Spark tells it
     client: Mapping[str, str] = field(default_factory=dict)
     store: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def delay_level_max(self) -> int:
-        """The last delay level: of the store's own table if one is given, else of RocketMQ's."""
-        return parse_delay_levels(self.store.get("messageDelayLevel", DEFAULT_DELAY_LEVELS)).level_max
+    def sends_in_doubt(self) -> bool:
+        return self.on_doubt == "send"
+
+    @property
+    def row_rules(self) -> RowRules:
+        """What is asked of rows; delay levels are those of the store's own table if one is given, else RocketMQ's."""
+        levels = parse_delay_levels(self.store.get("messageDelayLevel", DEFAULT_DELAY_LEVELS))
+        return RowRules(self.topic, self.max_message_size, self.reserved_properties == "drop", levels.level_max)
 
     def producer_options(self) -> ProducerOptions:
         given = {"sendMsgTimeout": _REQUEST_TIMEOUT_MS, "defaultTopicQueueNums": str(self.queues), **self.client}
@@ -71,18 +83,10 @@ class SinkOptions:
 
 def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """The options of a write; InvalidArgumentError says which is wrong and why."""
-    known = {name.lower(): name for name in (*_STORE, *_CLIENT, "maxMessageSize", *OWN)}
-    given: dict[str, str] = {}
-    checkpoint = None
-    for name, text in options.items():
-        if name.lower() in _OF_SPARK:
-            checkpoint = str(text) if name.lower() == "checkpointlocation" else checkpoint
-            continue
-        spelled = known.get(name.lower())
-        if spelled is None:
-            unknown = find_unknown_names([name], known.values())[0]
-            raise InvalidArgumentError(f"{unknown} (options of the sink are {', '.join(OWN)}, …)")
-        given[spelled] = str(text)
+    own = rows_by_key(SinkOptions)
+    names = {name.lower(): name for name in (*_STORE, *_CLIENT, *own)}
+    hint = f" (options of the sink are {', '.join(own)}, …)"
+    given = {key: str(text) for key, (_, text) in spelled_options(options, names, _OF_SPARK, hint).items()}
     path, name_server = given.get("path"), given.get("nameServer")
     if (path is None) == (name_server is None):
         what = "both" if path is not None else "neither"
@@ -90,49 +94,30 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
             f"{what} of the options nameServer and path given: rows are written either over the wire (nameServer, like "
             "127.0.0.1:9876) or into a store that no broker has open (path, its directory)"
         )
-    misplaced = [name for name in given if name not in OWN and name in (_STORE if path is None else _CLIENT)]
-    misplaced = [name for name in misplaced if not (name in _STORE and name in _CLIENT) and name != "maxMessageSize"]
-    if misplaced:
-        raise InvalidArgumentError(
-            f"option {misplaced[0]} belongs to {'path' if path is None else 'nameServer'}, which is not given"
-        )
+    place, known = ("path", _STORE) if path is not None else ("nameServer", _CLIENT)
+    for name in given:
+        if name not in own and name not in known:
+            other = "path" if place == "nameServer" else "nameServer"
+            raise InvalidArgumentError(f"option {name} belongs to {other}, which is not given")
+    values: dict[str, Any] = {
+        row.field_name: checked_value(row, given[row.key]) for row in rows(SinkOptions) if row.key in given
+    }
+    for name in ("path", "nameServer", "topic", "writeId"):
+        if given.get(name, name).strip() == "":
+            raise InvalidArgumentError(f"{name} is empty: leave the option out, or give one")
     if path is not None:
-        path = _checked_path(path)
-    topic = given.get("topic")
-    if topic is not None:
-        validate_topic(topic)
-    write_id = given.get("writeId")
-    if write_id is not None and not 1 <= len(write_id) <= 255:
-        raise InvalidArgumentError(f"writeId has {len(write_id)} characters, 1 to 255 are allowed")
-    reserved = given.get("reservedProperties", "fail")
-    if reserved not in ("fail", "drop"):
-        raise InvalidArgumentError(f"reservedProperties is fail or drop, not {reserved!r}")
-    on_doubt = given.get("onDoubt", "fail")
-    if on_doubt not in ("fail", "send"):
-        raise InvalidArgumentError(f"onDoubt is fail or send, not {on_doubt!r}")
-    size_max = _number(given, "maxMessageSize", 4 << 20, 1, 1 << 30)
-    parsed = SinkOptions(
-        name_server=name_server,
-        path=path,
-        topic=topic,
-        write_id=write_id,
-        producer_group=given.get("producerGroup", "flaremq-spark"),
-        queues=_number(given, "queues", 4, 1, 65_536),
-        drop_reserved=reserved == "drop",
-        sends_in_doubt=on_doubt == "send",
-        checkpoint=checkpoint,
-        max_message_size=size_max,
-        request_bytes=min(_number(given, "requestBytes", 512 << 10, 1 << 10, 1 << 26), size_max),
-        requests_in_flight=_number(given, "requestsInFlight", 4, 1, 256),
-        retry_timeout_ms=_number(given, "retryTimeoutMs", 60_000, 0, 86_400_000),
-        client={name: text for name, text in given.items() if name in _CLIENT} if path is None else {},
-        store={name: text for name, text in given.items() if name in _STORE} if path is not None else {},
-    )
+        values["path"] = _checked_path(values["path"])
+    if "topic" in values:
+        validate_topic(values["topic"])
+    further = {name: text for name, text in given.items() if name in known}
+    checkpoint = next((str(text) for name, text in options.items() if name.lower() == "checkpointlocation"), "")
+    values |= {"checkpoint": checkpoint, "client" if path is None else "store": further}
+    parsed = SinkOptions(**values)
     if path is None:
         parsed.producer_options()
     else:
         StoreOptions.from_properties(parsed.store)
-    return parsed
+    return replace(parsed, request_bytes=min(parsed.request_bytes, parsed.max_message_size))
 
 
 def _checked_path(path: str) -> str:
@@ -143,16 +128,3 @@ def _checked_path(path: str) -> str:
     if "://" in path:
         raise InvalidArgumentError(f"path {path!r}: a store is a directory of a file system, not an address")
     return os.path.abspath(path)
-
-
-def _number(given: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
-    text = given.get(name)
-    if text is None:
-        return default
-    try:
-        value = int(text)
-    except ValueError:
-        raise InvalidArgumentError(f"option {name} is a whole number, not {text!r}") from None
-    if not low <= value <= high:
-        raise InvalidArgumentError(f"option {name} is {value}, allowed are {low} to {high}")
-    return value

@@ -17,7 +17,7 @@ from flaremq.errors import InvalidArgumentError
 from flaremq.message.batch import ITEM_OVERHEAD
 from flaremq.message.topics import NO_CLIENT_SEND, RETRY_PREFIX, validate_topic
 from flaremq.pipeline.kernels.sink import SUFFIX_SIZE
-from flaremq.pipeline.sink.byte_column import Integers, Run
+from flaremq.pipeline.sink.byte_column import ByteColumn, Integers
 from flaremq.pipeline.sink.names import is_reserved
 from flaremq.pipeline.sink.text import RowError, as_binary, check_texts, check_utf8
 
@@ -36,8 +36,8 @@ class SinkRows:
     topic_numbers: Integers
     queue_ids: Integers
     delay_levels: Integers
-    bodies: Run
-    properties: Run
+    bodies: ByteColumn
+    properties: ByteColumn
 
     def __len__(self) -> int:
         return len(self.topic_numbers)
@@ -47,7 +47,7 @@ class SinkRows:
 class RowRules:
     """What a sink asks of rows."""
 
-    topic: str | None
+    topic: str  # of rows without one; empty if every row must have its own
     max_message_size: int
     drop_reserved: bool = False
     delay_level_max: int = 18  # of RocketMQ's messageDelayLevel
@@ -67,7 +67,7 @@ def check_batch(batch: pa.RecordBatch, rules: RowRules) -> SinkRows:
     topics, numbers = _topics(columns.get("topic"), rules.topic, count)
     delays = _delay_levels(columns.get("delayLevel"), count, rules.delay_level_max)
     bodies = _bodies(columns["body"])
-    properties = Run.of(_properties(columns, delays, count, rules.drop_reserved))
+    properties = ByteColumn.of(_properties(columns, delays, count, rules.drop_reserved))
     sizes, limit = bodies.lengths, rules.max_message_size
     whole = sizes + properties.lengths + SUFFIX_SIZE + ITEM_OVERHEAD
     _refuse(sizes == 0, lambda row: "has an empty body, which no broker accepts")
@@ -87,18 +87,18 @@ def check_batch(batch: pa.RecordBatch, rules: RowRules) -> SinkRows:
     return SinkRows(topics, numbers, queue_ids, delays, bodies, properties)
 
 
-def _refuse(bad: np.ndarray[Any, np.dtype[np.bool_]], say: Callable[[int], str]) -> None:
+def _refuse(bad: np.ndarray[Any, np.dtype[np.bool_]], reason_of: Callable[[int], str]) -> None:
     if bad.any():
         row = int(np.argmax(bad))
-        raise RowError(row, say(row))
+        raise RowError(row, reason_of(row))
 
 
-def _topics(column: pa.Array | None, default: str | None, count: int) -> tuple[tuple[str, ...], Integers]:
+def _topics(column: pa.Array | None, default: str, count: int) -> tuple[tuple[str, ...], Integers]:
     if column is None:
-        assert default is not None, "the driver has asked for one"
+        assert default, "the driver has asked for one"
         return (default,), np.zeros(count, np.int64)
     if column.null_count:
-        if default is None:
+        if not default:
             row = int(np.argmax(pc.is_null(column).to_numpy(zero_copy_only=False)))
             raise RowError(row, "has no topic, and there is no option topic for those without one")
         column = pc.fill_null(column, default)
@@ -140,11 +140,11 @@ def _delay_levels(column: pa.Array | None, count: int, level_max: int) -> Intege
     return levels
 
 
-def _bodies(column: pa.Array) -> Run:
+def _bodies(column: pa.Array) -> ByteColumn:
     if column.null_count:
         row = int(np.argmax(pc.is_null(column).to_numpy(zero_copy_only=False)))
         raise RowError(row, "has no body (null)")
-    return Run.of(as_binary(column))
+    return ByteColumn.of(as_binary(column))
 
 
 # Properties: user's own, then KEYS, TAGS and DELAY, the order in which clients write them
@@ -181,9 +181,7 @@ def _named(name: str, values: pa.Array) -> pa.Array:
 def _joined_keys(column: pa.Array) -> pa.Array:
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
         return as_binary(column)
-    column = column.cast(
-        pa.list_(pa.string())
-    )  # Spark's lists say whether they may hold nulls, and no kernel takes those
+    column = column.cast(pa.list_(pa.string()))  # no kernel takes the lists of Spark, which say if they hold nulls
     members, rows = column.flatten(), pc.list_parent_indices(column)
     if members.null_count:
         row = rows[pc.index(pc.is_null(members), True).as_py()].as_py()

@@ -60,7 +60,7 @@ class StagedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class StagedParcel:
     """A parcel and where it goes."""
 
     lane: LaneKey
@@ -70,8 +70,9 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """Files to take in. ``keep_done`` remembers the batch for ever: the same write may come again."""
+class StagedBatch:
+    """Files to take in: what the file ``manifest`` says. ``keep_done`` remembers the batch for ever, because the same
+    write may come again."""
 
     write: str
     batch_id: int
@@ -161,8 +162,8 @@ def batch_folder(root: str, write: str, batch_id: int) -> str:
     return os.path.join(write_folder(root, write), str(batch_id))
 
 
-def read_chunks(path: str, size: int) -> Iterator[Chunk]:
-    """The chunks of a staged file, each checked before it is given."""
+def read_parcels(path: str, size: int) -> Iterator[StagedParcel]:
+    """The parcels of a staged file, each checked before it is given."""
     try:
         with open(path, "rb") as file:
             at = 0
@@ -175,7 +176,7 @@ def read_chunks(path: str, size: int) -> Iterator[Chunk]:
                 if len(rest) != total - _HEAD.size or crc32(rest, crc32(head[_CRC_AFTER:])) != crc:
                     raise CorruptionError("a staged file is damaged", path=path, offset=at)
                 lane = LaneKey(rest[:topic_size].decode(), queue_id, bool(delayed))
-                yield Chunk(lane, stem.decode(), Parcel(first, count, rest[topic_size:]), written)
+                yield StagedParcel(lane, stem.decode(), Parcel(first, count, rest[topic_size:]), written)
                 at += total
     except FileNotFoundError:
         raise NotFoundError(
@@ -189,35 +190,35 @@ def read_chunks(path: str, size: int) -> Iterator[Chunk]:
 # Manifests and what is done
 
 
-def decide(root: str, manifest: Manifest) -> None:
+def decide(root: str, batch: StagedBatch) -> None:
     """Write the manifest, unless there is one: a decision once made stays."""
-    folder = batch_folder(root, manifest.write, manifest.batch_id)
+    folder = batch_folder(root, batch.write, batch.batch_id)
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, MANIFEST)
     if not os.path.exists(path):
-        write_atomically(LocalFileSystem(), path, json.dumps(asdict(manifest), indent=1).encode())
+        write_atomically(LocalFileSystem(), path, json.dumps(asdict(batch), indent=1).encode())
         _sync_folder(os.path.dirname(folder))
         _sync_folder(os.path.dirname(os.path.dirname(folder)))
         _sync_folder(root)
 
 
-def undecided(root: str) -> list[Manifest]:
-    """Manifests whose rows are not known to be in the store, batch by batch."""
+def decided_batches(root: str) -> list[StagedBatch]:
+    """Batches that were decided on and whose rows are not known to be in the store, in order."""
     staging = os.path.join(root, STAGING)
-    found: list[Manifest] = []
+    found: list[StagedBatch] = []
     for write in sorted(_names(staging)):
-        for batch in _names(os.path.join(staging, write)):
-            path = os.path.join(staging, write, batch, MANIFEST)
+        for batch_id in _names(os.path.join(staging, write)):
+            path = os.path.join(staging, write, batch_id, MANIFEST)
             try:
                 with open(path, "rb") as file:
                     value = json.loads(file.read())
                 value["files"] = tuple(StagedFile(**entry) for entry in value["files"])
-                found.append(Manifest(**value))
+                found.append(StagedBatch(**value))
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (ValueError, TypeError, KeyError) as error:
                 raise CorruptionError(f"a manifest cannot be read: {error}", path=path) from None
-    return sorted(found, key=lambda manifest: (manifest.write, manifest.batch_id))
+    return sorted(found, key=lambda batch: (batch.write, batch.batch_id))
 
 
 def last_done(root: str, write: str) -> int:
@@ -232,13 +233,13 @@ def last_done(root: str, write: str) -> int:
         raise CorruptionError(f"the mark of the last batch cannot be read: {error}", path=path) from None
 
 
-def mark_done(root: str, manifest: Manifest) -> None:
+def mark_done(root: str, batch: StagedBatch) -> None:
     """Remember the batch (if the write may come again) and remove its files."""
-    folder = write_folder(root, manifest.write)
-    if manifest.keep_done and last_done(root, manifest.write) < manifest.batch_id:
-        document = {"writeId": manifest.write_id, "batchId": manifest.batch_id}
+    folder = write_folder(root, batch.write)
+    if batch.keep_done and last_done(root, batch.write) < batch.batch_id:
+        document = {"writeId": batch.write_id, "batchId": batch.batch_id}
         write_atomically(LocalFileSystem(), os.path.join(folder, _DONE), json.dumps(document).encode())
-    remove_batch(root, manifest.write, manifest.batch_id)
+    remove_batch(root, batch.write, batch.batch_id)
 
 
 def remove_batch(root: str, write: str, batch_id: int, *, undecided_only: bool = False) -> None:

@@ -19,11 +19,18 @@ from flaremq.java_json import parse_java_json
 from flaremq.message.batch import decode_batch
 from flaremq.message.hosts import encode_host
 from flaremq.message.stored_form import StoredForm, delay_level_of
-from flaremq.message.topics import SCHEDULE_TOPIC
-from flaremq.message.write_stream import count_stored, unique_key
+from flaremq.pipeline.sink.ledger import StoreLedger
 from flaremq.pipeline.sink.options import SinkOptions
-from flaremq.pipeline.sink.staging import STAGING, Chunk, Manifest, batch_folder, last_done, mark_done, read_chunks
-from flaremq.pipeline.sink.staging import undecided as undecided_manifests
+from flaremq.pipeline.sink.staging import (
+    STAGING,
+    StagedBatch,
+    StagedParcel,
+    batch_folder,
+    decided_batches,
+    last_done,
+    mark_done,
+    read_parcels,
+)
 from flaremq.pipeline.sink.task import LaneKey, TaskIdentity
 from flaremq.pipeline.sources.open import check_log_below
 from flaremq.storage.at_rest.reader import StoreReader
@@ -48,7 +55,6 @@ def check_store(options: SinkOptions) -> SinkOptions:
     Returns the options for tasks: they must refuse what the store would not take once it is decided on.
     """
     path = options.path
-    assert path is not None
     check_log_below(path, options.store)
     if not os.path.exists(path):
         parent = os.path.dirname(path)
@@ -83,7 +89,6 @@ def _fitting(options: SinkOptions) -> SinkOptions:
 
 def store_options(options: SinkOptions) -> StoreOptions:
     """The options a store is opened with: what its files show wins over defaults, what the user gives over both."""
-    assert options.path is not None
     shown: dict[str, str] = {}
     if os.path.isdir(os.path.join(options.path, "commitlog")):
         with StoreReader.open(options.path, lock=False) as reader:
@@ -105,16 +110,14 @@ def store_options(options: SinkOptions) -> StoreOptions:
 
 def take_in(options: SinkOptions) -> None:
     """Bring the rows of all decided batches into the store."""
-    assert options.path is not None
     with _opened(options) as store:
-        for manifest in undecided_manifests(options.path):
-            if last_done(options.path, manifest.write) < manifest.batch_id:
-                _StoreCommit(store, options, manifest).run()
-            mark_done(options.path, manifest)
+        for batch in decided_batches(options.path):
+            if last_done(options.path, batch.write) < batch.batch_id:
+                _StoreCommit(store, options, batch).run()
+            mark_done(options.path, batch)
 
 
 def _opened(options: SinkOptions) -> MessageStore:
-    assert options.path is not None
     deadline = time.monotonic() + _LOCK_SECONDS
     while True:
         try:
@@ -129,15 +132,15 @@ def _opened(options: SinkOptions) -> MessageStore:
 
 
 class _StoreCommit:
-    """One manifest on its way into a store."""
+    """One batch on its way into a store."""
 
-    def __init__(self, store: MessageStore, options: SinkOptions, manifest: Manifest) -> None:
-        assert options.path is not None
+    def __init__(self, store: MessageStore, options: SinkOptions, batch: StagedBatch) -> None:
         self._store = store
         self._driver = StoreDriver(store)
         self._root = options.path
         self._options = options
-        self._manifest = manifest
+        self._batch = batch
+        self._ledger = StoreLedger(lambda topic, key: store.query(topic, key, 4), f"the store {options.path}")
         self._queues: dict[str, int] = {}
         self._counts: dict[str, int] = {}
         self._undispatched = 0
@@ -145,49 +148,49 @@ class _StoreCommit:
 
     def run(self) -> None:
         self._show()  # what is in the log can be found by key from here on
-        manifest = self._manifest
-        folder = batch_folder(self._root, manifest.write, manifest.batch_id)
-        for file in sorted(manifest.files, key=lambda file: file.partition):
-            task = TaskIdentity(manifest.write_id, manifest.batch_id, file.partition)
-            for chunk in read_chunks(os.path.join(folder, file.name), file.size):
-                self._append(chunk, task)
+        batch = self._batch
+        folder = batch_folder(self._root, batch.write, batch.batch_id)
+        for file in sorted(batch.files, key=lambda file: file.partition):
+            task = TaskIdentity(batch.write_id, batch.batch_id, file.partition)
+            for staged in read_parcels(os.path.join(folder, file.name), file.size):
+                self._append(staged, task)
         self._driver.sync()
         self._show()
         self._store.flush()
 
-    def _append(self, chunk: Chunk, task: TaskIdentity) -> None:
-        parcel = chunk.parcel
-        stored = self._stored(chunk)
+    def _append(self, staged: StagedParcel, task: TaskIdentity) -> None:
+        parcel, lane = staged.parcel, staged.lane
+        stored = self._stored(staged)
         if parcel.end <= stored:
             return
         if parcel.first < stored:
             parcel = parcel.after(stored)
-        count = self._queues_of(chunk.lane.topic)
-        queue_id = chunk.lane.queue_id
+        count = self._queues_of(lane.topic)
+        queue_id = lane.queue_id
         if queue_id < 0:
-            queue_id = chunk.lane.queue_index(task, count)
+            queue_id = lane.queue_index(task, count)
         elif queue_id >= count:  # checked before it was staged: the topic was made smaller since
-            raise InvalidArgumentError(f"topic {chunk.lane.topic!r} has no queue {queue_id} any more; it has {count}")
-        if chunk.lane.is_delayed:
+            raise InvalidArgumentError(f"topic {lane.topic!r} has no queue {queue_id} any more; it has {count}")
+        if lane.is_delayed:
             item = next(decode_batch(parcel.body))
             properties = bytes(item.properties)
             result = self._driver.append_form(
                 StoredForm(
-                    topic=chunk.lane.topic,
+                    topic=lane.topic,
                     queue_id=queue_id,
                     body=bytes(item.body),
                     properties=properties,
-                    born_timestamp=chunk.written_ms,
+                    born_timestamp=staged.written_ms,
                     born_host=self._host,
                     delay_level=delay_level_of(properties),
                 )
             )
         else:
             result = self._driver.append_batch_body(
-                chunk.lane.topic,
+                lane.topic,
                 queue_id,
                 parcel.body,
-                born_timestamp=chunk.written_ms,
+                born_timestamp=staged.written_ms,
                 born_host=self._host,
                 sys_flag=0,
             )
@@ -205,17 +208,12 @@ class _StoreCommit:
             if self._driver.has_dispatch_error:
                 raise UnavailableError(f"the queues and index of {self._root} cannot be written")
 
-    def _stored(self, chunk: Chunk) -> int:
-        """How many messages of the chunk's stream an earlier try brought in."""
-        count = self._counts.get(chunk.stem)
+    def _stored(self, staged: StagedParcel) -> int:
+        """How many messages of the parcel's stream an earlier try brought in."""
+        count = self._counts.get(staged.stem)
         if count is None:
-            topics = (SCHEDULE_TOPIC, chunk.lane.topic) if chunk.lane.is_delayed else (chunk.lane.topic,)
-
-            def is_stored(number: int) -> bool:
-                key = unique_key(chunk.stem, number)
-                return any(message.uniq_key == key for topic in topics for message in self._store.query(topic, key, 4))
-
-            count = self._counts[chunk.stem] = count_stored(is_stored, f"the store {self._root}")
+            count = self._ledger.count(staged.lane.topic, staged.stem, is_delayed=staged.lane.is_delayed)
+            self._counts[staged.stem] = count
         return count
 
     def _queues_of(self, topic: str) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from flaremq.errors import InvalidArgumentError
-from flaremq.pipeline.sink.byte_column import Run
+from flaremq.pipeline.sink.byte_column import ByteColumn
 
 _SHOWN = 60
 
@@ -50,12 +50,12 @@ def check_texts(texts: pa.Array, what: str, row_of: Callable[[int], int] = int) 
     """Refuse what no property can hold, and bytes 0 to 2: they separate properties, or end a record as far as
     recovery can tell. There must be no nulls."""
     check_utf8(texts, what, row_of)
-    run = Run.of(as_binary(texts))
-    low = run.data[int(run.offsets[0]) : int(run.offsets[-1])] <= 2
+    column = ByteColumn.of(as_binary(texts))
+    low = column.data[int(column.offsets[0]) : int(column.offsets[-1])] <= 2
     if low.any():
-        at = int(np.argmax(low)) + int(run.offsets[0])
-        number = int(np.searchsorted(run.offsets, at, "right")) - 1
-        text = bytes(run.data[int(run.offsets[number]) : int(run.offsets[number + 1])])
+        at = int(np.argmax(low)) + int(column.offsets[0])
+        number = int(np.searchsorted(column.offsets, at, "right")) - 1
+        text = bytes(column.data[int(column.offsets[number]) : int(column.offsets[number + 1])])
         raise RowError(
             row_of(number), f"has {what} {text[:_SHOWN]!r} with a byte 0, 1 or 2, which separates properties"
         )

@@ -57,10 +57,10 @@ class WireTarget:
         finally:
             self._stop()
 
-    def check_topic(self, topic: str | None) -> None:
+    def check_topic(self, topic: str) -> None:
         """Find out whether the cluster can be reached and the topic exists or would be created."""
         assert self._wire is not None
-        if topic is not None:
+        if topic:
             self._call(self._wire.queues(topic))
         else:
             self._call(self._wire.instance.routes.refresh(self._wire.options.create_topic_key))
@@ -123,7 +123,6 @@ class WireTarget:
 
     async def _start(self) -> None:
         options = self._options
-        assert options.name_server is not None
         self._wire = StreamWire(
             options.name_server,
             group=options.producer_group,

@@ -25,7 +25,7 @@ def source_spec(options: ScanOptions) -> SourceSpec:
         name_server=options.name_server or None,
         archive=_archive_place(options.archive) if options.archive else None,
         geometry=dict(options.geometry),
-        client=_client(options),
+        wire=options.wire,
         fail_on_data_loss=options.fail_on_data_loss,
     )
 
@@ -49,15 +49,6 @@ def open_source(spec: SourceSpec) -> Source:
     from flaremq.pipeline.sources.store import StoreSource
 
     return StoreSource(spec)
-
-
-def _client(options: ScanOptions) -> dict[str, str]:
-    client = dict(options.client)
-    if options.consumer_group:
-        client["consumerGroup"] = options.consumer_group
-    client["fetchRetryMs"] = str(options.fetch_retry_ms)
-    client["fetchBytesInFlight"] = str(options.fetch_bytes_in_flight)
-    return client
 
 
 def _paths(options: ScanOptions) -> tuple[tuple[str, str], ...]:

@@ -14,16 +14,17 @@ import pyarrow as pa
 from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector, nearest_topic
 from flaremq.pipeline.model.spans import QueueExtent, QueueRef, SizeProfile, Span
+from flaremq.pipeline.options import index_geometry
 from flaremq.pipeline.sources.store_profiles import profile_of
 from flaremq.storage.arrow.batches import grouped
 from flaremq.storage.arrow.bodies import BodyReader
 from flaremq.storage.arrow.filters import RowFilter
 from flaremq.storage.arrow.keys import find_keys
-from flaremq.storage.arrow.unit_only import NARROW_COLUMNS, narrow_batches
+from flaremq.storage.arrow.unit_only import narrow_batches
 from flaremq.storage.arrow.units import Losses, UnitSpan
 from flaremq.storage.arrow.windows import WindowReader
 from flaremq.storage.at_rest.gaps import find_gap, known_topics
-from flaremq.storage.at_rest.indexes import DEFAULT_GEOMETRY, IndexGeometry
+from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.unit_arrays import ScanQueue
 from flaremq.storage.at_rest.view import StoreView
 from flaremq.storage.engine.leases import Lease
@@ -37,7 +38,7 @@ class StoreSource:
     def __init__(self, spec: SourceSpec) -> None:
         if not spec.paths:
             raise InvalidArgumentError("no store directory is given; set the option path")
-        geometry = _geometry(spec)
+        geometry = index_geometry(spec.geometry)
         self._views: dict[str, StoreView] = {}
         self._told: set[str] = set()  # losses that were warned of: a stream plans again and again
         self._fail_on_data_loss = spec.fail_on_data_loss
@@ -89,10 +90,9 @@ class StoreSource:
 
     def read(self, spans: Sequence[Span], request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """The spans' messages in the order of the log, store by store."""
-        narrow = not request.tags and NARROW_COLUMNS.issuperset(request.schema.names)
         for broker, view, mine in self._by_store(spans):
             losses, bodies = Losses(request.fail_on_data_loss, view.root), BodyReader(request.bodies, view.root)
-            if narrow:
+            if request.needs_units_only:
                 yield from narrow_batches(mine, request.schema, broker=broker, losses=losses)
             else:
                 batches = self._windows(broker, view, mine, request, losses, bodies).batches()
@@ -244,16 +244,3 @@ def _open(path: str, geometry: IndexGeometry | None) -> StoreView:
     if not os.access(path, os.R_OK | os.X_OK):
         raise UnavailableError(f"this process on host {host} may not read {path}; check its owner and permissions")
     return StoreView(path, geometry)
-
-
-def _geometry(spec: SourceSpec) -> IndexGeometry | None:
-    """Index sizes as asked for; None to read them off the files."""
-    slots, entries = spec.geometry.get("maxHashSlotNum"), spec.geometry.get("maxIndexNum")
-    if slots is None and entries is None:
-        return None
-    try:
-        return IndexGeometry(int(slots or DEFAULT_GEOMETRY.slots), int(entries or DEFAULT_GEOMETRY.entries))
-    except ValueError:
-        raise InvalidArgumentError(
-            f"maxHashSlotNum {slots!r} and maxIndexNum {entries!r} must be whole numbers"
-        ) from None

@@ -25,7 +25,6 @@ from flaremq.pipeline.model.spans import ProfilePoint, QueueExtent, QueueRef, Si
 from flaremq.pipeline.sources.wire_fetch import Chunk, WireFetch
 from flaremq.pipeline.sources.wire_keys import find_keys
 from flaremq.pipeline.sources.wire_loop import WireLoop
-from flaremq.pipeline.sources.wire_options import WireOptions
 from flaremq.storage.arrow.bodies import BodyReader
 from flaremq.storage.arrow.records import decode_records
 
@@ -41,10 +40,10 @@ class WireSource:
     def __init__(self, spec: SourceSpec) -> None:
         if spec.name_server is None:
             raise InvalidArgumentError("a cluster is read through its name server: set nameServer")
-        options = WireOptions.parse(spec.client)
+        options = spec.wire
         self._bytes_max = options.bytes_in_flight
         self._instance = ClientInstance(spec.name_server, options.client)
-        self._pulls = QueuePulls(self._instance, group=options.group, retry_seconds=options.retry_seconds)
+        self._pulls = QueuePulls(self._instance, group=options.group, retry_seconds=options.retry_ms / 1000)
         self._holes = QueueHoles(self._instance, self._pulls)
         self._view = ClusterView(self._instance, self._pulls)
         self._loop = WireLoop()

@@ -7,7 +7,7 @@ batch after a failure, never ahead.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -15,23 +15,9 @@ from flaremq.client.scan.group_commits import GroupCommits
 from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.message.topics import validate_group
 from flaremq.pipeline.model.source import SourceSpec
+from flaremq.pipeline.planning.offsets import NestedOffsets
 from flaremq.pipeline.sources.wire_loop import WireLoop
-from flaremq.pipeline.sources.wire_options import WireOptions
 from flaremq.storage.config.group_offsets import commit_offsets, lock_closed_store
-
-Offsets = Mapping[str, Mapping[str, Mapping[int, int] | Mapping[str, int]]]  # topic, broker, queue, next offset
-
-
-def check_progress(spec: SourceSpec, group: str, *, commit_name_server: str | None = None) -> None:
-    """Raise if progress could not be reported, before a query starts. A missing group is made."""
-    with ProgressWriter(spec, group, commit_name_server=commit_name_server) as writer:
-        writer.check()
-
-
-def commit_progress(spec: SourceSpec, group: str, offsets: Offsets, *, commit_name_server: str | None = None) -> None:
-    """Report the next offsets of a group; returns when whoever keeps them has them."""
-    with ProgressWriter(spec, group, commit_name_server=commit_name_server) as writer:
-        writer.commit(offsets)
 
 
 class ProgressWriter:
@@ -50,7 +36,7 @@ class ProgressWriter:
                     f"progress of group {group!r} has no place: it is kept by brokers, so set commitNameServer"
                 )
             return
-        self._commits = GroupCommits(name_server, group, options=WireOptions.parse(spec.client).client)
+        self._commits = GroupCommits(name_server, group, options=spec.wire.client)
         self._loop = WireLoop()
         try:
             self._loop.call(self._commits.start())
@@ -59,6 +45,7 @@ class ProgressWriter:
             raise
 
     def check(self) -> None:
+        """Raise if progress could not be reported, before a query starts. A missing group is made."""
         if self._loop is not None and self._commits is not None:
             self._loop.call(self._commits.check([name for name, _ in self._spec.paths]))
             return
@@ -68,7 +55,8 @@ class ProgressWriter:
             except UnavailableError as error:
                 raise _in_use(root, self._group, error) from error
 
-    def commit(self, offsets: Offsets) -> None:
+    def commit(self, offsets: NestedOffsets) -> None:
+        """Report the next offsets of the group; returns when whoever keeps them has them."""
         if self._loop is not None and self._commits is not None:
             numbered = {
                 topic: {broker: _numbered(queues) for broker, queues in brokers.items()}
@@ -101,9 +89,8 @@ class ProgressWriter:
         self.close()
 
 
-def _numbered(queues: Mapping[int, int] | Mapping[str, int]) -> dict[int, int]:
-    items: Iterable[tuple[int | str, int]] = queues.items()
-    return {int(queue_id): offset for queue_id, offset in items}
+def _numbered(queues: Mapping[str, int]) -> dict[int, int]:
+    return {int(queue_id): offset for queue_id, offset in queues.items()}
 
 
 def _in_use(root: str, group: str, error: UnavailableError) -> UnavailableError:

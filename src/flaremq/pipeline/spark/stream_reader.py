@@ -216,11 +216,16 @@ class StreamReader(DataSourceStreamReader):
     def _open_progress(self) -> None:
         if not self.options.consumer_group or self._progress is not None:
             return
-        from flaremq.pipeline.spark.group_progress import ProgressWriter, check_progress
+        from flaremq.pipeline.spark.group_progress import ProgressWriter
 
-        commit_name_server = self.options.commit_name_server or None
-        check_progress(self.spec, self.options.consumer_group, commit_name_server=commit_name_server)
-        self._progress = ProgressWriter(self.spec, self.options.consumer_group, commit_name_server=commit_name_server)
+        own = self.options
+        progress = ProgressWriter(self.spec, own.consumer_group, commit_name_server=own.commit_name_server or None)
+        try:
+            progress.check()
+        except BaseException:
+            progress.close()
+            raise
+        self._progress = progress
 
     # The source
 

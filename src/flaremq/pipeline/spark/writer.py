@@ -22,9 +22,9 @@ from flaremq.message.write_stream import DoubtError, stem_of
 from flaremq.pipeline.sink.begun import batch_begun_ms
 from flaremq.pipeline.sink.options import SinkOptions, parse_sink_options
 from flaremq.pipeline.sink.partitions import check_partitions
-from flaremq.pipeline.sink.rows import RowRules, check_topic
+from flaremq.pipeline.sink.rows import check_topic
 from flaremq.pipeline.sink.staging import (
-    Manifest,
+    StagedBatch,
     StagedFile,
     StagingTarget,
     batch_folder,
@@ -59,7 +59,7 @@ class SinkCommitMessage(WriterCommitMessage):
 class SinkWriter:
     """What batch and stream writers have in common; picklable."""
 
-    def __init__(self, options: SinkOptions, write_id: str | None, *, is_stream: bool) -> None:
+    def __init__(self, options: SinkOptions, write_id: str, *, is_stream: bool) -> None:
         self._options = options
         self._write_id = write_id
         self._is_stream = is_stream
@@ -71,8 +71,8 @@ class SinkWriter:
         if context is None:
             raise UnavailableError("rows are written by tasks of a Spark job, and this is none")
         task = self._identity(context)
-        rules = RowRules(options.topic, options.max_message_size, options.drop_reserved, options.delay_level_max)
-        if options.name_server is not None:
+        rules = options.row_rules
+        if options.name_server:
             begun_ms = batch_begun_ms(options.checkpoint, task.batch_id) if self._is_stream else 0
             with WireTarget(options, task, begun_ms=begun_ms) as target:
                 report = SinkTask(
@@ -83,7 +83,6 @@ class SinkWriter:
                     sends_in_doubt=options.sends_in_doubt,
                 ).write(batches)
             return SinkCommitMessage(task, report)
-        assert options.path is not None
         folder = batch_folder(options.path, stem_of("write", task.write_id), task.batch_id)
         attempt = f"{context.attemptNumber()}-{uuid.uuid4().hex[:12]}"
         check_lane = partial(check_queue, options.path, queues=options.queues)
@@ -94,7 +93,6 @@ class SinkWriter:
 
     def _identity(self, context: TaskContext) -> TaskIdentity:
         if not self._is_stream:
-            assert self._write_id is not None
             return TaskIdentity(self._write_id, 0, context.partitionId())
         query_id, batch_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
         if query_id is None or batch_id is None:
@@ -103,7 +101,7 @@ class SinkWriter:
                 "without which rows cannot be written exactly once"
             )
         # A write id beside the query's own tells two sinks of one query apart.
-        write_id = query_id if self._write_id is None else f"{query_id}/{self._write_id}"
+        write_id = query_id if not self._write_id else f"{query_id}/{self._write_id}"
         return TaskIdentity(write_id, int(batch_id), context.partitionId())
 
     def commit_all(self, messages: Sequence[Any]) -> None:
@@ -119,24 +117,24 @@ class SinkWriter:
         path = self._options.path
         if not told:
             return
-        if path is None:
+        if not path:
             self._check_partitions(told)
             return
         task = told[0].task
         write = stem_of("write", task.write_id)
-        keep_done = self._is_stream or self._options.write_id is not None
+        keep_done = self._is_stream or bool(self._options.write_id)
         files = tuple(message.staged for message in told if message.staged is not None)
         if last_done(path, write) >= task.batch_id:
             remove_batch(path, write, task.batch_id)  # it came again, and is in the store
             return
         if files:
-            decide(path, Manifest(write, task.batch_id, task.write_id, keep_done, files))
+            decide(path, StagedBatch(write, task.batch_id, task.write_id, keep_done, files))
             take_in(self._options)
 
     def _check_partitions(self, told: Sequence[SinkCommitMessage]) -> None:
         """Where the write may be a repetition: each batch of a stream is not asked about, only one that was."""
         is_again = any(message.report.stored_before for message in told)
-        if not is_again and (self._is_stream or self._options.write_id is None):
+        if not is_again and (self._is_stream or not self._options.write_id):
             return
         try:
             check_partitions(self._options, [(message.task, message.report) for message in told])
@@ -149,11 +147,11 @@ class SinkWriter:
         """On the driver, when the job failed: staged rows go; rows sent over the wire stay, and are known by key."""
         path = self._options.path
         told = [message for message in messages if isinstance(message, SinkCommitMessage)]
-        if path is None:
+        if not path:
             return
         if told:
             remove_batch(path, stem_of("write", told[0].task.write_id), told[0].task.batch_id, undecided_only=True)
-        elif not self._is_stream and self._write_id is not None:
+        elif not self._is_stream:
             remove_batch(path, stem_of("write", self._write_id), 0, undecided_only=True)
 
 
@@ -190,10 +188,10 @@ def _checked(options: Mapping[str, str], schema: StructType, overwrite: bool) ->
         raise InvalidArgumentError(
             'mode("overwrite") and output mode "complete" would have to delete what topics hold: append is the only way'
         )
-    check_schema(schema, has_topic=parsed.topic is not None)
-    if parsed.topic is not None:
+    check_schema(schema, has_topic=bool(parsed.topic))
+    if parsed.topic:
         check_topic(parsed.topic)
-    if parsed.name_server is None:
+    if not parsed.name_server:
         return check_store(parsed)
     with WireTarget(parsed, None) as target:
         target.check_topic(parsed.topic)

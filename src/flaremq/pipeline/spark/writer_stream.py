@@ -39,7 +39,7 @@ class StreamWriter(SinkWriter, _Base):  # type: ignore[misc]  # one of two class
 class RowStreamWriter(SinkWriter, DataSourceStreamWriter):
     """The same for Spark 4.0."""
 
-    def __init__(self, options: SinkOptions, write_id: str | None, schema: StructType) -> None:
+    def __init__(self, options: SinkOptions, write_id: str, schema: StructType) -> None:
         super().__init__(options, write_id, is_stream=True)
         self._schema = schema
 

@@ -15,7 +15,6 @@ from flaremq.storage.arrow.columns import number_column
 from flaremq.storage.arrow.units import Losses, SpanReader, UnitSpan
 from flaremq.storage.at_rest.unit_arrays import Units, joined
 
-NARROW_COLUMNS = frozenset({"topic", "brokerName", "queueId", "queueOffset", "physicalOffset", "storeSize"})
 ROWS = 131_072  # large batches: their fixed cost is most of it
 
 

@@ -25,7 +25,7 @@ from flaremq.pipeline.options import ScanOptions, parse_options
 from flaremq.pipeline.planning.partitions import scan_spans
 from flaremq.pipeline.sink.options import SinkOptions, parse_sink_options
 from flaremq.pipeline.sink.rows import check_topic
-from flaremq.pipeline.sink.staging import STAGING, Manifest, decide, remove_batch
+from flaremq.pipeline.sink.staging import STAGING, StagedBatch, decide, remove_batch
 from flaremq.pipeline.sink.store import check_store, take_in
 from flaremq.pipeline.sink.wire import WireTarget
 from flaremq.pipeline.sources.open import open_source, source_spec
@@ -95,7 +95,7 @@ def replay(
         try:
             reports = run_tasks(session, tasks, run_replay_task, what="replay", on_progress=on_progress)
         except BaseException:
-            if sink.path is not None:
+            if sink.path:
                 remove_batch(sink.path, stem_of("write", name), 0, undecided_only=True)
             raise
     finish_replay(sink, name, reports)
@@ -146,9 +146,9 @@ def plan_replay(
 def finish_replay(sink: SinkOptions, name: str, reports: Sequence[ReplayReport]) -> None:
     """For a store: take in what the tasks have staged."""
     files = tuple(report.staged for report in reports if report.staged is not None)
-    if sink.path is None or not files:
+    if not sink.path or not files:
         return
-    decide(sink.path, Manifest(stem_of("write", name), 0, name, False, files))
+    decide(sink.path, StagedBatch(stem_of("write", name), 0, name, False, files))
     take_in(sink)
 
 
@@ -180,9 +180,9 @@ def _sink_options(
 
 def checked_target(sink: SinkOptions) -> SinkOptions:
     """The target's options for tasks, when it is known that it can be written to."""
-    if sink.topic is not None:
+    if sink.topic:
         check_topic(sink.topic)
-    if sink.path is None:
+    if not sink.path:
         with WireTarget(sink, None) as target:
             target.check_topic(sink.topic)
         return sink

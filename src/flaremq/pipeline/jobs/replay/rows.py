@@ -21,16 +21,14 @@ COLUMNS: Final = ("topic", "brokerName", "queueId", "queueOffset", "msgId", "tag
 SCHEMA: Final = schema_of(COLUMNS)
 
 
-def sink_rows(
-    batch: pa.RecordBatch, replay_id: str, *, to_topic: str | None, keep_queues: bool
-) -> tuple[pa.RecordBatch, int]:
+def sink_rows(batch: pa.RecordBatch, replay_id: str, *, to_topic: str, keep_queues: bool) -> tuple[pa.RecordBatch, int]:
     """The rows to send, and how many are left out: empty ones, and what this very replay has put there."""
     skipped = batch.num_rows
     batch = batch.filter(_sendable(batch, replay_id))
     skipped -= batch.num_rows
     columns = {name: batch.column(name) for name in ("tags", "keys", "body")}
     columns["properties"] = _with_origin(batch, replay_id)
-    if to_topic is None:
+    if not to_topic:
         columns["topic"] = batch.column("topic")
     if keep_queues:
         columns["queueId"] = batch.column("queueId")

@@ -19,19 +19,18 @@ import pyarrow as pa
 
 from flaremq.client.streams.sending import Parcel
 from flaremq.message.compression import INFLATED_SIZE_MAX
-from flaremq.message.message_ext import MessageExt
-from flaremq.message.write_stream import NOTHING_STORED, Stored, chain_of, count_stored, stem_of, unique_key
+from flaremq.message.write_stream import NOTHING_STORED, Stored, stem_of
 from flaremq.pipeline.jobs.replay.rows import SCHEMA, origin_of, sink_rows
 from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec
 from flaremq.pipeline.model.spans import QueueRef, Span
+from flaremq.pipeline.options import index_geometry
+from flaremq.pipeline.sink.ledger import StoreLedger
 from flaremq.pipeline.sink.options import SinkOptions
-from flaremq.pipeline.sink.rows import RowRules
 from flaremq.pipeline.sink.staging import StagedFile, StagingTarget, batch_folder
 from flaremq.pipeline.sink.task import LaneKey, SinkTarget, SinkTask, TaskIdentity, TaskReport
 from flaremq.pipeline.sink.wire import WireTarget
 from flaremq.pipeline.sources.open import open_source
 from flaremq.storage.arrow.bodies import AS_STORED, BodyRule
-from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.reader import StoreReader
 
 _SLICES_PER_SECOND: Final = 10  # a rate is kept in steps of a tenth of a second
@@ -82,11 +81,10 @@ def replay_from(source: Source, task: ReplayTask) -> ReplayReport:
     """The same from a source at hand."""
     skipped: list[int] = []
     batches = _rows(source, task, skipped)
-    if task.sink.name_server is not None:
+    if task.sink.name_server:
         with WireTarget(task.sink, task.identity) as wire:
             report = _write(wire, task, batches)
         return ReplayReport(report.rows, report.stored_before, report.missing, sum(skipped))
-    assert task.sink.path is not None
     folder = batch_folder(task.sink.path, stem_of("write", task.replay_id), 0)
     with _StoreTarget(folder, task, uuid.uuid4().hex[:12]) as staging:
         report = _write(staging, task, batches)
@@ -97,14 +95,13 @@ def replay_from(source: Source, task: ReplayTask) -> ReplayReport:
 
 
 def _write(target: SinkTarget, task: ReplayTask, batches: Iterable[pa.RecordBatch]) -> TaskReport:
-    rules = RowRules(task.sink.topic, task.sink.max_message_size, drop_reserved=True)
     if task.rate is not None:
         target = PacedTarget(target, task.rate)
     # A replay may be repeated for less than before: what does not come again is counted and told.
     sink = SinkTask(
         target,
         task.identity,
-        rules,
+        task.sink.row_rules,
         request_bytes=task.sink.request_bytes,
         sends_in_doubt=True,
         name_row=lambda batch, row: f"message {origin_of(batch, row)}",
@@ -167,35 +164,20 @@ class _StoreTarget(StagingTarget):
 
     def __init__(self, folder: str, task: ReplayTask, attempt: str) -> None:
         super().__init__(folder, task.identity, attempt)
-        self._root = task.sink.path or ""
-        self._geometry = _geometry(task.sink)
+        self._root = task.sink.path
+        self._geometry = index_geometry(task.sink.store)
         self._identity = task.identity
 
     def open(self, lane: LaneKey) -> Stored:
         if not os.path.isdir(os.path.join(self._root, "commitlog")):
             return NOTHING_STORED
-        with StoreReader.open(self._root, lock=False, index_geometry=self._geometry) as reader:
-            stem = lane.stem(self._identity)
-            place = f"the store {self._root}"
-            count = count_stored(lambda number: _find(reader, lane.topic, unique_key(stem, number)) is not None, place)
-            if not count:
-                return NOTHING_STORED
-            return Stored(count, self._chain(reader, lane, count - 1))
+        with self._opened() as reader:
+            return StoreLedger(reader.query, f"the store {self._root}").stored(lane.topic, lane.stem(self._identity))
 
     def chains(self, lane: LaneKey, numbers: Iterable[int]) -> dict[int, int]:
-        with StoreReader.open(self._root, lock=False, index_geometry=self._geometry) as reader:
-            return {number: self._chain(reader, lane, number) for number in numbers}
+        with self._opened() as reader:
+            ledger, stem = StoreLedger(reader.query, f"the store {self._root}"), lane.stem(self._identity)
+            return {number: ledger.chain(lane.topic, stem, number) for number in numbers}
 
-    def _chain(self, reader: StoreReader, lane: LaneKey, number: int) -> int:
-        message = _find(reader, lane.topic, unique_key(lane.stem(self._identity), number))
-        assert message is not None, "the store is closed: what was found stays"
-        return chain_of(bytes(message.raw_properties))
-
-
-def _geometry(sink: SinkOptions) -> IndexGeometry | None:
-    slots, entries = sink.store.get("maxHashSlotNum"), sink.store.get("maxIndexNum")
-    return IndexGeometry(int(slots), int(entries)) if slots and entries else None
-
-
-def _find(reader: StoreReader, topic: str, key: str) -> MessageExt | None:
-    return next((message for message in reader.query(topic, key) if message.uniq_key == key), None)
+    def _opened(self) -> StoreReader:
+        return StoreReader.open(self._root, lock=False, index_geometry=self._geometry)

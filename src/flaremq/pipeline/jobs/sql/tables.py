@@ -11,9 +11,8 @@ from flaremq.pipeline.jobs.group_lag import group_lags
 from flaremq.pipeline.model.columns import schema_of
 from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import QueueExtent, QueueRef, Span
-from flaremq.pipeline.options import ScanOptions
+from flaremq.pipeline.options import ScanOptions, index_geometry
 from flaremq.pipeline.sources.open import open_source
-from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.reader import StoreReader
 
 _EVERY_TOPIC = TopicSelector(pattern=".*")
@@ -109,12 +108,9 @@ def _group_rows(spec: SourceSpec, extents: list[QueueExtent]) -> list[tuple[Any,
 
 
 def _index_rows(broker: str, path: str, geometry: Mapping[str, str]) -> list[tuple[Any, ...]]:
-    wanted = None
-    if "maxHashSlotNum" in geometry and "maxIndexNum" in geometry:
-        wanted = IndexGeometry(int(geometry["maxHashSlotNum"]), int(geometry["maxIndexNum"]))
     rows = []
     # Headers only, so a live store may be looked at without its lock.
-    with StoreReader.open(path, index_geometry=wanted, lock=False) as reader:
+    with StoreReader.open(path, index_geometry=index_geometry(geometry), lock=False) as reader:
         for index in reader.indexes:
             header, sizes = index.header, index.geometry
             rows.append(
