@@ -8,14 +8,18 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# More than four workers gain little: each one loads the compiled kernels anew.
-# loadgroup: all Spark tests run in one worker, with one JVM.
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadgroup
+# What one process compiled, all others of a run may load: tests start hundreds.
+unexport PYTHONDONTWRITEBYTECODE
+
+# More workers than cores: some tests wait. Not many more: each one collects all tests and loads the compiled kernels.
+# loadgroup: all tests with Spark in one worker and one JVM; the order is that of tests/conftest.py, the longest first.
+WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 3 ? n + 1 : 4)))
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 KERNELS := $(filter-out %/__init__.py,$(wildcard src/flaremq/*/kernels/*.py) src/flaremq/broker/ingest/kernels.py)
 KERNEL_MODULES := $(subst /,.,$(patsubst src/%.py,%,$(KERNELS)))
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help setup java demo test check format bench interop wire soak coverage docs lock clean
+.PHONY: help setup java demo test quick check lint types tests format bench interop wire soak coverage docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,12 +44,19 @@ java:
 demo: setup java ## the whole product in one go
 	$(BIN)/flaremq demo
 
-test: check java ## lint, types and all tests but interop and soak
+test: java lint ## lint, types and all tests but interop and soak
+	@$(MAKE) --no-print-directory -j2 types tests  # side by side; either fails it
+
+tests: setup
 	$(PYTEST) -m "not interop and not soak"
 
-check: setup ## lint and types only
+check: lint types ## lint and types only
+
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: setup
 	$(BIN)/mypy
 
 format: setup ## rewrite the sources as ruff wants them

@@ -1,4 +1,4 @@
-"""Settings for all tests: how hard Hypothesis tries.
+"""Settings for all tests: how hard Hypothesis tries, and how tests are shared out among workers.
 
 ``ci`` is the default and always tries the same examples, so that a change is judged by what it changed;
 ``soak`` (``make soak``) looks for new ones. A failure prints the blob that replays it.
@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline: shared machines are slow at odd moments, and tests assert no timing.
@@ -16,3 +18,39 @@ _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[Health
 settings.register_profile("ci", _COMMON, max_examples=60, derandomize=True)
 settings.register_profile("soak", _COMMON, max_examples=3_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# Groups that one worker runs from beginning to end, the longest first: one JVM, and one cluster of several.
+_GROUPS = ("spark", "cluster")
+# Spark warns about what it loads; what it does is not ours to answer for.
+_SPARK_WARNINGS = ("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first, and no worker is left alone with it at the end.
+
+    Work is handed out in units: a group above, a test that takes long, or all other tests of a file. Single tests
+    would be thousands of units, which cost their keeper more than most of them take.
+    """
+    order = {}
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            for each in _SPARK_WARNINGS:
+                item.add_marker(pytest.mark.filterwarnings(each))
+        group = item.get_closest_marker("xdist_group")
+        if group is not None:
+            order[item] = _GROUPS.index(group.args[0]) if group.args[0] in _GROUPS else len(_GROUPS)
+        elif item.get_closest_marker("slow") is not None:
+            order[item] = len(_GROUPS)
+        else:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+            order[item] = len(_GROUPS) + 1
+    items.sort(key=order.__getitem__)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay until the end: the collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()

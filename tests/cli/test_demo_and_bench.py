@@ -15,8 +15,8 @@ from flaremq.cli.demo import demo as demo_module
 from tests.support.cli import flaremq
 
 
+@pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
 def test_the_demo_runs_the_whole_product_and_all_numbers_agree(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "flaremq", "demo", "--messages", "3000", "--out", tmp_path / "demo", "-o", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # Spark in a process of its own

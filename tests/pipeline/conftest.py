@@ -1,7 +1,7 @@
 """What the tests of the pipeline share: one Spark session for the whole run, and stores to read.
 
-Every test that uses ``spark`` is marked ``spark`` and put into one group, so that with ``--dist loadgroup`` a single
-worker runs them all and starts a single JVM.
+Every test that uses ``spark`` is marked ``spark`` and put into one group (``tests/conftest.py``), so that with ``--dist
+loadgroup`` a single worker runs them all and starts a single JVM.
 """
 
 from __future__ import annotations
@@ -25,21 +25,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
+PRELOADED = Path(__file__).with_name("preloaded")
 FIRST_MS = 1_700_000_000_000
 SIZES = {"mappedFileSizeCommitLog": "65536", "mappedFileSizeConsumeQueue": "2000"}
 SIZES |= {"maxHashSlotNum": "200", "maxIndexNum": "800"}
-
-# PySpark and what it loads warn about each other; what Spark itself does is not ours to answer for.
-SPARK_WARNINGS = ("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            for each in SPARK_WARNINGS:
-                item.add_marker(pytest.mark.filterwarnings(each))
 
 
 @pytest.fixture(scope="session")
@@ -48,10 +37,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from flaremq.pipeline.jobs.session import spark_session
 
     place = str(tmp_path_factory.mktemp("spark"))
-    # Workers import flaremq and tests from here, installed or not.
-    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     settings = {
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": place,
@@ -59,20 +44,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.memory": "1g",
         "spark.log.level": "ERROR",
         "spark.sql.streaming.metricsEnabled": "false",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={place} -Djava.io.tmpdir={place}",
+        # A short life: quick to compile counts for more than quick to run.
+        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={place} "
+        f"-Djava.io.tmpdir={place}",
     }
-    with warnings.catch_warnings():
+    # Python workers have the path of the JVM: flaremq and tests are imported from here, installed or not.
+    paths = [str(PRELOADED), str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
+        patch.setenv("PYTHONPATH", os.pathsep.join(path for path in paths if path))
         session = spark_session("local[2]", name="flaremq-tests", settings=settings)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session.stop()
-    if before is None:
-        os.environ.pop("PYTHONPATH", None)
-    else:
-        os.environ["PYTHONPATH"] = before
 
 
 @dataclass(frozen=True, slots=True)

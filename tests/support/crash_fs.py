@@ -20,6 +20,7 @@ mapping.
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import random
 from collections.abc import Callable, Iterable
@@ -201,7 +202,7 @@ class CrashFS:
         after: dict[str, _Node] = {}
         for path in sorted(names):
             node = names[path]
-            if path != "/" and not isinstance(after.get(os.path.dirname(path)), _Directory):
+            if path != "/" and not isinstance(after.get(_folder(path)), _Directory):
                 continue  # its folder is gone, and it with it
             if isinstance(node, _Inode):
                 self._audit(path, node)
@@ -285,10 +286,10 @@ class CrashFS:
         if isinstance(node, _Directory):
             raise StoreIOError("open", path, OSError(errno.EISDIR, "is a directory"))
         if node is None:
-            if not create or os.path.dirname(path) not in self._names:
+            if not create or _folder(path) not in self._names:
                 raise NotFoundError(f"open: {path} does not exist")
             node = _Inode(modified_ms=self.now_ms())
-            self._change(f"create {path}", os.path.dirname(path), {path: node})
+            self._change(f"create {path}", _folder(path), {path: node})
         node.handles += 1
         self._opened.append(node)
         return CrashFile(self, path, node, read_only)
@@ -304,21 +305,21 @@ class CrashFS:
         self._begin("list", path)
         if not isinstance(self._names.get(path), _Directory):
             return []
-        return sorted(os.path.basename(name) for name in self._names if name != "/" and os.path.dirname(name) == path)
+        return sorted(_name(name) for name in self._names if name != "/" and _folder(name) == path)
 
     def make_directories(self, path: str, *, sync: bool = True) -> None:
         missing = []
         current = _normal(path)
         while not self.is_directory(current):
             missing.append(current)
-            current = os.path.dirname(current)
+            current = _folder(current)
         for folder in reversed(missing):
             self._begin("mkdir", folder)
             if isinstance(self._names.get(folder), _Inode):
                 raise StoreIOError("mkdir", folder, OSError(errno.EEXIST, "is a file"))
-            self._change(f"mkdir {folder}", os.path.dirname(folder), {folder: _DIRECTORY})
+            self._change(f"mkdir {folder}", _folder(folder), {folder: _DIRECTORY})
             if sync:
-                self.sync_directory(os.path.dirname(folder))
+                self.sync_directory(_folder(folder))
 
     def size(self, path: str) -> int:
         return len(self._inode("stat", path).memory)
@@ -330,25 +331,25 @@ class CrashFS:
         path = _normal(path)
         self._begin("remove", path)
         self._audit(path, self._inode("remove", path))
-        self._change(f"remove {path}", os.path.dirname(path), {path: None})
+        self._change(f"remove {path}", _folder(path), {path: None})
 
     def remove_directory(self, path: str) -> None:
         path = _normal(path)
         self._begin("rmdir", path)
         if not isinstance(self._names.get(path), _Directory):
             raise NotFoundError(f"rmdir: {path} does not exist")
-        if any(os.path.dirname(name) == path for name in self._names if name != "/"):
+        if any(_folder(name) == path for name in self._names if name != "/"):
             raise StoreIOError("rmdir", path, OSError(errno.ENOTEMPTY, "not empty"))
-        self._change(f"rmdir {path}", os.path.dirname(path), {path: None})
+        self._change(f"rmdir {path}", _folder(path), {path: None})
 
     def rename(self, source: str, target: str) -> None:
         source, target = _normal(source), _normal(target)
         self._begin("rename", source)
         node = self._inode("rename", source)
-        if os.path.dirname(target) not in self._names:
+        if _folder(target) not in self._names:
             raise NotFoundError(f"rename: {target} does not exist")
         self.renamed.add((target, bytes(node.memory)))
-        self._change(f"rename {source} {target}", os.path.dirname(target), {source: None, target: node})
+        self._change(f"rename {source} {target}", _folder(target), {source: None, target: node})
 
     def sync_directory(self, path: str) -> None:
         path = _normal(path)
@@ -376,7 +377,7 @@ class CrashFS:
             node = _Inode(modified_ms=self.now_ms())
             node.memory += b"lock"
             node.allocated.add(0)
-            self._change(f"create {path}", os.path.dirname(path), {path: node})
+            self._change(f"create {path}", _folder(path), {path: node})
         self.locks.add(path)
         return _Lock(self, path)
 
@@ -614,5 +615,7 @@ def _apply(names: dict[str, _Node], effects: dict[str, _Node | None]) -> None:
             names[path] = node
 
 
-def _normal(path: str) -> str:
-    return os.path.abspath(path)
+# Paths are few and asked for millions of times.
+_normal = functools.cache(os.path.abspath)
+_folder = functools.cache(os.path.dirname)
+_name = functools.cache(os.path.basename)

@@ -146,8 +146,9 @@ class RawLog:
 
 def numbered(files: Files, folder: str) -> dict[int, bytes]:
     """Start offset to content of the 20-digit files of one folder."""
-    inside = {os.path.basename(path): data for path, data in files.items() if os.path.dirname(path) == folder}
-    return {int(name): data for name, data in sorted(inside.items()) if len(name) == 20 and name.isdigit()}
+    start = len(folder) + 1
+    inside = sorted(path for path in files if len(path) == start + 20 and path.startswith(folder))
+    return {int(path[start:]): files[path] for path in inside if path[start:].isdigit() and path[start - 1] == "/"}
 
 
 def read_log(files: Files, root: str) -> RawLog:

@@ -11,7 +11,7 @@ import pytest
 from tests.pipeline.cluster.standalone import DRIVERS, StandaloneCluster, answer
 from tests.pipeline.cluster.stores import Data, digest
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
 MORE = 100
 
 

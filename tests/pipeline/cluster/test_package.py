@@ -12,7 +12,7 @@ import pytest
 
 from flaremq.errors import InvalidArgumentError
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
 _LOOK = """
 import json, pkgutil, sys
 import flaremq, flaremq.storage.kernels.preload as kernels

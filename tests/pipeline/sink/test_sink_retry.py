@@ -24,7 +24,7 @@ from flaremq.pipeline.jobs.session import spark_session
 name_server, place = sys.argv[1:]
 settings = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.sql.warehouse.dir": place}
 settings["spark.sql.execution.arrow.maxRecordsPerBatch"] = "100"
-settings["spark.driver.extraJavaOptions"] = f"-Djava.io.tmpdir={place}"
+settings["spark.driver.extraJavaOptions"] = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={place}"
 spark = spark_session("local[2,4]", name="sink-retry", settings=settings)
 
 
@@ -48,11 +48,11 @@ spark.stop()
 '''
 
 
+@pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
 def test_rows_of_tasks_that_died_and_were_tried_again_are_stored_once(tmp_path: Path) -> None:
     with ephemeral_broker(clock=SystemClock()) as broker:
-        paths = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
+        paths = os.pathsep.join((str(ROOT / "tests" / "pipeline" / "preloaded"), str(ROOT / "src"), str(ROOT)))
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", PROGRAM, broker.name_server, str(tmp_path)],
             env=os.environ | {"PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable},

@@ -41,7 +41,7 @@ def test_extents_hold_every_queue_of_the_topics_asked_for(lab: WireLab) -> None:
 
 def test_pattern_finds_system_topics_too_and_a_topic_without_permission_is_told(lab: WireLab) -> None:
     lab.topic("orders")
-    with lab.open() as source:
+    with lab.open(fetchRetryMs="200") as source:  # a topic that was there once is waited for
         found = {extent.queue.topic for extent in source.extents(TopicSelector(pattern=".*"))}
         assert {"orders", "TBW102"} <= found and not {"broker-a", "DefaultCluster"} & found
         lab.admin.set_topic_permission("orders", 2)
