@@ -5,6 +5,7 @@ With ``--check`` nothing is written; the exit code is 1 if a page on disk is not
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,6 +21,7 @@ from flaremq.storage.option_names import IGNORED_BY_ROCKETMQ, NOT_IMPLEMENTED, O
 from flaremq.storage.options import StoreOptions
 
 DOCS = Path(__file__).resolve().parent
+PACKAGE = DOCS.parent / "src" / "flaremq"
 
 HEAD = """\
 # Options
@@ -130,7 +132,33 @@ def _flag_cell(flag: Flag) -> str:
     return f"{names} (required)" if flag.is_required else names
 
 
-PAGES = {"options.md": options_page, "mqadmin.md": mqadmin_page}
+ROOMS_BEGIN = "<!-- rooms: written by `make docs` from the packages; change it there -->\n"
+ROOMS_END = "<!-- end of rooms -->\n"
+LAYERS_UPWARDS = (
+    *("message", "protocol", "storage", "remoting", "namesrv"),
+    *("broker", "client", "testing", "pipeline", "cli"),
+)
+
+
+def architecture_page() -> str:
+    """The page with a fresh tree of rooms: a package a line, with the first line of its docstring."""
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    before, _, rest = page.partition(ROOMS_BEGIN)
+    lines = [line for layer in LAYERS_UPWARDS for line in _room_lines(PACKAGE / layer)]
+    return f"{before}{ROOMS_BEGIN}```\n{chr(10).join(lines)}\n```\n{ROOMS_END}{rest.partition(ROOMS_END)[2]}"
+
+
+def _room_lines(folder: Path) -> list[str]:
+    tree = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
+    sentence = (ast.get_docstring(tree) or "").partition("\n")[0].replace("``", "")
+    depth = len(folder.relative_to(PACKAGE).parts) - 1
+    lines = [f"{'  ' * depth + folder.name + '/':<17} {sentence}"]
+    for child in sorted(folder.glob("*/__init__.py")):
+        lines += _room_lines(child.parent)
+    return lines
+
+
+PAGES = {"options.md": options_page, "mqadmin.md": mqadmin_page, "architecture.md": architecture_page}
 
 
 def main(arguments: list[str]) -> int:

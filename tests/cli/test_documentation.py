@@ -1,7 +1,12 @@
-"""The pages that are made from the code cover all of it."""
+"""The pages that are made from the code cover all of it; the pages about the code name what is there."""
 
 from __future__ import annotations
 
+import ast
+import importlib
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +21,12 @@ from flaremq.remoting.options import RemotingOptions
 from flaremq.storage.option_names import OTHER_LAYERS_OWN
 from flaremq.storage.options import StoreOptions, unknown_names
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+# A module, package or folder as the pages write it: storage/log/commit_log.py, storage/log/commit_log, broker/delay
+PATH = re.compile(
+    r"(?<![\w/.-])(?:message|protocol|storage|remoting|namesrv|broker|client|testing|pipeline|cli|tests)/[a-z_]+[\w/]*(?:\.py)?"
+)
 LAYERS = (
     StoreOptions,
     BrokerOptions,
@@ -45,3 +55,43 @@ def test_the_store_knows_the_names_of_every_other_layer_that_shares_its_file() -
     assert own == OTHER_LAYERS_OWN
     names = [row.key for kind in (BrokerOptions, RemotingOptions) for row in rows(kind)]
     assert unknown_names(names) == []
+
+
+def test_generated_pages_are_what_the_code_says() -> None:
+    done = subprocess.run(
+        [sys.executable, DOCS / "generate.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "README.md"])
+def test_modules_that_a_page_names_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = set(PATH.findall(text))
+    assert len(named) > 10
+    assert [path for path in sorted(named) if not _exists(path)] == []
+
+
+def _exists(path: str) -> bool:
+    places = [base / path for base in (ROOT / "src" / "flaremq", ROOT)]
+    return any(place.exists() or place.with_suffix(".py").exists() for place in places)
+
+
+IMPORTS = sorted(
+    {
+        line.partition("#")[0].strip()
+        for page in (ROOT / "README.md", *DOCS.glob("*.md"))
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if re.match(r" *from flaremq[\w.]* import ", line)
+    }
+)
+
+
+@pytest.mark.parametrize("line", IMPORTS)
+def test_names_that_examples_import_are_there(line: str) -> None:
+    (statement,) = ast.parse(line).body
+    assert isinstance(statement, ast.ImportFrom) and statement.module is not None
+    module = importlib.import_module(statement.module)
+    for alias in statement.names:
+        # A function as documented, not the module of the same name that a package would show once it is imported.
+        assert callable(getattr(module, alias.name)), alias.name

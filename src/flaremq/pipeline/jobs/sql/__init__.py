@@ -5,4 +5,6 @@ May import: ``pipeline.jobs``, ``pipeline.sources``.
 Start reading: ``job``.
 """
 
-__all__ = ["job", "output", "prompt"]
+from flaremq.pipeline.jobs.sql.job import SqlViews, register_views, run_sql
+
+__all__ = ["SqlViews", "job", "output", "prompt", "register_views", "run_sql"]
