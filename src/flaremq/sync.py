@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from flaremq.client.admin import admin as _admin
+from flaremq.client.blocking import LoopThread
 from flaremq.client.consumer import consumer as _consumer
 from flaremq.client.consumer.delivery import ExchangeLoop, Receiver
 from flaremq.client.consumer.received import ReceivedMessage
@@ -39,55 +40,20 @@ _TAKEN_AT_ONCE: Final = 32  # messages that cross the threads together, while a 
 _FAST_SECONDS: Final = 0.001  # a loop that spends less on a message is
 
 
-class _LoopThread:
-    """The event loop of all blocking clients of this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()  # guards the start
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        loop, thread = self._loop, self._thread
-        if loop is not None and thread is not None and thread.is_alive():
-            return loop
-        with self._lock:
-            if self._loop is None or self._thread is None or not self._thread.is_alive():
-                self._loop = _new_loop()
-                self._thread = threading.Thread(target=self._run, name="flaremq-client", daemon=True)
-                self._thread.start()
-            return self._loop
-
-    def _run(self) -> None:
-        assert self._loop is not None
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-
-    def call(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine there and wait for it."""
-        loop = self.loop
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise InvalidArgumentError("a blocking client cannot be used on its own event loop: use the asyncio one")
-        future = asyncio.run_coroutine_threadsafe(work, loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+_start_lock: Final = threading.Lock()  # guards the start of the loop
+_shared: LoopThread | None = None
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
-
-
-_thread: Final = _LoopThread()
+def _loop() -> LoopThread:
+    """The event loop of all blocking clients of this process; one that was forked starts its own."""
+    global _shared
+    shared = _shared
+    if shared is None or not shared.is_alive:
+        with _start_lock:
+            shared = _shared
+            if shared is None or not shared.is_alive:
+                shared = _shared = LoopThread("flaremq-client")
+    return shared
 
 
 def _blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]:
@@ -95,7 +61,7 @@ def _blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]) -> 
 
     @functools.wraps(method)
     def call(self: Any, /, *arguments: P.args, **named: P.kwargs) -> R:
-        return _thread.call(method(self._inner, *arguments, **named))
+        return _loop().call(method(self._inner, *arguments, **named))
 
     return call
 
@@ -130,7 +96,22 @@ class _Admin(_admin.Admin):
     _entered_by = "with"
 
 
-class Producer:
+class _Entered:
+    """What a ``with`` does to a client."""
+
+    _inner: _Producer | _Consumer | _Admin
+
+    def __enter__(self) -> Self:
+        _loop().call(self._inner.start())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _loop().call(self._inner.__aexit__(kind, error, traceback))
+
+
+class Producer(_Entered):
     """Sends messages. See :class:`flaremq.client.producer.producer.Producer`; use it inside ``with``."""
 
     def __init__(
@@ -142,7 +123,7 @@ class Producer:
         listener: TransactionListener | None = None,
     ) -> None:
         wrapped = None if listener is None else _Threaded(listener)
-        self._inner = _Producer(name_servers, group=group, options=options, listener=wrapped)
+        self._inner: _Producer = _Producer(name_servers, group=group, options=options, listener=wrapped)
 
     @property
     def client_id(self) -> str:
@@ -164,19 +145,10 @@ class Producer:
 
     def submit(self, message: Message) -> concurrent.futures.Future[SendResult]:
         """Send without waiting; the future has the result when the message is stored."""
-        return asyncio.run_coroutine_threadsafe(self._inner.send(message), _thread.loop)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        _thread.call(self._inner.__aexit__(kind, error, traceback))
+        return _loop().start(self._inner.send(message))
 
 
-class Consumer:
+class Consumer(_Entered):
     """Receives messages. See :class:`flaremq.Consumer`; use it inside ``with``, iterate by ``for``.
 
     Several threads may iterate at the same time. What is done is reported in groups while a loop is fast, so a crash
@@ -194,7 +166,7 @@ class Consumer:
         start_from: str | int | datetime = "last",
         options: ConsumerOptions | None = None,
     ) -> None:
-        self._inner = _Consumer(
+        self._inner: _Consumer = _Consumer(
             name_servers,
             group=group,
             subscribe=subscribe,
@@ -212,7 +184,7 @@ class Consumer:
     @property
     def assignment(self) -> list[MessageQueue]:
         """The queues this consumer has at present."""
-        return _thread.call(_as_coroutine(lambda: self._inner.assignment))
+        return _loop().apply(lambda: self._inner.assignment)
 
     start = _blocking(_consumer.Consumer.start)
     close = _blocking(_consumer.Consumer.close)
@@ -228,18 +200,18 @@ class Consumer:
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on in a queue from this offset."""
-        _thread.call(_as_coroutine(lambda: self._inner.seek(queue, offset)))
+        _loop().apply(self._inner.seek, queue, offset)
 
     def position(self, queue: MessageQueue) -> int:
         """The offset below which every message of a queue is done."""
-        return _thread.call(_as_coroutine(lambda: self._inner.position(queue)))
+        return _loop().apply(self._inner.position, queue)
 
     def pause(self, *queues: MessageQueue) -> None:
         """Deliver nothing of these queues (of all, if none is named) until :meth:`resume`."""
-        _thread.call(_as_coroutine(lambda: self._inner.pause(*queues)))
+        _loop().apply(self._inner.pause, *queues)
 
     def resume(self, *queues: MessageQueue) -> None:
-        _thread.call(_as_coroutine(lambda: self._inner.resume(*queues)))
+        _loop().apply(self._inner.resume, *queues)
 
     def receive(self, timeout: float | None = None) -> ReceivedMessage | None:
         """The next message; None if none comes within ``timeout`` seconds, or the consumer is closed.
@@ -249,14 +221,14 @@ class Consumer:
         """
         receiver: Receiver | None = getattr(self._own, "receiver", None)
         if receiver is None:
-            receiver = self._own.receiver = _thread.call(_as_coroutine(self._inner.receiver))
-        return _thread.call(receiver.receive(timeout))
+            receiver = self._own.receiver = _loop().apply(self._inner.receiver)
+        return _loop().call(receiver.receive(timeout))
 
     def batches(self, count_max: int = 32) -> Iterator[list[ReceivedMessage]]:
         """A loop over lists of up to ``count_max`` messages, each list done when the next one is asked for."""
         if count_max < 1:
             raise InvalidArgumentError(f"a batch of {count_max} messages is none")
-        return self._batches(_thread.call(_as_coroutine(self._inner.exchange)), count_max)
+        return self._batches(_loop().apply(self._inner.exchange), count_max)
 
     def _batches(self, loop: ExchangeLoop, count_max: int) -> Iterator[list[ReceivedMessage]]:
         current: list[ReceivedMessage] = []
@@ -264,16 +236,16 @@ class Consumer:
         try:
             while True:
                 try:
-                    current = _thread.call(_exchange(loop, done, count_max))
+                    current = _loop().call(_exchange(loop, done, count_max))
                 except _Ended:
                     return
                 yield list(current)
                 current, done = [], current
         finally:
-            _thread.loop.call_soon_threadsafe(_leave, loop, done, current)
+            _loop().loop.call_soon_threadsafe(_leave, loop, done, current)
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
-        return self._messages(_thread.call(_as_coroutine(self._inner.exchange)))
+        return self._messages(_loop().apply(self._inner.exchange))
 
     def _messages(self, loop: ExchangeLoop) -> Iterator[ReceivedMessage]:
         taken: list[ReceivedMessage] = []
@@ -283,7 +255,7 @@ class Consumer:
         try:
             while True:
                 try:
-                    taken = _thread.call(_exchange(loop, done, count_max))
+                    taken = _loop().call(_exchange(loop, done, count_max))
                 except _Ended:
                     return
                 done = []
@@ -296,16 +268,7 @@ class Consumer:
                 is_fast = time.monotonic() - started < _FAST_SECONDS * len(taken)
                 count_max = _TAKEN_AT_ONCE if is_fast else 1
         finally:
-            _thread.loop.call_soon_threadsafe(_leave, loop, done, current)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        _thread.call(self._inner.__aexit__(kind, error, traceback))
+            _loop().loop.call_soon_threadsafe(_leave, loop, done, current)
 
 
 class _Ended(Exception):
@@ -324,30 +287,17 @@ def _leave(loop: ExchangeLoop, done: list[ReceivedMessage], current: list[Receiv
     loop.leave(current)
 
 
-async def _as_coroutine(function: Callable[[], R]) -> R:
-    return function()
-
-
-class Admin:
+class Admin(_Entered):
     """Orders to brokers and name servers. See :class:`flaremq.client.admin.admin.Admin`; use it inside ``with``."""
 
     def __init__(
         self, name_servers: str | Sequence[str], *, options: ClientOptions | None = None, timeout: float = 5.0
     ) -> None:
-        self._inner = _Admin(name_servers, options=options, timeout=timeout)
+        self._inner: _Admin = _Admin(name_servers, options=options, timeout=timeout)
 
     @property
     def name_servers(self) -> list[str]:
         return self._inner.name_servers
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     start = _blocking(_admin.Admin.start)
     close = _blocking(_admin.Admin.close)

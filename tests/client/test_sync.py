@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import threading
 import time
@@ -138,7 +137,7 @@ def test_blocking_client_on_its_own_event_loop_is_refused_instead_of_blocking_fo
         with pytest.raises(InvalidArgumentError, match="use the asyncio one"):
             Producer("127.0.0.1:9876").start()
 
-    asyncio.run_coroutine_threadsafe(misuse(), flaremq.sync._thread.loop).result(20)
+    flaremq.sync._loop().start(misuse()).result(20)
 
 
 def test_front_of_the_package_shows_what_it_offers() -> None:

@@ -67,7 +67,7 @@ def stored(broker: EphemeralBroker, topic: str = "T") -> list[Any]:
                 offset = got.next_offset
         return found
 
-    return broker._call(look())
+    return broker.call(look())
 
 
 def stored_bodies(broker: EphemeralBroker, topic: str = "T") -> list[str]:
@@ -90,7 +90,7 @@ def restart(broker: EphemeralBroker) -> None:
         await renewed.start()
         broker._broker = renewed
 
-    broker._call(again())
+    broker.call(again())
 
 
 def numbered(start: int, end: int) -> Sequence[str]:

@@ -74,12 +74,12 @@ class WireLab:
         """A further broker, or one that was stopped, with what it had."""
         values = {"listenPort": "0", "namesrvAddr": self.name_server, "brokerName": name, **SMALL, **self._options}
         service = BrokerService(os.path.join(self._path, name), *load_options(None, values), clock=self.clock)
-        self._first._call(service.start())
+        self._first.call(service.start())
         self._others[name] = service
         return service
 
     def stop(self, name: str) -> None:
-        self._first._call(self._others.pop(name).stop())
+        self._first.call(self._others.pop(name).stop())
 
     def start_soon(self, name: str, seconds: float) -> Future[None]:
         """The same in the background, after a while."""
@@ -91,8 +91,7 @@ class WireLab:
             await service.start()
             self._others[name] = service
 
-        assert self._first._loop is not None
-        return asyncio.run_coroutine_threadsafe(work(), self._first._loop)
+        return self._first.thread.start(work())
 
     def topic(self, topic: str, *, queues: int = 1, broker: str | None = None) -> None:
         self.admin.create_topic(topic, read_queues=queues, write_queues=queues, broker=broker)

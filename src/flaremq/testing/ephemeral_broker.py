@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from flaremq.broker.options import load_options
 from flaremq.broker.service import BrokerService
+from flaremq.client.blocking import LoopThread
 from flaremq.clock import Clock, ManualClock
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.namesrv.service import NamesrvService
@@ -47,8 +46,7 @@ class EphemeralBroker:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._namesrv: NamesrvService | None = None
         self._broker: BrokerService | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: LoopThread | None = None
 
     @property
     def name_server(self) -> str:
@@ -133,44 +131,32 @@ class EphemeralBroker:
     # On a thread of its own
 
     def __enter__(self) -> Self:
-        ready: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, args=(ready,), name="flaremq-test-broker", daemon=True)
-        self._thread.start()
+        # asyncio's own loop, as in ``async with``: the turns counted in ``_settled`` are its turns.
+        self._thread = LoopThread("flaremq-test-broker", asyncio.new_event_loop())
         try:
-            ready.result(_START_SECONDS)
+            self.call(self._start())
         except BaseException:
-            self._thread.join(_START_SECONDS)
+            self._thread.close()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._loop is not None and self._thread is not None
         try:
-            self._call(self._stop())
+            self.call(self._stop())
         finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+            self.thread.close()
 
-    def _run(self, ready: Future[None]) -> None:
-        self._loop = loop = asyncio.new_event_loop()
-        try:
-            loop.run_until_complete(self._start())
-        except BaseException as error:
-            loop.run_until_complete(loop.shutdown_default_executor())
-            loop.close()
-            ready.set_exception(error)
-            return
-        ready.set_result(None)
-        loop.run_forever()
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
+    @property
+    def thread(self) -> LoopThread:
+        assert self._thread is not None, "the broker runs on a thread inside a plain `with` only"
+        return self._thread
 
-    def _call(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        assert self._loop is not None, "the broker runs inside `with` only"
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_START_SECONDS)
+    def call(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine on the broker's own event loop and wait for it."""
+        return self.thread.call(work, _START_SECONDS)
 
     def advance(self, milliseconds: int = 0, *, seconds: float = 0, minutes: float = 0, hours: float = 0) -> None:
         """``advanced`` for a broker on a thread of its own."""
-        self._call(self.advanced(milliseconds, seconds=seconds, minutes=minutes, hours=hours))
+        self.call(self.advanced(milliseconds, seconds=seconds, minutes=minutes, hours=hours))

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import threading
 from collections.abc import Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
+from flaremq.client.blocking import LoopThread
 from flaremq.client.streams.ledger import StreamName
 from flaremq.client.streams.sending import OpenStream, Parcel, StreamWire
 from flaremq.errors import InvalidArgumentError
@@ -31,8 +31,7 @@ class WireTarget:
         self._options = options
         self._task = task
         self._begun_ms = begun_ms
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="flaremq-sink", daemon=True)
+        self._thread: LoopThread | None = None
         self._wire: StreamWire | None = None
         self._token = secrets.token_hex(8)
         self._streams: dict[LaneKey, OpenStream] = {}
@@ -41,11 +40,11 @@ class WireTarget:
         self._sending: Future[None] | None = None
 
     def __enter__(self) -> WireTarget:
-        self._thread.start()
+        self._thread = LoopThread("flaremq-sink")
         try:
             self._call(self._start())
         except BaseException:
-            self._stop()
+            self._thread.close()
             raise
         return self
 
@@ -55,7 +54,8 @@ class WireTarget:
                 self._sending.cancel()
             self._call(self._close())
         finally:
-            self._stop()
+            assert self._thread is not None
+            self._thread.close()
 
     def check_topic(self, topic: str) -> None:
         """Find out whether the cluster can be reached and the topic exists or would be created."""
@@ -102,24 +102,14 @@ class WireTarget:
         if self._sending is not None:
             self._sending.result()
         parcels, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        self._sending = asyncio.run_coroutine_threadsafe(_send_all(parcels), self._loop)
+        assert self._thread is not None
+        self._sending = self._thread.start(_send_all(parcels))
 
     def _call(self, work: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        assert self._thread is not None
+        return self._thread.call(work)
 
     # On the event loop
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        finally:
-            self._loop.close()
 
     async def _start(self) -> None:
         options = self._options

@@ -5,4 +5,4 @@ May import: ``model``, ``options``, ``planning``, ``archive``.
 Start reading: ``open``, ``store``.
 """
 
-__all__ = ["open", "wire_loop"]
+__all__ = ["open"]

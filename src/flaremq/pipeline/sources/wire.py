@@ -14,6 +14,7 @@ from typing import Final, Self
 
 import pyarrow as pa
 
+from flaremq.client.blocking import LoopThread
 from flaremq.client.instance import ClientInstance
 from flaremq.client.scan.cluster_view import ClusterView, each
 from flaremq.client.scan.queue_holes import QueueHoles
@@ -24,7 +25,6 @@ from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import ProfilePoint, QueueExtent, QueueRef, SizeProfile, Span
 from flaremq.pipeline.sources.wire_fetch import Chunk, WireFetch
 from flaremq.pipeline.sources.wire_keys import find_keys
-from flaremq.pipeline.sources.wire_loop import WireLoop
 from flaremq.storage.arrow.bodies import BodyReader
 from flaremq.storage.arrow.records import decode_records
 
@@ -46,7 +46,7 @@ class WireSource:
         self._pulls = QueuePulls(self._instance, group=options.group, retry_seconds=options.retry_ms / 1000)
         self._holes = QueueHoles(self._instance, self._pulls)
         self._view = ClusterView(self._instance, self._pulls)
-        self._loop = WireLoop()
+        self._loop = LoopThread("flaremq-wire")
         self._is_open = True
         try:
             self._loop.call(self._instance.start())

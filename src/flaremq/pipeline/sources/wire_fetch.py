@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from queue import SimpleQueue
 from typing import Final, NamedTuple
 
+from flaremq.client.blocking import LoopThread
 from flaremq.client.scan.queue_holes import QueueHoles
 from flaremq.client.scan.queue_pulls import QueuePulls
 from flaremq.client.scan.span_reading import Piece, SpanReader
 from flaremq.pipeline.model.spans import Span
-from flaremq.pipeline.sources.wire_loop import WireLoop
 
 _SPANS_AT_ONCE: Final = 8
 _PULLS_AT_ONCE: Final = 16
@@ -37,7 +37,7 @@ class WireFetch:
 
     def __init__(
         self,
-        loop: WireLoop,
+        loop: LoopThread,
         pulls: QueuePulls,
         holes: QueueHoles,
         spans: Sequence[Span],

@@ -9,6 +9,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from flaremq.client.blocking import LoopThread
 from flaremq.client.instance import ClientInstance
 from flaremq.client.scan.cluster_view import each
 from flaremq.client.scan.key_query import KeyQuery
@@ -19,7 +20,6 @@ from flaremq.pipeline.model.columns import SCHEMA
 from flaremq.pipeline.model.source import ReadRequest
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.sources.keys import having_key
-from flaremq.pipeline.sources.wire_loop import WireLoop
 from flaremq.storage.arrow.bodies import BodyReader
 from flaremq.storage.arrow.records import decode_records
 
@@ -29,7 +29,7 @@ _Found = list[MessageExt] | None
 
 
 def find_keys(
-    loop: WireLoop,
+    loop: LoopThread,
     instance: ClientInstance,
     pulls: QueuePulls,
     read: _Read,

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+from flaremq.client.blocking import LoopThread
 from flaremq.client.scan.group_commits import GroupCommits
 from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.message.topics import validate_group
 from flaremq.pipeline.model.source import SourceSpec
 from flaremq.pipeline.planning.offsets import NestedOffsets
-from flaremq.pipeline.sources.wire_loop import WireLoop
 from flaremq.storage.config.group_offsets import commit_offsets, lock_closed_store
 
 
@@ -27,7 +27,7 @@ class ProgressWriter:
         validate_group(group)
         self._group = group
         self._spec = spec
-        self._loop: WireLoop | None = None
+        self._loop: LoopThread | None = None
         self._commits: GroupCommits | None = None
         name_server = commit_name_server or spec.name_server
         if not name_server:
@@ -37,7 +37,7 @@ class ProgressWriter:
                 )
             return
         self._commits = GroupCommits(name_server, group, options=spec.wire.client)
-        self._loop = WireLoop()
+        self._loop = LoopThread("flaremq-wire")
         try:
             self._loop.call(self._commits.start())
         except BaseException:
