@@ -10,6 +10,8 @@ from flaremq.broker.administration.relay import ClientRelayHandler
 from flaremq.broker.administration.reset_offset import ResetOffsetHandler
 from flaremq.broker.administration.topics import TopicHandler
 from flaremq.broker.filter.message_filter import compile_filter
+from flaremq.broker.ingest.admission import SendAdmission
+from flaremq.broker.ingest.replies import SendReplies
 from flaremq.broker.live_config import ConfigAdmin
 from flaremq.broker.parts import BrokerState, PeriodicWork
 from flaremq.broker.requests.assignment import AssignmentHandler
@@ -59,17 +61,9 @@ class Handlers:
             clock,
             more=lambda: {**state.schedule.runtime_info(), **state.timer.runtime_info()},
         )
-        send = SendHandler(
-            options,
-            clock,
-            store_loop,
-            topics,
-            groups,
-            statistics,
-            state.store_host,
-            state.transactions.check_room,
-            state.locks.is_ordered,
-        )
+        replies = SendReplies(options, store_loop.store, state.store_host)
+        admission = SendAdmission(options, clock, topics, groups, statistics, replies, state.locks.is_ordered)
+        send = SendHandler(options, store_loop, statistics, admission, replies, state.transactions.check_room)
         config.on_change += [send.options_changed, lambda _: store_loop.options_changed()]
         families = (
             send,
@@ -107,7 +101,7 @@ class Handlers:
             AdminHandler(store_loop, topics, config, self._runtime_info, delay=state.schedule),
             SendBackHandler(options, store_loop, topics, groups, statistics),
             EndTransactionHandler(state.transactions),
-            ReplyHandler(options, clock, store_loop, topics, producers, state.store_host),
+            ReplyHandler(options, clock, store_loop, admission, producers, state.store_host),
             RecallHandler(options, clock, store_loop, topics),
             PopAckHandler(topics, state.pop),
             ResetOffsetHandler(options, store_loop, topics, groups, offsets, consumers),

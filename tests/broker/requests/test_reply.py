@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from flaremq.broker.ingest.admission import SendAdmission
+from flaremq.broker.ingest.replies import SendReplies
 from flaremq.broker.members.client_info import ClientInfo
 from flaremq.broker.members.producers import ProducerTable
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.requests.reply import ReplyHandler
+from flaremq.broker.statistics.counters import BrokerStatistics
 from flaremq.errors import UnavailableError
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
@@ -34,8 +37,11 @@ class Relay:
         producers.register(
             "GP_REQ", ClientInfo(connection=self.asker.connection, client_id=ASKER, language="JAVA", version=1)
         )
-        topics = self.lab.topics(self.options)
-        self.handler = ReplyHandler(self.options, self.lab.clock, self.lab.access, topics, producers, HOST)
+        topics, groups = self.lab.topics(self.options), self.lab.groups(self.options)
+        replies = SendReplies(self.options, self.lab.store, HOST)
+        statistics = BrokerStatistics("DefaultCluster", self.lab.clock.now_ms())
+        admission = SendAdmission(self.options, self.lab.clock, topics, groups, statistics, replies)
+        self.handler = ReplyHandler(self.options, self.lab.clock, self.lab.access, admission, producers, HOST)
 
     def reply(self, body: bytes = b"answer", code: int = 325, **changes: Any) -> RemotingCommand:
         fields: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flaremq.broker.requests import sends as send_module
+from flaremq.broker.ingest import plain as plain_module
 from flaremq.errors import StoreIOError
 from flaremq.message.batch import encode_batch
 from flaremq.message.message import Message
@@ -573,7 +573,7 @@ def test_failed_sync_acknowledges_nothing_any_more(monkeypatch: pytest.MonkeyPat
 
 
 def test_too_many_that_wait_for_the_disk_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(send_module, "_UNACKNOWLEDGED_MAX", 2)
+    monkeypatch.setattr(plain_module, "UNACKNOWLEDGED_MAX", 2)
 
     async def scenario(lab: BrokerLab) -> None:
         lab.topic("orders")

@@ -1,8 +1,8 @@
-"""Plain sends of one read, from the socket to the log and back, by kernels.
+"""How a message that is sent gets into the log: its checks, its record, its reply, and the short ways of plain sends.
 
-Owns: the fast path of sends and its compiled code.
-May import: ``store_loop``, ``statistics``, the store's kernels.
-Start reading: ``ingest``.
+Owns: admission and replies of sends; the plain and the compiled short way.
+May import: ``catalog``, ``delay``, ``statistics``, ``store_loop``, the store's kernels.
+Start reading: ``admission``, ``plain``, ``ingest``.
 """
 
-__all__ = ["ingest"]
+__all__ = ["admission", "plain", "replies"]

@@ -1,7 +1,7 @@
 """Ingest: plain sends of one read, from the socket to the log and back, by three kernel calls.
 
 Loaded once there is enough traffic to pay for the kernels. It takes what it is sure of and leaves the rest of the read
-to the frame decoder; ``requests/sends.py`` is the long form of the same and gives the same bytes.
+to the frame decoder; ``ingest/plain.py`` does the same for one send and gives the same bytes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from flaremq.broker.ingest import kernels
+from flaremq.broker.ingest.replies import UNACKNOWLEDGED_MAX, SendReplies
 from flaremq.broker.statistics.counters import BrokerStatistics
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.protocol.codes import VERSION, RequestCode
@@ -36,37 +37,24 @@ class Ingest:
         self,
         store_loop: StoreLoop,
         statistics: BrokerStatistics,
-        queues_of: dict[str, int],
-        stamp: str,
-        store_host: bytes,
-        traits_block: bytes,
-        traits_text: str,
-        unacknowledged_max: int,
+        plain_queues: dict[str, int],
+        replies: SendReplies,
         confirm: Confirm,
     ) -> None:
         self._store_loop = store_loop
         self._confirm = confirm
         self._driver: StoreDriver = store_loop.driver
         self._statistics = statistics
-        self._queues_of = queues_of
-        self._unacknowledged_max = unacknowledged_max
+        self._plain_queues = plain_queues
         self._body_max = store_loop.store.options.max_message_size
         self._table = np.empty((_ROWS, kernels.COLUMNS), np.int64)
         self._scratch = np.empty(_SCRATCH, np.uint8)
         self._out = np.empty(_ROWS * _ACK_BYTES, np.uint8)
-        self._stamp = as_array(stamp.encode())
-        self._host = as_array(store_host.hex().upper().encode())
+        self._stamp = as_array(replies.stamp.encode())
+        self._host = as_array(replies.host_text.encode())
         self._topics: dict[bytes, str] = {}
-        self._json, self._json_ends = _pieces(
-            '{"code":0,"extFields":{"queueId":"',
-            '","msgId":"',
-            '","queueOffset":"',
-            f'",{traits_text}}},"flag":1,"language":"PYTHON","opaque":',
-            f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}',
-        )
-        self._compact, self._compact_ends = _pieces(
-            b"\0\0\3" + VERSION.to_bytes(2, "big"), b"\0\7queueId", b"\0\5msgId", b"\0\x0bqueueOffset", traits_block
-        )
+        self._json, self._json_ends = _joined(*(piece.encode() for piece in replies.json_pieces))
+        self._compact, self._compact_ends = _joined(b"\0\0\3" + VERSION.to_bytes(2, "big"), *replies.compact_pieces)
 
     def take(self, connection: Connection, data: bytes) -> int:
         """Handle the plain sends at the start of a read; the number of bytes they were."""
@@ -96,11 +84,11 @@ class Ingest:
             topic = name.decode()
             if len(self._topics) < 65_536:
                 self._topics[name] = topic
-        queues = self._queues_of.get(topic)
+        queues = self._plain_queues.get(topic)
         store_loop = self._store_loop
         if (
             queues is None
-            or store_loop.durability.unacknowledged >= self._unacknowledged_max
+            or store_loop.durability.unacknowledged >= UNACKNOWLEDGED_MAX
             or len(connection.peer_host) != 8
         ):
             return False
@@ -172,6 +160,5 @@ class Ingest:
         return write
 
 
-def _pieces(*texts: str | bytes) -> tuple[Array, Array]:
-    pieces = [text.encode() if isinstance(text, str) else text for text in texts]
+def _joined(*pieces: bytes) -> tuple[Array, Array]:
     return as_array(b"".join(pieces)), np.cumsum([len(piece) for piece in pieces]).astype(np.int64)

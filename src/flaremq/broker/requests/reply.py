@@ -7,11 +7,9 @@ not, or is not there, the one who answers hears so.
 from __future__ import annotations
 
 import logging
-import random
 from typing import TYPE_CHECKING, Final
 
-from flaremq.broker.catalog.names import check_sendable, check_topic
-from flaremq.broker.catalog.topics import TopicTable
+from flaremq.broker.ingest.admission import SendAdmission, queue_of
 from flaremq.broker.members.producers import ProducerTable
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.store_loop.access import StoreAccess
@@ -45,14 +43,14 @@ class ReplyHandler:
         options: BrokerOptions,
         clock: Clock,
         store_loop: StoreAccess,
-        topics: TopicTable,
+        admission: SendAdmission,
         producers: ProducerTable,
         store_host: bytes,
     ) -> None:
         self._options = options
         self._clock = clock
         self._store_loop = store_loop
-        self._topics = topics
+        self._admission = admission
         self._producers = producers
         self._store_host = store_host
 
@@ -67,7 +65,8 @@ class ReplyHandler:
         }
         try:
             header = decode_send_header(request.code, request.ext)
-            config = await self._find_topic(header)
+            self._check_permission()
+            config = await self._admission.check(header)
             form = self._form(connection, request, header, config)
             problem = await self._push(connection, header, form)
         except RequestError as error:
@@ -79,24 +78,9 @@ class ReplyHandler:
             return RemotingCommand.response(ResponseCode.SYSTEM_ERROR, problem, ext=ext)
         return RemotingCommand.response(ext=ext)
 
-    async def _find_topic(self, header: SendMessageRequestHeader) -> TopicConfig:
-        options, topic = self._options, header.topic
-        start = options.start_accept_send_request_time_stamp
-        if self._clock.now_ms() < start:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {start}")
-        if not options.broker_permission & PERM_WRITE:
+    def _check_permission(self) -> None:
+        if not self._options.broker_permission & PERM_WRITE:
             raise RequestError(ResponseCode.NO_PERMISSION, "the broker takes no messages")
-        check_topic(topic)
-        check_sendable(topic)
-        config = self._topics.find(topic)
-        if config is None:
-            config = self._topics.create_on_send(topic, header.default_topic, header.default_topic_queue_nums)
-            if config is None:
-                raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
-            await self._topics.settle()
-        if header.queue_id >= max(config.write_queue_nums, config.read_queue_nums):
-            raise RequestError(ResponseCode.INVALID_PARAMETER, f"request queueId[{header.queue_id}] is illegal")
-        return config
 
     def _form(
         self,
@@ -111,10 +95,9 @@ class ReplyHandler:
             names.TRACE_SWITCH: "true" if self._options.trace_on else "false",
             _PUSH_TIME: str(self._clock.now_ms()),
         }
-        queue_id = header.queue_id
         return StoredForm(
             topic=header.topic,
-            queue_id=queue_id if queue_id >= 0 else random.randrange(max(1, config.write_queue_nums)),
+            queue_id=queue_of(header, config),
             body=request.body_bytes,
             properties=edit_properties((header.properties or "").encode("utf-8", "replace"), changes),
             flag=header.flag,

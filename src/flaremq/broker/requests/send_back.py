@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from flaremq.broker.catalog.groups import GroupTable, check_not_broker_group
 from flaremq.broker.catalog.names import check_group, is_revive_topic
 from flaremq.broker.catalog.topics import TopicTable
+from flaremq.broker.ingest.admission import RECONSUME_LIMIT_VERSION
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.statistics.counters import BrokerStatistics
 from flaremq.broker.store_loop.access import StoreAccess
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from flaremq.remoting.connection import Connection
     from flaremq.remoting.handlers import HandlerTable
 
-_LIMIT_SINCE_VERSION: Final = 121  # clients from this release on say how often a message may be tried
 _UNIT_SUBSCRIPTION: Final = 0x2
 # Nobody consumes these: what waits there would become visible before its time.
 _WAITING_TOPICS: Final = frozenset((HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC))
@@ -65,7 +65,7 @@ class SendBackHandler:
             return RemotingCommand.response()  # the group wants no retries
         record = await self._read(header.offset)
         limit = config.retry_max_times
-        if request.version >= _LIMIT_SINCE_VERSION and header.max_reconsume_times is not None:
+        if request.version >= RECONSUME_LIMIT_VERSION and header.max_reconsume_times is not None:
             limit = header.max_reconsume_times
         await self._ensure_topic(retry_topic(group), config.retry_queue_nums, unit_mode=header.unit_mode)
         form = sent_back(

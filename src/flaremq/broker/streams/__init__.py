@@ -1,7 +1,7 @@
 """Write streams: sends that are stored once, however often they are repeated.
 
 Owns: the ledger of streams and their sends.
-May import: ``store_loop``, ``delay``, ``statistics``.
+May import: ``store_loop``, ``delay``, ``statistics``, ``ingest``.
 Start reading: ``ledger``.
 """
 

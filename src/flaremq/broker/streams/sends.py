@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.delay.message_rules import MessageKind
+from flaremq.broker.ingest.admission import SendAdmission
+from flaremq.broker.ingest.replies import SendReplies
 from flaremq.broker.statistics.counters import BrokerStatistics
 from flaremq.broker.store_loop.put_status import code_of
 from flaremq.broker.store_loop.store_loop import StoreLoop
@@ -24,7 +26,6 @@ from flaremq.protocol.headers.send import OpenWriteStreamRequestHeader, SendMess
 from flaremq.storage.put.put_result import PutResult
 
 if TYPE_CHECKING:
-    from flaremq.broker.requests.sends import SendHandler
     from flaremq.remoting.connection import Connection
     from flaremq.remoting.handlers import HandlerTable
 
@@ -34,8 +35,11 @@ _TOKEN_LENGTH: Final = 16
 class StreamSends:
     """Opens write streams and takes their messages."""
 
-    def __init__(self, sends: SendHandler, store_loop: StoreLoop, statistics: BrokerStatistics) -> None:
-        self._sends = sends
+    def __init__(
+        self, store_loop: StoreLoop, statistics: BrokerStatistics, admission: SendAdmission, replies: SendReplies
+    ) -> None:
+        self._admission = admission
+        self._replies = replies
         self._store_loop = store_loop
         self._statistics = statistics
         self.ledger = SinkLedger(store_loop)
@@ -74,7 +78,7 @@ class StreamSends:
                     if header.topic.startswith(RETRY_PREFIX):
                         raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"{header.topic} takes no batches")
                     body = _after(request.body_bytes, stored)
-                    await self._sends.check(header)
+                    await self._admission.check(header)
                     await store_loop.kernels.make_ready(len(body))
                     entry.stored_of(stamp)  # a new writer does not wait for the lock to fence this one
                     result = store_loop.driver.append_batch_body(
@@ -86,7 +90,7 @@ class StreamSends:
                         sys_flag=header.sys_flag,
                     )
                     if result.physical_offset < 0:
-                        return self._sends.refusal(result)
+                        return self._replies.refused(result)
                     self._appended(header.topic, result)
                     entry.appended(result.count, result.physical_offset + result.size)
         except Refused as error:
@@ -104,14 +108,14 @@ class StreamSends:
             entry = self.ledger.find(header.topic, stamp)
             async with entry.lock:
                 if not entry.stored_of(stamp):
-                    config = await self._sends.check(header)
-                    kind, form = self._sends.routed(self._sends.form(connection, request, header, config))
+                    config = await self._admission.check(header)
+                    kind, form = self._admission.routed(self._admission.form(connection, request, header, config))
                     if kind not in (MessageKind.PLAIN, MessageKind.DELAYED):
                         raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"a stream takes no {kind.value} messages")
                     entry.stored_of(stamp)
                     result = store_loop.driver.append_form(form)
                     if result.physical_offset < 0:
-                        return self._sends.refusal(result)
+                        return self._replies.refused(result)
                     self._appended(header.topic, result)
                     entry.appended(1, result.physical_offset + result.size)
         except Refused as error:

@@ -1,0 +1,142 @@
+"""PlainSends: the short way of sends that carry a plain message to a topic that is known to be writable.
+
+Answered on the event loop without an awaitable, a task or a header object: a few dictionary look-ups, one append, and a
+reply made from pieces, now or when the sync thread reports. ``ingest`` is the compiled form of the same, for all sends
+of a read; whatever needs a decision is left to ``requests/sends.py``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from flaremq.broker.ingest.admission import SendAdmission
+from flaremq.broker.ingest.replies import UNACKNOWLEDGED_MAX, SendReplies, busy
+from flaremq.broker.statistics.counters import BrokerStatistics
+from flaremq.broker.store_loop.store_loop import StoreLoop
+from flaremq.protocol.command import ONEWAY_FLAG, RemotingCommand
+from flaremq.remoting.connection import Connection
+from flaremq.remoting.handlers import HandlerTable
+from flaremq.storage.status import PutMessageStatus
+
+NOT_PLAIN: Final = object()
+# Ext fields of a send: topic, queue id, system flag, born timestamp, flag, properties, reconsume times.
+LETTER_FIELDS: Final = ("b", "e", "f", "g", "h", "i", "j")
+NAMED_FIELDS: Final = ("topic", "queueId", "sysFlag", "bornTimestamp", "flag", "properties", "reconsumeTimes")
+DELAY_PROPERTY: Final = "DELAY\x01"
+
+
+class PlainSends:
+    """Stores and answers plain sends. Event loop only."""
+
+    def __init__(
+        self, store_loop: StoreLoop, statistics: BrokerStatistics, admission: SendAdmission, replies: SendReplies
+    ) -> None:
+        self._store_loop = store_loop
+        self._append = store_loop.driver.append
+        self._durability = store_loop.durability
+        self._dispatching = store_loop.dispatching
+        self._statistics = statistics
+        self._plain_queues = admission.plain_queues
+        self._replies = replies
+        self._table: HandlerTable | None = None
+        self._is_compiled = False
+        store_loop.kernels.imports.append(_import_ingest)
+        store_loop.kernels.on_loaded.append(self._use_kernels)
+
+    def register(self, table: HandlerTable) -> None:
+        self._table = table
+
+    def options_changed(self) -> None:
+        self._plain_queues.clear()
+        self._replies.derive()
+        if self._is_compiled:
+            self._use_kernels()
+
+    def _use_kernels(self) -> None:
+        """Let compiled code handle the plain sends of a read before the decoder sees them."""
+        from flaremq.broker.ingest.ingest import Ingest
+
+        self._is_compiled = True
+        ingest = Ingest(self._store_loop, self._statistics, self._plain_queues, self._replies, self.confirm)
+        if self._table is not None:
+            self._table.take = ingest.take
+
+    def send(self, connection: Connection, request: RemotingCommand, ext: Any, fields: tuple[str, ...]) -> Any:
+        """Store a plain message; ``NOT_PLAIN`` if it is none. In one piece: every call counts here."""
+        topic_at, queue_at, sys_flag_at, born_at, flag_at, properties_at, reconsume_at = fields
+        try:
+            topic, properties, reconsume_times = ext[topic_at], ext.get(properties_at) or "", ext.get(reconsume_at)
+            queue_id, sys_flag = int(ext[queue_at]), int(ext[sys_flag_at])
+            born_timestamp, flag = int(ext[born_at]), int(ext[flag_at])
+        except (KeyError, ValueError):  # the long way says what is wrong
+            return NOT_PLAIN
+        # Not within the try: an error after the append must not store the message a second time.
+        queues = self._plain_queues.get(topic)
+        if (
+            queues is None
+            or not 0 <= queue_id < queues
+            or sys_flag & ~0x701  # anything but compression
+            or flag >> 31  # negative, or no int32
+            or born_timestamp >> 63
+            or (reconsume_times is not None and reconsume_times != "0")
+            or ("\x02UNIQ_KEY\x01" not in properties and not properties.startswith("UNIQ_KEY\x01"))
+            # A property that decides where a message goes, or that the broker itself writes.
+            or "DELAY\x01" in properties
+            or "TIMER_D" in properties
+            or "TRAN_MSG\x01" in properties
+            or "CLUSTER\x01" in properties
+            or "MSG_REGION\x01" in properties
+            or "TRACE_ON\x01" in properties
+            or "POP_CK\x01" in properties
+            or "WAIT\x01false" in properties
+            or "INNER_" in properties
+            or "CRC32" in properties
+            or len(connection.peer_host) != 8
+        ):
+            return NOT_PLAIN
+        durability = self._durability
+        if durability.unacknowledged >= UNACKNOWLEDGED_MAX:
+            return busy(durability.unacknowledged)
+        if properties[-1] != "\x02":
+            properties += "\x02"
+        body: Any = request.body
+        raw = (properties + self._replies.stamp).encode("utf-8", "replace")
+        appended = self._append(topic, queue_id, body, raw, flag, sys_flag, born_timestamp, connection.peer_host, 0)
+        if type(appended) is not tuple:
+            return self._replies.refused(appended)  # type: ignore[arg-type]  # not a tuple: a refusal
+        queue_offset, physical_offset, end = appended
+        self._dispatching.note_awaited(topic, end)
+        self._statistics.note_put(topic, 1, end - physical_offset)
+        if durability.waits_for_sync:
+            connection.begin(request)
+            stored = partial(self.confirm, connection, request, queue_id, queue_offset, physical_offset)
+            durability.when_durable(end, stored)
+            return None
+        self._dispatching.appended()
+        if not request.flag & ONEWAY_FLAG:
+            connection.write([self._replies.acknowledgement(request, queue_id, queue_offset, physical_offset)])
+        return None
+
+    def confirm(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        queue_id: int,
+        queue_offset: int,
+        physical_offset: int,
+        status: PutMessageStatus,
+    ) -> None:
+        """The outcome of the sync that an append waited for."""
+        connection.finish(request)
+        if request.flag & ONEWAY_FLAG or not connection.is_open:
+            return
+        if status is PutMessageStatus.PUT_OK:
+            connection.write([self._replies.acknowledgement(request, queue_id, queue_offset, physical_offset)])
+        else:
+            message_id = f"{self._replies.host_text}{physical_offset:016X}"
+            connection.reply(request, self._replies.stored_at(status, queue_id, queue_offset, message_id))
+
+
+def _import_ingest() -> None:
+    import flaremq.broker.ingest.ingest  # noqa: F401
