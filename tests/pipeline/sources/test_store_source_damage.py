@@ -18,6 +18,7 @@ from flaremq.pipeline.model.source import SourceSpec, TopicSelector
 from flaremq.pipeline.sources.store import StoreSource
 from flaremq.storage.at_rest import gaps as scan_gaps
 from flaremq.storage.engine.inspection import StoreInspector
+from flaremq.storage.queue.consume_queue import FILLER
 from tests.support.golden import GoldenStore, open_golden
 from tests.support.store_lab import TOPIC, StoreLab
 from tests.support.store_rows import BROKER, EVERYTHING, UNIT_COLUMNS, read_rows, source_of, spans_of
@@ -383,3 +384,15 @@ def test_the_option_decides_what_a_plan_does(golden: GoldenStore) -> None:
     options = ScanOptions(path=str(golden.root))
     assert source_spec(options).fail_on_data_loss
     assert not source_spec(replace(options, fail_on_data_loss=False)).fail_on_data_loss
+
+
+def test_fillers_anywhere_in_a_queue_do_not_end_or_begin_it(golden: GoldenStore) -> None:
+    """They stand in the place of records that were lost before: no news, and no reason to lose others."""
+    path = golden.root / QUEUE_A / ("0" * 20)
+    whole = path.read_bytes()
+    units = -(-len(whole.rstrip(b"\0")) // 20)
+    for unit in range(units - 1):
+        path.write_bytes(whole[: unit * 20] + FILLER + whole[unit * 20 + 20 :])
+        with source_of(golden.root) as source:
+            (extent,) = [found for found in source.extents(TopicSelector(("GoldA",))) if found.queue.queue_id == 0]
+        assert (extent.min_offset, extent.max_offset) == (0 if unit else 1, units), unit

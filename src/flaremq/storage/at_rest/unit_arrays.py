@@ -17,9 +17,10 @@ from flaremq.storage.kernels.compile import Integers
 from flaremq.storage.kernels.memory import as_array
 from flaremq.storage.kernels.queue import parse_units
 from flaremq.storage.queue.batch_consume_queue import BATCH_UNIT
-from flaremq.storage.queue.consume_queue import EXT_ADDRESS_MAX, FILLER_SIZE, UNIT, UNIT_SIZE
+from flaremq.storage.queue.consume_queue import EXT_ADDRESS_MAX, FILLER_SIZE, UNIT, UNIT_SIZE, UnitPlace
+from flaremq.storage.queue.search import STEPS_ON, written_units
 
-_LOOK_AHEAD_UNITS = 512  # more than two pages
+_BLOCK_UNITS = 4096
 
 Mask: TypeAlias = NDArray[np.bool_]
 
@@ -56,6 +57,12 @@ class Units(NamedTuple):
         """Some of them: by mask, by numbers, or a range."""
         return Units(*(column[which] for column in self))
 
+    def place(self, number: int) -> UnitPlace:
+        """One of them."""
+        return UnitPlace(
+            int(self.offset[number]), int(self.physical[number]), int(self.size[number]), int(self.messages[number])
+        )
+
     @property
     def is_filler(self) -> Mask:
         return np.asarray((self.size == FILLER_SIZE) & (self.physical == 0))
@@ -63,28 +70,6 @@ class Units(NamedTuple):
     @property
     def is_real(self) -> Mask:
         return np.asarray((self.size > 0) & (self.physical >= 0) & (self.size != FILLER_SIZE))
-
-
-class UnitPlace(NamedTuple):
-    """One unit: which offsets it stands for and where its record is."""
-
-    offset: int
-    physical: int
-    size: int
-    messages: int
-
-    @property
-    def is_filler(self) -> bool:
-        return self.size == FILLER_SIZE and self.physical == 0
-
-    @property
-    def is_real(self) -> bool:
-        return 0 < self.size < FILLER_SIZE and self.physical >= 0
-
-    @property
-    def end(self) -> int:
-        """Queue offset behind it."""
-        return self.offset + self.messages
 
 
 def joined(parts: list[Units]) -> Units:
@@ -122,32 +107,16 @@ class ScanQueue:
 
     @cached_property
     def file_end(self) -> int:
-        """Behind the last unit of the files that is not all zero, found by halves: writers go forward only.
-
-        Zeros may also be damage: an end counts only if nothing follows close behind it.
-        """
+        """Behind the last unit of the files that is not all zero."""
         if self.stored is None:
             return self.file_start
         if self.is_batch:
             return int(self._batch.offset[-1] + self._batch.messages[-1]) if len(self._batch.offset) else 0
         step = self.stored.unit_size
         for file in reversed(self.stored.run.files):
-            low, count = 0, file.size // step
-            while low < count:
-                high = count  # units below low are written, from high on they are not
-                while low < high:
-                    middle = (low + high) // 2
-                    if self.stored.reader.read_file(file, middle * step, step).strip(b"\0"):
-                        low = middle + 1
-                    else:
-                        high = middle
-                behind = self.stored.reader.read_file(file, low * step, min(_LOOK_AHEAD_UNITS, count - low) * step)
-                written = behind.rstrip(b"\0")
-                if not written:
-                    break
-                low = min(low + (len(written) + step - 1) // step, count)
-            if low:
-                return file.start // step + low
+            written = written_units(self.stored.reader.read, file.start, file.size // step, step)
+            if written:
+                return file.start // step + written
         return self.stored.run.start // step
 
     def read(self, start: int, end: int, count: int) -> tuple[Units, int]:
@@ -172,12 +141,37 @@ class ScanQueue:
             units, _ = self.read(offset, offset + 1, 1)
             if not len(units.offset):
                 return None
-            return UnitPlace(*(int(column[0]) for column in (units.offset, units.physical, units.size, units.messages)))
+            return units.place(0)
         data = self.stored.reader.read(offset * UNIT_SIZE, UNIT_SIZE)
         if len(data) < UNIT_SIZE or not data.strip(b"\0"):
             return None
         physical, size, _ = UNIT.unpack(data)
         return UnitPlace(offset, physical, size, 1)
+
+    def next_real(self, offset: int, end: int, log_end: int) -> UnitPlace | None:
+        """The first unit of the offsets [offset, end) that names a place before ``log_end``."""
+        for _ in range(STEPS_ON):
+            if offset >= end:
+                return None
+            unit = self.unit_at(offset)
+            if unit is not None and unit.is_real and unit.physical < log_end:
+                return unit
+            offset += 1
+        while offset < end:  # pages of zeros, a file that is missing, the filler before a queue's first unit
+            units, offset = self.read(offset, end, _BLOCK_UNITS)
+            real = np.flatnonzero(units.is_real & (units.physical < log_end))
+            if len(real):
+                return units.place(int(real[0]))
+        return None
+
+    def past_filler(self, offset: int, end: int) -> int:
+        """The first of the offsets [offset, end) that has another unit than a filler; ``end`` without one."""
+        while offset < end and (unit := self.unit_at(offset)) is not None and unit.is_filler:
+            units, offset = self.read(offset, end, _BLOCK_UNITS)
+            others = np.flatnonzero(~units.is_filler)
+            if len(others):
+                return int(units.offset[others[0]])
+        return offset
 
     def _read_files(self, start: int, end: int) -> Units:
         count = max(end - start, 0)

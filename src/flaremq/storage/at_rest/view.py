@@ -27,14 +27,15 @@ from flaremq.message.record.layout import MAGIC_V1, MAGIC_V2, store_timestamp_at
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.queues import StoredQueue, find_topic_queues
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.at_rest.search import first_from, last_whole
 from flaremq.storage.files import locks as store_lock
 from flaremq.storage.files.directory import FileRun, find_run
 from flaremq.storage.files.layout import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
+from flaremq.storage.queue.consume_queue import UnitPlace
+from flaremq.storage.queue.search import Answer, by_halves, first_behind, last_whole
 
 if TYPE_CHECKING:
     from flaremq.storage.at_rest.tail import StoreTail
-    from flaremq.storage.at_rest.unit_arrays import ScanQueue, UnitPlace
+    from flaremq.storage.at_rest.unit_arrays import ScanQueue
 
 _log = logging.getLogger(__name__)
 _HEAD = struct.Struct(">iiiiiqq")  # TOTALSIZE, MAGICCODE, BODYCRC, QUEUEID, FLAG, QUEUEOFFSET, PHYSICALOFFSET
@@ -168,22 +169,18 @@ class StoreView:
 
     def offset_by_time(self, queue: ScanQueue, timestamp_ms: int) -> int:
         """The first offset stored at or after this time, the end if there is none; by halves, as brokers search."""
-        ends = self.ends_of(queue)
-        low, high = ends.min_offset, ends.max_offset
-        while low < high:
-            middle = following = (low + high) // 2
-            time = None
-            while time is None and following < high:  # a filler or damaged record says nothing: ask its successor
-                unit = queue.unit_at(following)
+
+        def ask(offset: int, end: int) -> Answer | None:
+            while offset < end:  # a filler or damaged record says nothing: its successor is asked
+                unit = queue.unit_at(offset)
                 time = None if unit is None else self._store_timestamp(unit.physical)
-                if time is not None and unit is not None:
-                    middle = min(middle, max(unit.offset, low))  # the first message of its batch
-                following = max(following + 1, 0 if unit is None else unit.end)
-            if time is None or time >= timestamp_ms:
-                high = middle
-            else:
-                low = min(following, high)
-        return low
+                if unit is not None and time is not None:
+                    return Answer(unit.offset, unit.end, time >= timestamp_ms)
+                offset = max(offset + 1, 0 if unit is None else unit.end)
+            return None
+
+        ends = self.ends_of(queue)
+        return by_halves(ask, ends.min_offset, ends.max_offset)
 
     def _store_timestamp(self, physical: int) -> int | None:
         head = self._reader.log.read(physical, 80)
@@ -236,7 +233,13 @@ class StoreView:
 
     def first_from(self, queue: ScanQueue, low: int, high: int, physical: int) -> int:
         """The first offset in [low, high) whose record lies at or behind ``physical``; ``high`` if there is none."""
-        return first_from(queue, low, high, physical, self._reader.log.run.end)
+        log_end = self._reader.log.run.end
+
+        def ask(offset: int, end: int) -> Answer | None:
+            unit = queue.next_real(offset, end, log_end)
+            return None if unit is None else Answer(unit.offset, unit.end, unit.physical >= physical)
+
+        return queue.past_filler(first_behind(ask, low, high), high)
 
     def close(self) -> None:
         self._reader.close()

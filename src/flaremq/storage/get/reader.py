@@ -25,6 +25,7 @@ from flaremq.storage.options import StoreOptions
 from flaremq.storage.queue.batch_consume_queue import BatchConsumeQueue
 from flaremq.storage.queue.consume_queue import FILLER, FILLER_SIZE, UNIT, ConsumeQueue
 from flaremq.storage.queue.consume_queue_ext import is_ext_address
+from flaremq.storage.queue.search import Answer, by_halves
 from flaremq.storage.queue.table import ConsumeQueues
 from flaremq.storage.status import GetMessageStatus
 
@@ -464,17 +465,15 @@ class MessageReader:
         low, high = queue.min_offset, queue.end
         if boundary == "UPPER":
             timestamp_ms += 1
-        while low < high:  # first offset with store time >= timestamp
-            middle = (low + high) // 2
-            at = middle
-            time = self.store_timestamp(queue, at)
-            while time is None and at + 1 < high:  # a filler or damaged record says nothing: ask its successor
-                at += 1
+
+        def ask(queue_offset: int, end: int) -> Answer | None:
+            for at in range(queue_offset, end):  # a filler or damaged record says nothing: its successor is asked
                 time = self.store_timestamp(queue, at)
-            if time is None or time >= timestamp_ms:
-                high = middle
-            else:
-                low = at + 1
+                if time is not None:
+                    return Answer(at, at + 1, time >= timestamp_ms)
+            return None
+
+        low = by_halves(ask, low, high)
         if boundary == "UPPER":
             return max(low - 1, queue.min_offset) if low > queue.min_offset else queue.min_offset
         return low

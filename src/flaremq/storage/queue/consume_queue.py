@@ -19,8 +19,10 @@ called; a checkpoint drains before it claims anything. A crash takes them along 
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 from flaremq.storage.files.queue_files import QueueFiles
+from flaremq.storage.queue.search import Answer, first_behind, written_units
 
 UNIT = struct.Struct(">qiq")
 UNIT_SIZE = 20
@@ -33,6 +35,28 @@ _FILL_CHUNK = 4096
 
 # A tag hash never lies this low: it is an address in the ext file.
 EXT_ADDRESS_MAX = -(2**31) - 1
+
+
+class UnitPlace(NamedTuple):
+    """One unit: which offsets it stands for and where its record is."""
+
+    offset: int
+    physical: int
+    size: int
+    messages: int
+
+    @property
+    def is_filler(self) -> bool:
+        return self.size == FILLER_SIZE and self.physical == 0
+
+    @property
+    def is_real(self) -> bool:
+        return 0 < self.size < FILLER_SIZE and self.physical >= 0
+
+    @property
+    def end(self) -> int:
+        """Queue offset behind it."""
+        return self.offset + self.messages
 
 
 class ConsumeQueue:
@@ -185,19 +209,11 @@ class ConsumeQueue:
 
     def guess_end(self) -> int:
         """Where units stop if the files end in zeros, by binary search: cheap, to be checked by the caller."""
-        if not self.files.starts:
-            return 0
-        for start in reversed(self.files.starts):
-            low, high = start // UNIT_SIZE, (start + self.files.file_size) // UNIT_SIZE
-            if self.files.read(low * UNIT_SIZE, UNIT_SIZE) == _ZERO_UNIT:
-                continue  # this file holds nothing: the end lies in an earlier one
-            while low + 1 < high:
-                middle = (low + high) // 2
-                if self.files.read(middle * UNIT_SIZE, UNIT_SIZE) == _ZERO_UNIT:
-                    high = middle
-                else:
-                    low = middle
-            return low + 1
+        files = self.files
+        for start in reversed(files.starts):
+            written = written_units(files.read, start, files.file_size // UNIT_SIZE, UNIT_SIZE)
+            if written:
+                return start // UNIT_SIZE + written
         return self.first_offset
 
     def scan_end(self) -> int:
@@ -206,25 +222,16 @@ class ConsumeQueue:
 
     def correct_min_offset(self, log_min_offset: int) -> None:
         """Move ``min_offset`` to the first real unit whose record is still in the log."""
-        low, high = max(self.min_offset, self.first_offset), self.end
-        while low < high:  # the first place from which on the next real unit is retained
-            middle = (low + high) // 2
-            real = self._next_real(middle)
-            unit = self.unit(real)
-            if unit is None or not 0 <= unit[0] < log_min_offset:
-                high = middle
-            else:
-                low = real + 1
-        # One damaged unit may have sent the search the wrong way: nothing retained may stand just before its answer.
-        begin = max(self.min_offset, self.first_offset)
-        while any(self._is_retained(place, log_min_offset) for place in range(max(low - 3, begin), low)):
-            low -= 1
-        self.min_offset = self._next_real(low)
 
-    def _is_retained(self, queue_offset: int, log_min_offset: int) -> bool:
-        """Whether a unit may be retained; an impossible offset is damage, which reading repairs."""
-        unit = self.unit(queue_offset)
-        return unit is not None and not 0 <= unit[0] < log_min_offset
+        def ask(queue_offset: int, end: int) -> Answer | None:
+            place = self._next_real(queue_offset)
+            if place >= end:
+                return None
+            unit = self.unit(place)
+            # An impossible offset is damage, which reading repairs: it may be retained.
+            return Answer(place, place + 1, unit is None or not 0 <= unit[0] < log_min_offset)
+
+        self.min_offset = self._next_real(first_behind(ask, max(self.min_offset, self.first_offset), self.end))
 
     def _next_real(self, queue_offset: int) -> int:
         """The first place at or after ``queue_offset`` that is not filler; ``end`` if there is none."""
