@@ -23,7 +23,7 @@ from flaremq.storage.arrow.keys import find_keys
 from flaremq.storage.arrow.unit_only import narrow_batches
 from flaremq.storage.arrow.units import Losses, UnitSpan
 from flaremq.storage.arrow.windows import WindowReader
-from flaremq.storage.at_rest.gaps import find_gap, known_topics
+from flaremq.storage.at_rest.gaps import find_gap
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.unit_arrays import ScanQueue
 from flaremq.storage.at_rest.view import StoreView
@@ -149,7 +149,7 @@ class StoreSource:
 
     def _not_found(self, topic: str) -> NotFoundError:
         stores = ", ".join(view.root for view in self._views.values())
-        if any(topic in (known_topics(view) or ()) for view in self._views.values()):
+        if any(topic in (view.reader.known_topics or ()) for view in self._views.values()):
             return NotFoundError(
                 f"topic {topic!r} has no queue in {stores}, although config/topics.json knows it: nothing was sent to "
                 f"it, or its queue files are lost (flaremq pipeline rebuild makes them again from the log)"

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from flaremq.errors import CorruptionError
-from flaremq.java_json import parse_java_json
 from flaremq.message.record.codec import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from flaremq.message.topics import is_system_topic
 from flaremq.storage.at_rest.queues import QueueId
@@ -41,16 +40,6 @@ _ADVICE = "set failOnDataLoss=false to read what is there"
 def find_gap(view: StoreView, queues: Sequence[ScanQueue], wanted: Callable[[str], bool]) -> CorruptionError | None:
     """The first contradiction about these queues, or about others whose topic is wanted; None for a sound store."""
     return next(_Search(view, queues, wanted).gaps(), None)
-
-
-def known_topics(view: StoreView) -> set[str] | None:
-    """The topics of ``config/topics.json``; None if it cannot be read."""
-    reader = view.reader
-    data = read_small_file(reader.filesystem, os.path.join(reader.layout.config, "topics.json"))
-    try:
-        return set(parse_java_json(data or b"")["topicConfigTable"])
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 class _Hole(NamedTuple):
@@ -228,7 +217,7 @@ class _Search:
         layout = self._reader.layout
         if any(os.path.isdir(layout.path(kind, place[0])) for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)):
             return False
-        known = known_topics(self._view)
+        known = self._reader.known_topics
         return known is not None and place[0] not in known and not is_system_topic(place[0])
 
     def _last(self, queue: ScanQueue) -> UnitPlace | None:

@@ -31,7 +31,7 @@ _CHUNK_UNITS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class QueueUnit:
+class StoredUnit:
     """One unit as stored, with the tags code resolved."""
 
     queue_offset: int
@@ -92,11 +92,11 @@ class StoredQueue:
     def ext_run(self) -> FileRun | None:
         return None if self._ext is None else self._ext.run
 
-    def units(self) -> Iterator[QueueUnit]:
+    def units(self) -> Iterator[StoredUnit]:
         """Every written unit, filler included, unwritten (all zero) ones left out."""
         return self.units_between(0, self.run.end // self.unit_size)
 
-    def units_between(self, first: int, end: int) -> Iterator[QueueUnit]:
+    def units_between(self, first: int, end: int) -> Iterator[StoredUnit]:
         """The written units with numbers (in simple queues: queue offsets) in [first, end)."""
         step = self.unit_size
         for file in self.run.files:
@@ -137,7 +137,7 @@ class StoredQueue:
                 usable = begin
         return self.run.start // step
 
-    def unit_at(self, number: int) -> QueueUnit | None:
+    def unit_at(self, number: int) -> StoredUnit | None:
         """The unit at this position, None if never written or not there."""
         data = self.reader.read(number * self.unit_size, self.unit_size)
         return self._decode(data, 0, number) if len(data) == self.unit_size else None
@@ -162,26 +162,26 @@ class StoredQueue:
                 count += 1
         return count
 
-    def _decode(self, data: bytes, at: int, number: int) -> QueueUnit | None:
+    def _decode(self, data: bytes, at: int, number: int) -> StoredUnit | None:
         if self.is_batch:
             offset, size, code, _, base, count, _, _ = BATCH_UNIT.unpack_from(data, at)
-            return QueueUnit(base, offset, size, code, count) if size or offset else None
+            return StoredUnit(base, offset, size, code, count) if size or offset else None
         offset, size, code = UNIT.unpack_from(data, at)
         if not (size or offset or code):
             return None
         if code <= EXT_ADDRESS_MAX and self._ext is not None:
             resolved = _ext_tags_code(self._ext, code)
-            return QueueUnit(number, offset, size, code if resolved is None else resolved, 1, code)
-        return QueueUnit(number, offset, size, code)
+            return StoredUnit(number, offset, size, code if resolved is None else resolved, 1, code)
+        return StoredUnit(number, offset, size, code)
 
-    def _last_within(self, log_end: int) -> QueueUnit | None:
+    def _last_within(self, log_end: int) -> StoredUnit | None:
         """The last real unit whose record ends within the log."""
         for unit in self._units_backwards():
             if unit.is_real and unit.physical_offset + unit.size <= log_end:
                 return unit
         return None
 
-    def _units_backwards(self) -> Iterator[QueueUnit]:
+    def _units_backwards(self) -> Iterator[StoredUnit]:
         step = self.unit_size
         for file in reversed(self.run.files):
             usable = file.size // step
@@ -194,7 +194,7 @@ class StoredQueue:
                         yield unit
                 usable = begin
 
-    def _first_at_or_above(self, log_min: int, last: QueueUnit) -> QueueUnit | None:
+    def _first_at_or_above(self, log_min: int, last: StoredUnit) -> StoredUnit | None:
         """The first real unit whose record is still in the log."""
         if last.physical_offset < log_min:
             return None

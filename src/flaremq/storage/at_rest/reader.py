@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from flaremq.errors import InvalidArgumentError, NotFoundError
+from flaremq.java_json import parse_java_json
 from flaremq.message.java_hash import index_hash
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.check import check_record
@@ -168,6 +169,15 @@ class StoreReader:
     def deleted(self) -> DeletedTopics:
         """Which records belong to deleted topics; none if the file that says so cannot be read."""
         return DeletedTopics.peek(self.filesystem, self.layout.deleted_topics)
+
+    @cached_property
+    def known_topics(self) -> set[str] | None:
+        """The topics of ``config/topics.json``; None if it cannot be read."""
+        data = read_small_file(self.filesystem, os.path.join(self.layout.config, "topics.json"))
+        try:
+            return set(parse_java_json(data or b"")["topicConfigTable"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
 
     def walk(
         self,

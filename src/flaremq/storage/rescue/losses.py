@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flaremq.message.record.codec import RECORD_SIZE_MIN
-from flaremq.storage.at_rest.queues import QueueUnit, StoredQueue
+from flaremq.storage.at_rest.queues import StoredQueue, StoredUnit
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.log.walk import DamagedRange, LogTail
 from flaremq.storage.rescue.relocation import OffsetMap
@@ -47,12 +47,12 @@ class LossFinder:
         holes = [hole for hole in kept.holes() if hole[1] - hole[0] <= self._lost_records_max]
         return _merged([*_spans(head), *holes, *_spans(rest)])
 
-    def _follow(self, units: Iterable[QueueUnit], expected: int | None, step: int) -> list[QueueUnit]:
+    def _follow(self, units: Iterable[StoredUnit], expected: int | None, step: int) -> list[StoredUnit]:
         """Units that continue a run of offsets, as long as each makes sense after the one before.
 
         ``step`` is the direction; ``expected`` the offset they must start at, if it is known.
         """
-        found: list[QueueUnit] = []
+        found: list[StoredUnit] = []
         for unit in units:
             reached = unit.queue_offset + unit.message_count if step < 0 else unit.queue_offset
             if (expected is not None and reached != expected) or not unit.is_real or not self._is_lost(unit):
@@ -63,14 +63,14 @@ class LossFinder:
             expected = unit.queue_offset if step < 0 else unit.queue_offset + unit.message_count
         return found
 
-    def _is_lost(self, unit: QueueUnit) -> bool:
+    def _is_lost(self, unit: StoredUnit) -> bool:
         start, end = unit.physical_offset, unit.physical_offset + unit.size
         if not self._log_min <= start < self._believable_end:
             return False  # expired, or nonsense
         return end > self._log_end or any(start < lost.end and lost.start < end for lost in self._damaged)
 
 
-def _spans(units: Iterable[QueueUnit]) -> list[Span]:
+def _spans(units: Iterable[StoredUnit]) -> list[Span]:
     return _merged([(unit.queue_offset, unit.queue_offset + unit.message_count) for unit in units])
 
 

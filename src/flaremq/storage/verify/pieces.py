@@ -27,7 +27,7 @@ from flaremq.storage.verify.finding import Finding, Severity
 from flaremq.storage.verify.index_soundness import IndexSoundness
 from flaremq.storage.verify.parts import IndexPart, IndexPartChecker, QueuePartsChecker
 from flaremq.storage.verify.piece import EntryCursor, PieceChecker, PieceViews, QueueSpan, RightUnits
-from flaremq.storage.verify.verifier import StoreVerifier, known_topics
+from flaremq.storage.verify.verifier import StoreVerifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class PieceVerifier(StoreVerifier):
             reader,
             suspects,
             redispatch_from=redispatch_start(reader, reader.log_end),
-            known_topics=known_topics(reader),
+            known_topics=reader.known_topics,
             damaged=self._damaged,
             delay_levels=self._delay_levels,
         )

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from flaremq.message.topics import SCHEDULE_TOPIC
-from flaremq.storage.at_rest.queues import QueueId, QueueUnit, StoredQueue
+from flaremq.storage.at_rest.queues import QueueId, StoredQueue, StoredUnit
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.dispatch.record_views import ExpectedUnit
 from flaremq.storage.log.walk import DamagedRange
@@ -72,10 +72,10 @@ class _QueueState:
         units = 0 if queue is None else (queue.run.end - queue.run.start) // queue.unit_size
         self._claimed = bytearray(0 if queue is None or queue.is_batch else units)
         self._claimed_batches: set[int] = set()  # batch units are not found by position
-        self._chunk: dict[int, QueueUnit] = {}
+        self._chunk: dict[int, StoredUnit] = {}
         self._chunk_first = -1
 
-    def unit(self, number: int) -> QueueUnit | None:
+    def unit(self, number: int) -> StoredUnit | None:
         """The unit with this queue offset; batch units are looked up by the offset they carry."""
         if self.queue is None:
             return None
@@ -244,7 +244,7 @@ class QueueChecker:
         self,
         state: _QueueState,
         unit: ExpectedUnit,
-        found: QueueUnit,
+        found: StoredUnit,
         physical_offset: int,
         store_timestamp: int,
     ) -> None:
@@ -285,7 +285,7 @@ class QueueChecker:
             if not (state.is_claimed(number) or unit.is_filler or number in said):
                 self._unclaimed(state, unit, log_end)
 
-    def _unclaimed(self, state: _QueueState, unit: QueueUnit, log_end: int) -> None:
+    def _unclaimed(self, state: _QueueState, unit: StoredUnit, log_end: int) -> None:
         number, start, end = unit.queue_offset, unit.physical_offset, unit.physical_offset + unit.size
         place = f"unit {number} points to record {start} of {unit.size} bytes"
         if not unit.is_real:
@@ -307,7 +307,7 @@ class QueueChecker:
             self.contradicted.add(start)
             state.remark("unit-wrong", self._severity(start), number, 1, f"{place}, which is not in this queue")
 
-    def _is_lost(self, unit: QueueUnit) -> bool:
+    def _is_lost(self, unit: StoredUnit) -> bool:
         """Whether its record lies in a damaged range, which is reported with the log."""
         start, end = unit.physical_offset, unit.physical_offset + unit.size
         return any(start < lost.end and lost.start < end for lost in self._damaged)

@@ -114,7 +114,7 @@ class StoreVerifier:
         queues = QueueChecker(
             reader,
             redispatch_from=redispatch_from,
-            known_topics=known_topics(reader),
+            known_topics=reader.known_topics,
             damaged=self._damaged,
             only=None if verdict is None else verdict.suspect_queues,
         )
@@ -359,13 +359,3 @@ def _json_problem(reader: StoreReader, path: str) -> str | None:
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         return f"not JSON: {error}"
     return None
-
-
-def known_topics(reader: StoreReader) -> set[str] | None:
-    """Topics listed in topics.json; None if there is no such list."""
-    data = read_small_file(reader.filesystem, os.path.join(reader.layout.config, "topics.json"))
-    try:
-        table = parse_java_json((data or b"").decode()).get("topicConfigTable")
-    except (UnicodeDecodeError, ValueError, AttributeError):
-        return None
-    return set(table) if isinstance(table, dict) else None
