@@ -11,7 +11,7 @@ from flaremq.pipeline.jobs.group_lag import GroupLag
 from flaremq.pipeline.jobs.report import sections
 from flaremq.pipeline.jobs.report.disk import DAY_MS, FolderUse, StoreDisk, disk_json, forecast
 from flaremq.pipeline.jobs.report.notices import notices_of
-from flaremq.pipeline.jobs.report.partial import COLUMNS
+from flaremq.pipeline.jobs.report.partial import COUNTED_COLUMNS
 from flaremq.pipeline.jobs.report.scan import Findings, add_up
 from flaremq.pipeline.jobs.report.texts import TextCounter
 from flaremq.pipeline.model.columns import schema_of
@@ -70,7 +70,7 @@ def full_document(name: str = "orders") -> dict[str, Any]:
         row |= {"storeSize": 100 + at * 7 % 3000, "tags": name, "keys": name.replace(" ", "") if at % 2 else f"k{at}"}
         row |= {"sysFlag": 8 if at % 50 == 1 else 0, "reconsumeTimes": at % 4}
         rows.append(row | {"storeTimestamp": stored * 1000, "bornTimestamp": (stored - at % 300 + 1) * 1000})
-    schema = schema_of(COLUMNS)
+    schema = schema_of(COUNTED_COLUMNS)
     batch = pa.RecordBatch.from_arrays([pa.array([r[f.name] for r in rows], f.type) for f in schema], schema=schema)
     findings = Findings()
     findings.counts.count(batch)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from flaremq.pipeline.jobs.group_lag import GroupLag
 from flaremq.pipeline.jobs.report.disk import DAY_MS, FolderUse, StoreDisk, forecast
 from flaremq.pipeline.jobs.report.histogram import Histogram, bucket_range, buckets_of
-from flaremq.pipeline.jobs.report.partial import COLUMNS, Partial
+from flaremq.pipeline.jobs.report.partial import COUNTED_COLUMNS, Partial
 from flaremq.pipeline.jobs.report.scan import Findings
 from flaremq.pipeline.jobs.report.sections import groups_of, summary_of
 from flaremq.pipeline.jobs.report.series import CELLS_MAX, STEPS_S, Series
@@ -43,7 +43,7 @@ rows_of_messages = st.lists(
 
 
 def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    schema = schema_of(COLUMNS)
+    schema = schema_of(COUNTED_COLUMNS)
     arrays = []
     for field in schema:
         values = [row[field.name] for row in rows]

@@ -84,18 +84,18 @@ def _watch(context: Any, group: str, what: str, total: int, on_progress: Progres
         on_progress(what, min(completed, total), total)
 
 
-class translated_errors:
+@contextmanager
+def translated_errors() -> Iterator[None]:
     """Within, an error of ours raised in a task or planner arrives as itself, without the JVM's pages around it."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
-        if error is None or isinstance(error, FlareMQError):
-            return
+    try:
+        yield
+    except FlareMQError:
+        raise
+    except Exception as error:
         ours = error_in_text(str(error))
-        if ours is not None:
-            raise ours from error
+        if ours is None:
+            raise
+        raise ours from error
 
 
 def error_in_text(text: str) -> FlareMQError | None:
@@ -104,11 +104,11 @@ def error_in_text(text: str) -> FlareMQError | None:
         found = _OUR_ERROR.search(line)
         kind = None if found is None else _class_of(found["module"], found["name"])
         if found is not None and kind is not None:
-            return _again(kind, found["message"])
+            return _rebuilt(kind, found["message"])
     return None
 
 
-def _again(kind: type[FlareMQError], message: str) -> FlareMQError:
+def _rebuilt(kind: type[FlareMQError], message: str) -> FlareMQError:
     try:
         return kind(message)
     except TypeError:  # a class that wants more than a message; what it is and says is kept

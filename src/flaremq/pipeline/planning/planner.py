@@ -43,13 +43,13 @@ def plan(profiles: Sequence[SizeProfile], limits: PlanLimits | None = None) -> l
     wanted = max(-(-size // limits.target_bytes), min(SPREAD_PARTITIONS, size // SPREAD_BYTES_MIN), 1)
     wanted = min(max(wanted, limits.min_partitions), records)
     if limits.max_records and -(-records // limits.max_records) >= wanted:
-        pieces = _limited(profiles, limits.max_records)
+        pieces = _split_by_count(profiles, limits.max_records)
     else:
         pieces = cut(profiles, wanted)
         if limits.max_records:
-            pieces = [part for piece in pieces for part in _limited(piece, limits.max_records)]
+            pieces = [part for piece in pieces for part in _split_by_count(piece, limits.max_records)]
     if len(pieces) < limits.min_partitions:
-        pieces = _halved(pieces, limits.min_partitions)
+        pieces = _split_largest(pieces, limits.min_partitions)
     return [tuple(sorted(profile.span for profile in piece)) for piece in pieces]
 
 
@@ -114,7 +114,7 @@ def checked_spans(
     return spans, warnings
 
 
-def _limited(piece: Sequence[SizeProfile], records_max: int) -> list[list[SizeProfile]]:
+def _split_by_count(piece: Sequence[SizeProfile], records_max: int) -> list[list[SizeProfile]]:
     """The piece in parts of at most so many messages: along the axis as far as that goes, by plain count after."""
     count = sum(profile.span.count for profile in piece)
     if count <= records_max:
@@ -141,7 +141,7 @@ def _weighted_by_count(profile: SizeProfile) -> SizeProfile:
     return SizeProfile(profile.span, points)
 
 
-def _halved(pieces: list[list[SizeProfile]], count: int) -> list[list[SizeProfile]]:
+def _split_largest(pieces: list[list[SizeProfile]], count: int) -> list[list[SizeProfile]]:
     """At least ``count`` pieces, the largest halved first, as far as there are messages."""
     heap = [(-sum(profile.size_bytes for profile in piece), at, piece) for at, piece in enumerate(pieces)]
     heapq.heapify(heap)
@@ -153,7 +153,7 @@ def _halved(pieces: list[list[SizeProfile]], count: int) -> list[list[SizeProfil
         if records < 2:
             done.append((at, piece))
             continue
-        for half in _limited(piece, -(-records // 2)):
+        for half in _split_by_count(piece, -(-records // 2)):
             heapq.heappush(heap, (-sum(profile.size_bytes for profile in half), made, half))
             made += 1
     return [piece for _, piece in sorted([*done, *((at, piece) for _, at, piece in heap)], key=lambda item: item[0])]

@@ -66,30 +66,30 @@ def push(filters: Sequence[Any]) -> tuple[Pushed, list[Any]]:
     """What the filters, all of which hold, leave to read; and those of them that Spark must still apply."""
     pushed = NOTHING_PUSHED
     kept = []
-    for given in filters:
-        pushed, exact = _with(pushed, given)
+    for condition in filters:
+        pushed, exact = _push_one(pushed, condition)
         if not exact:
-            kept.append(given)
+            kept.append(condition)
     return pushed, kept
 
 
-def _with(pushed: Pushed, given: Any) -> tuple[Pushed, bool]:
-    kind = type(given).__name__
-    attribute: tuple[str, ...] = getattr(given, "attribute", ())
+def _push_one(pushed: Pushed, condition: Any) -> tuple[Pushed, bool]:
+    kind = type(condition).__name__
+    attribute: tuple[str, ...] = getattr(condition, "attribute", ())
     if len(attribute) != 1:
         return pushed, False
     column: str = attribute[0]
     if kind == "IsNotNull":
         return pushed, column in UNIT_COLUMNS  # never null
     if kind == "In":
-        values = list(given.value)
+        values = list(condition.value)
     elif kind in ("EqualTo", "EqualNullSafe"):
-        values = [given.value]
+        values = [condition.value]
     elif kind in _RANGES and column in ("queueOffset", "storeTimestamp"):
-        return _ranged(pushed, column, kind, given.value)
+        return _push_range(pushed, column, kind, condition.value)
     else:
         return pushed, False
-    return _among(pushed, column, values)
+    return _push_values(pushed, column, values)
 
 
 _RANGES: Final = {
@@ -100,7 +100,7 @@ _RANGES: Final = {
 }
 
 
-def _ranged(pushed: Pushed, column: str, kind: str, value: Any) -> tuple[Pushed, bool]:
+def _push_range(pushed: Pushed, column: str, kind: str, value: Any) -> tuple[Pushed, bool]:
     low, high = _RANGES[kind]
     if column == "queueOffset":
         if type(value) is not int:
@@ -116,12 +116,12 @@ def _ranged(pushed: Pushed, column: str, kind: str, value: Any) -> tuple[Pushed,
     return replace(pushed, end_ms=at_ms + 1 if pushed.end_ms is None else min(pushed.end_ms, at_ms + 1)), False
 
 
-def _among(pushed: Pushed, column: str, values: list[Any]) -> tuple[Pushed, bool]:
+def _push_values(pushed: Pushed, column: str, values: list[Any]) -> tuple[Pushed, bool]:
     if column in ("queueId", "queueOffset"):
         if not all(type(value) is int for value in values):
             return pushed, False
         if column == "queueId":
-            return replace(pushed, queue_ids=_both(pushed.queue_ids, values)), True
+            return replace(pushed, queue_ids=_intersection(pushed.queue_ids, values)), True
         first, end = max(pushed.first_offset, min(values)), min(pushed.end_offset, max(values) + 1)
         return replace(pushed, first_offset=first, end_offset=end), len(set(values)) == 1
     if column == "storeTimestamp":
@@ -135,18 +135,18 @@ def _among(pushed: Pushed, column: str, values: list[Any]) -> tuple[Pushed, bool
     if not all(isinstance(value, str) for value in values):
         return pushed, False
     if column == "topic":
-        return replace(pushed, topics=_both(pushed.topics, values)), True
+        return replace(pushed, topics=_intersection(pushed.topics, values)), True
     if column == "brokerName":
-        return replace(pushed, brokers=_both(pushed.brokers, values)), True
+        return replace(pushed, brokers=_intersection(pushed.brokers, values)), True
     if column == "tags" and all(values):
-        return replace(pushed, tags=_both(pushed.tags, values)), False
+        return replace(pushed, tags=_intersection(pushed.tags, values)), False
     if column == "keys" and pushed.keys is None and all(split_keys(value) for value in values):
         # The column is all keys of a message in one text; the index knows each of them on its own.
         return replace(pushed, keys=frozenset(split_keys(value)[0] for value in values)), False
     return pushed, False
 
 
-def _both(before: frozenset[Any] | None, values: Iterable[Any]) -> frozenset[Any]:
+def _intersection(before: frozenset[Any] | None, values: Iterable[Any]) -> frozenset[Any]:
     found = frozenset(values)
     return found if before is None else before & found
 

@@ -23,7 +23,7 @@ from flaremq.pipeline.model.columns import ALL_NAMES
 
 _NUMBER: Final = "a whole number"
 # column: what it may be, in words
-COLUMNS: Final = {
+WRITABLE: Final = {
     "body": "binary or string",
     "topic": "string",
     "tags": "string",
@@ -33,7 +33,7 @@ COLUMNS: Final = {
     "delayLevel": _NUMBER,
 }
 # What the source tells of where a message was and how it came there; a new one gets its own.
-OF_SOURCE: Final = frozenset(ALL_NAMES) - COLUMNS.keys()
+OF_SOURCE: Final = frozenset(ALL_NAMES) - WRITABLE.keys()
 # What others call them.
 _ALIASES: Final = {
     "value": "body",
@@ -55,26 +55,26 @@ def check_schema(schema: StructType, *, has_topic: bool) -> None:
     for field in schema.fields:
         if field.name in OF_SOURCE:
             continue
-        if field.name not in COLUMNS:
+        if field.name not in WRITABLE:
             raise InvalidArgumentError(f"column {field.name!r} is unknown to the sink{_hint(field.name)}")
         if not _fits(field.name, field.dataType):
             raise InvalidArgumentError(
-                f"column {field.name} is {field.dataType.simpleString()}, it must be {COLUMNS[field.name]}"
+                f"column {field.name} is {field.dataType.simpleString()}, it must be {WRITABLE[field.name]}"
             )
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidArgumentError(f"there are two columns {twice!r}")
     if "body" not in names:
         found = ", ".join(names) or "no columns"
-        raise InvalidArgumentError(f"a column body ({COLUMNS['body']}) is needed; there are {found}")
+        raise InvalidArgumentError(f"a column body ({WRITABLE['body']}) is needed; there are {found}")
     if "topic" not in names and not has_topic:
         raise InvalidArgumentError("where to? Give the option topic, or a column topic")
 
 
 def _hint(name: str) -> str:
-    close = difflib.get_close_matches(name.lower(), {known.lower(): known for known in COLUMNS}, n=1, cutoff=0.7)
-    spelled = next((known for known in COLUMNS if close and known.lower() == close[0]), _ALIASES.get(name.lower()))
-    written = f"writes {', '.join(COLUMNS)}; select these"
+    close = difflib.get_close_matches(name.lower(), {known.lower(): known for known in WRITABLE}, n=1, cutoff=0.7)
+    spelled = next((known for known in WRITABLE if close and known.lower() == close[0]), _ALIASES.get(name.lower()))
+    written = f"writes {', '.join(WRITABLE)}; select these"
     return f": did you mean {spelled}? The sink {written}" if spelled else f", which {written}"
 
 

@@ -17,8 +17,8 @@ REPLAY_ID: Final = "REPLAY_ID"
 REPLAY_ORIGIN: Final = "REPLAY_ORIGIN"  # topic/broker/queue/offset
 REPLAY_MESSAGE_ID: Final = "REPLAY_MSG_ID"  # its offset id there
 _NAMES: Final = (REPLAY_ID, REPLAY_ORIGIN, REPLAY_MESSAGE_ID)
-COLUMNS: Final = ("topic", "brokerName", "queueId", "queueOffset", "msgId", "tags", "keys", "body", "properties")
-SCHEMA: Final = schema_of(COLUMNS)
+_COLUMNS: Final = ("topic", "brokerName", "queueId", "queueOffset", "msgId", "tags", "keys", "body", "properties")
+SCHEMA: Final = schema_of(_COLUMNS)
 
 
 def sink_rows(batch: pa.RecordBatch, replay_id: str, *, to_topic: str, keep_queues: bool) -> tuple[pa.RecordBatch, int]:

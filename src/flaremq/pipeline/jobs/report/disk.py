@@ -77,28 +77,23 @@ class Growth:
 
 def measure_disk(broker: str, path: str) -> StoreDisk:
     """What the store at ``path`` takes now."""
-    filesystem = LocalFileSystem()
-    store_layout = StoreLayout(path, find_log_folders(filesystem, path))
-    oldest: float | None = None
-    log = [0, 0, 0]
-    for folder in store_layout.commit_log_paths:
-        for entry in _files(folder):
-            if is_file_name(entry.name):
-                status = entry.stat()
-                _count(log, status)
-                oldest = status.st_mtime if oldest is None else min(oldest, status.st_mtime)
-    queues, index = [0, 0, 0], [0, 0, 0]
-    for root in (store_layout.consume_queue, store_layout.consume_queue_ext, store_layout.batch_consume_queue):
-        for folder, _, names in os.walk(root):
-            for name in filter(is_file_name, names):
-                _count(queues, os.stat(os.path.join(folder, name)))
-    for entry in _files(store_layout.index):
-        if is_index_name(entry.name):
-            _count(index, entry.stat())
+    layout = StoreLayout(path, find_log_folders(LocalFileSystem(), path))
+    log = [entry.stat() for folder in layout.commit_log_paths for entry in _files(folder) if is_file_name(entry.name)]
+    queues = [
+        os.stat(os.path.join(folder, name))
+        for root in (layout.consume_queue, layout.consume_queue_ext, layout.batch_consume_queue)
+        for folder, _, names in os.walk(root)
+        for name in filter(is_file_name, names)
+    ]
+    index = [entry.stat() for entry in _files(layout.index) if is_index_name(entry.name)]
     usage = shutil.disk_usage(path)
     folders = tuple(
-        FolderUse(name, *counts) for name, counts in (("commitlog", log), ("consumequeue", queues), ("index", index))
+        FolderUse(
+            name, len(found), sum(status.st_size for status in found), sum(512 * status.st_blocks for status in found)
+        )
+        for name, found in (("commitlog", log), ("consumequeue", queues), ("index", index))
     )
+    oldest = min((file.st_mtime for file in log), default=None)
     # What root alone may use is no room for a broker: count it as taken, as df does.
     return StoreDisk(
         broker, path, folders, usage.used + usage.free, usage.free, None if oldest is None else int(oldest * 1000)
@@ -143,9 +138,3 @@ def _files(folder: str) -> list[os.DirEntry[str]]:
             return [entry for entry in entries if entry.is_file()]
     except FileNotFoundError:
         return []
-
-
-def _count(counts: list[int], status: os.stat_result) -> None:
-    counts[0] += 1
-    counts[1] += status.st_size
-    counts[2] += status.st_blocks * 512

@@ -15,13 +15,16 @@ from flaremq.pipeline.jobs.report.page_tables import (
     disk_section,
     groups_section,
     keys_section,
+    queue_table,
     retries_section,
+    step_table,
     system_section,
     tags_section,
+    topic_table,
     transactions_section,
 )
 from flaremq.pipeline.jobs.report.style import STYLE, style_policy
-from flaremq.pipeline.jobs.report.tables import Name, Share, folded, section, table
+from flaremq.pipeline.jobs.report.tables import Name, folded, row_table, section
 
 _SECTIONS = (
     ("traffic", "Traffic"),
@@ -35,6 +38,11 @@ _SECTIONS = (
     ("transactions", "Transactions"),
     ("disk", "Disk"),
     ("system", "System topics"),
+)
+_SIZES = "Size of a stored record: header, properties and body."
+_LATENCY = (
+    "From the producer's clock to the broker's. Delayed and transactional messages count from when they were sent, so "
+    "their wait is part of it. Percentiles are exact to 1%."
 )
 _PERCENTILES = (("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p999", "p99.9"), ("max", "max"))
 
@@ -54,10 +62,8 @@ def render_page(document: Mapping[str, Any]) -> str:
         _notices(document),
         _numbers(document),
         _traffic(document["traffic"]),
-        _distribution(
-            "sizes", "Sizes", "Size of a stored record: header, properties and body.", document["sizes"], byte_size
-        ),
-        _latency(document["latencyMs"]),
+        _distribution("sizes", "Sizes", _SIZES, document["sizes"], byte_size),
+        _distribution("latency", "Latency, born → stored", _LATENCY, document["latencyMs"], duration),
         tags_section(document["tags"]),
         keys_section(document["keys"]),
         groups_section(document["groups"]),
@@ -123,47 +129,13 @@ def _traffic(traffic: Mapping[str, Any]) -> str:
             rows.append((step["startMs"], (*parts, step["messages"] - sum(parts)) if has_rest else tuple(parts)))
         names = [*shown, "other topics"] if has_rest else shown
         chart = time_chart(rows, step_s=traffic["stepSeconds"], names=names, what="messages")
-    largest = max((row["messages"] for row in topics), default=0)
-    by_topic = table(
-        ("topic", "", "messages", "bytes", "queues", "first (UTC)", "last (UTC)"),
-        [
-            (
-                Name(row["topic"]),
-                Share(row["messages"], largest),
-                number(row["messages"]),
-                byte_size(row["bytes"]),
-                number(row["queues"]),
-                moment(row["firstMs"]),
-                moment(row["lastMs"]),
-            )
-            for row in topics
-        ],
-        unit="topics",
-    )
-    queues = sorted(traffic["queues"], key=lambda row: -row["messages"])
-    largest = max((row["messages"] for row in queues), default=0)
-    by_queue = table(
-        ("topic", "broker", "queue", "", "messages", "bytes"),
-        [
-            (
-                Name(row["topic"]),
-                Name(row["brokerName"]),
-                str(row["queueId"]),
-                Share(row["messages"], largest),
-                number(row["messages"]),
-                byte_size(row["bytes"]),
-            )
-            for row in queues
-        ],
-        unit="queues",
-    )
     return section(
         "traffic",
         "Traffic",
         "Messages of application topics; retries, dead letters and system topics have their own sections.",
         chart,
-        by_topic,
-        folded("By queue", by_queue),
+        topic_table(topics, with_bar=True),
+        folded("By queue", queue_table(traffic["queues"])),
         folded("By hour" if traffic["hours"]["stepSeconds"] == 3600 else "By day", _hours(traffic)),
         none="No messages in this range.",
     )
@@ -175,20 +147,12 @@ def _hours(traffic: Mapping[str, Any]) -> str:
     for hour in traffic["hours"]["rows"]:
         cells = [cell for topic, cell in hour["topics"].items() if topic in own]
         if cells:
-            rows.append((hour["startMs"], sum(cell[0] for cell in cells), sum(cell[1] for cell in cells), len(cells)))
-    largest = max((row[1] for row in rows), default=0)
-    return table(
-        ("from (UTC)", "", "messages", "bytes", "topics"),
-        [
-            (moment(r[0], seconds=False), Share(r[1], largest), number(r[1]), byte_size(r[2]), number(r[3]))
-            for r in rows
-        ],
-        rows_max=168,
-        unit="steps",
-    )
+            messages, size = (sum(part) for part in zip(*cells, strict=True))
+            rows.append({"startMs": hour["startMs"], "messages": messages, "bytes": size, "topics": len(cells)})
+    return step_table(rows)
 
 
-def _distribution(anchor: str, title: str, about: str, data: Mapping[str, Any], shown: Any, extra: str = "") -> str:
+def _distribution(anchor: str, title: str, about: str, data: Mapping[str, Any], shown: Any) -> str:
     if not data["all"]["count"]:
         return section(anchor, title, about, none="No messages in this range.")
     total = data["all"]["count"]
@@ -205,21 +169,14 @@ def _distribution(anchor: str, title: str, about: str, data: Mapping[str, Any], 
         columns, names=("messages",), caption="Messages by powers of two; each bar from the value below it"
     )
     by_count = sorted(data["topics"].items(), key=lambda item: (-item[1]["count"], item[0]))
-    rows = [("all topics", data["all"]), *by_count]
-    body = table(
-        ("topic", "messages", "mean", *(label for _, label in _PERCENTILES)),
-        [
-            (Name(topic), number(row["count"]), shown(row["mean"]), *tuple(shown(row[key]) for key, _ in _PERCENTILES))
-            for topic, row in rows
-        ],
+    body = row_table(
+        (
+            ("topic", "topic", Name),
+            ("messages", "count", number),
+            ("mean", "mean", shown),
+            *((label, key, shown) for key, label in _PERCENTILES),
+        ),
+        [row | {"topic": topic} for topic, row in (("all topics", data["all"]), *by_count)],
         unit="topics",
     )
-    return section(anchor, title, about, chart, body, extra)
-
-
-def _latency(data: Mapping[str, Any]) -> str:
-    about = (
-        "From the producer's clock to the broker's. Delayed and transactional messages count from when they were sent, "
-        "so their wait is part of it. Percentiles are exact to 1%."
-    )
-    return _distribution("latency", "Latency, born → stored", about, data, duration)
+    return section(anchor, title, about, chart, body)

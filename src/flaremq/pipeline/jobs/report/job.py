@@ -18,7 +18,7 @@ from flaremq.pipeline.jobs.report import sections
 from flaremq.pipeline.jobs.report.disk import disk_json, forecast, measure_disk
 from flaremq.pipeline.jobs.report.html import render_page
 from flaremq.pipeline.jobs.report.notices import notices_of
-from flaremq.pipeline.jobs.report.partial import COLUMNS, Partial
+from flaremq.pipeline.jobs.report.partial import COUNTED_COLUMNS, Partial
 from flaremq.pipeline.jobs.report.scan import scan_pieces, special_topic
 from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.tasks import Progress
@@ -122,7 +122,7 @@ def _checked_out(out: str | os.PathLike[str]) -> str:
 
 def _pieces(source: Source, spec: SourceSpec, options: ScanOptions) -> list[tuple[Span, ...]]:
     """What each task reads; topics that are read with more columns have tasks of their own."""
-    request = ReadRequest(schema_of(COLUMNS), tags=options.tags, fail_on_data_loss=options.fail_on_data_loss)
+    request = ReadRequest(schema_of(COUNTED_COLUMNS), tags=options.tags, fail_on_data_loss=options.fail_on_data_loss)
     by_kind: dict[str, list[Span]] = {}
     for span in scan_spans(source, options):
         by_kind.setdefault(special_topic(span.queue.topic), []).append(span)

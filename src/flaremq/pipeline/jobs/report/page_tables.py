@@ -8,50 +8,30 @@ from typing import Any
 from flaremq.pipeline.jobs.report.charts import gauge
 from flaremq.pipeline.jobs.report.disk import MARKS
 from flaremq.pipeline.jobs.report.format import byte_size, duration, escaped, moment, number
-from flaremq.pipeline.jobs.report.tables import Name, Share, folded, headline, section, table
+from flaremq.pipeline.jobs.report.tables import Name, Share, folded, headline, row_table, section, table
+
+_TRAFFIC = (("", "messages", Share), ("messages", "messages", number), ("bytes", "bytes", byte_size))
 
 
 def tags_section(tags: Mapping[str, Any]) -> str:
-    largest = max((row["messages"] for row in tags["top"]), default=0)
-    body = table(
-        ("tag", "topic", "", "messages", "bytes"),
-        [
-            (
-                Name(row["tag"]),
-                Name(row["topic"]),
-                Share(row["messages"], largest),
-                number(row["messages"]),
-                byte_size(row["bytes"]),
-            )
-            for row in tags["top"]
-        ],
-    )
+    body = row_table((("tag", "tag", Name), ("topic", "topic", Name), *_TRAFFIC), tags["top"])
     about = f"The most frequent of {number(tags['distinct'])} tags, counted exactly."
     return section("tags", "Tags", about, body, none="No message has a tag.")
 
 
 def keys_section(keys: Mapping[str, Any]) -> str:
-    largest = max((row["messages"] for row in keys["top"]), default=0)
-    top = table(
-        ("key", "topic", "", "messages", "bytes"),
-        [
-            (
-                Name(row["key"]),
-                Name(row["topic"]),
-                Share(row["messages"], largest),
-                number(row["messages"]),
-                byte_size(row["bytes"]),
-            )
-            for row in keys["top"]
-            if row["messages"] > 1
-        ],
+    top = row_table(
+        (("key", "key", Name), ("topic", "topic", Name), *_TRAFFIC),
+        [row for row in keys["top"] if row["messages"] > 1],
     )
-    by_topic = table(
-        ("topic", "keys", "repeated keys", "messages beyond the first"),
-        [
-            (Name(topic), number(row["keys"]), number(row["repeatedKeys"]), number(row["surplusMessages"]))
-            for topic, row in keys["topics"].items()
-        ],
+    by_topic = row_table(
+        (
+            ("topic", "topic", Name),
+            ("keys", "keys", number),
+            ("repeated keys", "repeatedKeys", number),
+            ("messages beyond the first", "surplusMessages", number),
+        ),
+        [row | {"topic": topic} for topic, row in keys["topics"].items()],
         unit="topics",
     )
     about = (
@@ -64,22 +44,17 @@ def keys_section(keys: Mapping[str, Any]) -> str:
 
 
 def groups_section(groups: Mapping[str, Any]) -> str:
-    rows = sorted(groups["rows"], key=lambda row: (-row["lag"], row["group"], row["topic"]))
-    largest = max((row["lag"] for row in rows), default=0)
-    body = table(
-        ("group", "topic", "", "lag", "largest of a queue", "queues", "deleted unread"),
-        [
-            (
-                Name(row["group"]),
-                Name(row["topic"]),
-                Share(row["lag"], largest),
-                number(row["lag"]),
-                number(row["lagMax"]),
-                number(row["queues"]),
-                number(row["lost"]),
-            )
-            for row in rows
-        ],
+    body = row_table(
+        (
+            ("group", "group", Name),
+            ("topic", "topic", Name),
+            ("", "lag", Share),
+            ("lag", "lag", number),
+            ("largest of a queue", "lagMax", number),
+            ("queues", "queues", number),
+            ("deleted unread", "lost", number),
+        ),
+        sorted(groups["rows"], key=lambda row: (-row["lag"], row["group"], row["topic"])),
         unit="groups",
     )
     about = "Messages between what a group has committed and the end of its queues."
@@ -89,19 +64,9 @@ def groups_section(groups: Mapping[str, Any]) -> str:
 def retries_section(retries: Mapping[str, Any], dead: Mapping[str, Any]) -> str:
     content = []
     for title, data in (("Retries", retries), ("Dead letters", dead)):
-        largest = max((row["messages"] for row in data["groups"]), default=0)
-        body = table(
-            ("group", "", "messages", "bytes", "by consumptions so far"),
-            [
-                (
-                    Name(row["group"]),
-                    Share(row["messages"], largest),
-                    number(row["messages"]),
-                    byte_size(row["bytes"]),
-                    ", ".join(f"{times}: {number(count)}" for times, count in list(row["attempts"].items())[:8]),
-                )
-                for row in data["groups"]
-            ],
+        body = row_table(
+            (("group", "group", Name), *_TRAFFIC, ("by consumptions so far", "attempts", _attempts)),
+            data["groups"],
             unit="groups",
         )
         content.append(headline(title) + body if body else "")
@@ -112,23 +77,20 @@ def retries_section(retries: Mapping[str, Any], dead: Mapping[str, Any]) -> str:
 
 
 def delays_section(delays: Mapping[str, Any]) -> str:
-    largest = max((row["messages"] for row in delays["levels"]), default=0)
-    rows = [
+    body = row_table(
         (
-            f"{row['level']}",
-            duration(row["delayMs"]),
-            Share(row["messages"], largest),
-            number(row["messages"]),
-            number(row["waiting"]),
-        )
-        for row in delays["levels"]
-    ]
-    body = table(("level", "delay", "", "messages", "still waiting"), rows)
+            ("level", "level", str),
+            ("delay", "delayMs", duration),
+            ("", "messages", Share),
+            ("messages", "messages", number),
+            ("still waiting", "waiting", number),
+        ),
+        delays["levels"],
+    )
     timers = delays["timers"]
     if timers["messages"]:
-        body += headline("Timers") + table(
-            ("messages", "not due yet"), [(number(timers["messages"]), number(timers["waiting"]))]
-        )
+        columns = (("messages", "messages", number), ("not due yet", "waiting", number))
+        body += headline("Timers") + row_table(columns, [timers])
     about = "Messages that waited in the schedule topic, by delay level; consumers' retries wait there too."
     return section("delays", "Delays", about, body, none="No message was delayed.")
 
@@ -136,24 +98,14 @@ def delays_section(delays: Mapping[str, Any]) -> str:
 def transactions_section(data: Mapping[str, Any]) -> str:
     body = ""
     if data["halfMessages"] or data["committed"]:
-        names = (
-            ("committed", "committed"),
-            ("rolledBack", "rolled back"),
-            ("pending", "pending"),
-            ("givenUp", "given up"),
-        )
-        largest = max(data[key] for key, _ in names)
-        body = table(
-            ("outcome", "", "transactions"),
-            [(Name(name), Share(data[key], largest), number(data[key])) for key, name in names],
+        names = {"committed": "committed", "rolledBack": "rolled back", "pending": "pending", "givenUp": "given up"}
+        body = row_table(
+            (("outcome", "name", Name), ("", "count", Share), ("transactions", "count", number)),
+            [{"name": name, "count": data[key]} for key, name in names.items()],
         )
         body += f'<p class="more">{number(data["checks"])} times a producer was asked for the outcome.</p>'
-        body += folded(
-            "By topic",
-            table(
-                ("topic", "half messages"), [(Name(topic), number(count)) for topic, count in data["topics"].items()]
-            ),
-        )
+        halves = [(Name(topic), number(count)) for topic, count in data["topics"].items()]
+        body += folded("By topic", table(("topic", "half messages"), halves))
     about = "Half messages against the records that end them."
     return section("transactions", "Transactions", about, body, none="No transactional messages.")
 
@@ -170,15 +122,13 @@ def disk_section(stores: list[dict[str, Any]], source: Mapping[str, Any]) -> str
             f"others, {byte_size(store['diskFreeBytes'])} free; marks at {marks}"
         )
         content.append(gauge(((own / total, 0), (other / total, 5)), [mark for mark, _ in MARKS], caption))
-        content.append(
-            table(
-                ("part", "files", "size", "on disk"),
-                [
-                    (Name(row["name"]), number(row["files"]), byte_size(row["bytes"]), byte_size(row["allocatedBytes"]))
-                    for row in store["folders"]
-                ],
-            )
+        columns = (
+            ("part", "name", Name),
+            ("files", "files", number),
+            ("size", "bytes", byte_size),
+            ("on disk", "allocatedBytes", byte_size),
         )
+        content.append(row_table(columns, store["folders"]))
         content.append(_growth(store["growth"]))
     none = "A disk is known for stores read from this machine only."
     if source["kind"] == "store":
@@ -205,20 +155,34 @@ def _growth(growth: Mapping[str, Any] | None) -> str:
 
 
 def system_section(topics: list[dict[str, Any]]) -> str:
-    body = table(
-        ("topic", "messages", "bytes", "queues", "first (UTC)", "last (UTC)"),
-        [
-            (
-                Name(row["topic"]),
-                number(row["messages"]),
-                byte_size(row["bytes"]),
-                number(row["queues"]),
-                moment(row["firstMs"]),
-                moment(row["lastMs"]),
-            )
-            for row in topics
-        ],
-        unit="topics",
-    )
+    body = topic_table(topics)
     about = "What brokers keep for themselves: schedules, half messages, traces, POP state."
     return section("system", "System topics", about, body, none="No system topic holds messages.")
+
+
+def topic_table(topics: list[dict[str, Any]], *, with_bar: bool = False) -> str:
+    return row_table(
+        (
+            ("topic", "topic", Name),
+            *(_TRAFFIC if with_bar else _TRAFFIC[1:]),
+            ("queues", "queues", number),
+            ("first (UTC)", "firstMs", moment),
+            ("last (UTC)", "lastMs", moment),
+        ),
+        topics,
+        unit="topics",
+    )
+
+
+def queue_table(queues: list[dict[str, Any]]) -> str:
+    columns = (("topic", "topic", Name), ("broker", "brokerName", Name), ("queue", "queueId", str), *_TRAFFIC)
+    return row_table(columns, sorted(queues, key=lambda row: -row["messages"]), unit="queues")
+
+
+def step_table(steps: list[dict[str, Any]]) -> str:
+    columns = (("from (UTC)", "startMs", lambda at: moment(at, seconds=False)), *_TRAFFIC, ("topics", "topics", number))
+    return row_table(columns, steps, rows_max=168, unit="steps")
+
+
+def _attempts(by_times: Mapping[str, int]) -> str:
+    return ", ".join(f"{times}: {number(count)}" for times, count in list(by_times.items())[:8])

@@ -1,12 +1,13 @@
 """What one task counts of its messages, and how such counts add up.
 
-Everything but texts (tags and keys, see ``report_texts``) is small: it grows with topics, queues and time steps, not
+Everything but texts (tags and keys, see ``texts``) is small: it grows with topics, queues and time steps, not
 with messages. ``add`` is associative and commutative, so the parts may come in any order.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from flaremq.pipeline.jobs.report.series import Series
 
 Integers = npt.NDArray[np.int64]
 
-COLUMNS = (
+COUNTED_COLUMNS = (
     "topic",
     "brokerName",
     "queueId",
@@ -58,12 +59,12 @@ class Partial:
     series: Series = field(default_factory=Series)
     sizes: dict[str, Histogram] = field(default_factory=dict)
     latencies: dict[str, Histogram] = field(default_factory=dict)  # born → stored, milliseconds
-    clock_skew: dict[str, int] = field(default_factory=dict)  # stored before they were born
-    consumed_again: dict[tuple[str, int], int] = field(default_factory=dict)  # retry and dead-letter topics, by times
-    committed: dict[str, int] = field(default_factory=dict)  # messages of committed transactions
+    clock_skew: Counter[str] = field(default_factory=Counter)  # stored before they were born
+    consumed_again: Counter[tuple[str, int]] = field(default_factory=Counter)  # retry and dead-letter topics, by times
+    committed: Counter[str] = field(default_factory=Counter)  # messages of committed transactions
 
     def count(self, batch: pa.RecordBatch) -> None:
-        """Add a batch with (at least) ``COLUMNS``."""
+        """Add a batch with (at least) ``COUNTED_COLUMNS``."""
         if not batch.num_rows:
             return
         topics, codes = _coded(batch.column("topic"))
@@ -83,25 +84,24 @@ class Partial:
             times = np.clip(_integers(batch.column("reconsumeTimes"))[again], 0, 1 << 20)
             pairs, counts = np.unique((codes[again] << 21) + times, return_counts=True)
             for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
-                key = (topics[pair >> 21], pair & ((1 << 21) - 1))
-                self.consumed_again[key] = self.consumed_again.get(key, 0) + count
+                self.consumed_again[topics[pair >> 21], pair & ((1 << 21) - 1)] += count
 
     def add(self, other: Partial) -> None:
         for queue, part in other.queues.items():
-            if queue in self.queues:
-                self.queues[queue].add(part)
-            else:
-                self.queues[queue] = QueueCount(part.messages, part.size_bytes, part.first_ms, part.last_ms)
+            self._add_queue(queue, part)
         self.series.add(other.series)
         for mine, theirs in ((self.sizes, other.sizes), (self.latencies, other.latencies)):
             for topic, histogram in theirs.items():
                 mine.setdefault(topic, Histogram()).add(histogram)
-        for topic, count in other.clock_skew.items():
-            self.clock_skew[topic] = self.clock_skew.get(topic, 0) + count
-        for topic, count in other.committed.items():
-            self.committed[topic] = self.committed.get(topic, 0) + count
-        for key, count in other.consumed_again.items():
-            self.consumed_again[key] = self.consumed_again.get(key, 0) + count
+        self.clock_skew.update(other.clock_skew)
+        self.committed.update(other.committed)
+        self.consumed_again.update(other.consumed_again)
+
+    def _add_queue(self, queue: tuple[str, str, int], part: QueueCount) -> None:
+        if queue in self.queues:
+            self.queues[queue].add(part)
+        else:
+            self.queues[queue] = replace(part)
 
     def _count_queues(
         self,
@@ -124,11 +124,7 @@ class Partial:
         for at, key in enumerate(keys.tolist()):
             topic, broker = divmod(key >> 31, len(brokers))
             queue = (topics[topic], brokers[broker], key & (2**31 - 1))
-            part = QueueCount(int(counts[at]), int(bytes_of[at]), int(first[at]), int(last[at]))
-            if queue in self.queues:
-                self.queues[queue].add(part)
-            else:
-                self.queues[queue] = part
+            self._add_queue(queue, QueueCount(int(counts[at]), int(bytes_of[at]), int(first[at]), int(last[at])))
 
 
 def is_application_topic(topic: str) -> bool:
@@ -159,10 +155,10 @@ def _count_values(table: dict[str, Histogram], topics: list[str], codes: Integer
         table.setdefault(topics[code], Histogram()).add(part)
 
 
-def _count_rows(table: dict[str, int], topics: list[str], codes: Integers) -> None:
+def _count_rows(table: Counter[str], topics: list[str], codes: Integers) -> None:
     for code, count in enumerate(np.bincount(codes, minlength=len(topics)).tolist()):
         if count:
-            table[topics[code]] = table.get(topics[code], 0) + count
+            table[topics[code]] += count
 
 
 def _coded(column: pa.Array) -> tuple[list[str], Integers]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flaremq.message.topics import HALF_TOPIC, OP_HALF_TOPIC, TIMER_TOPIC
-from flaremq.pipeline.jobs.report.partial import COLUMNS, Partial
+from flaremq.pipeline.jobs.report.partial import COUNTED_COLUMNS, Partial
 from flaremq.pipeline.jobs.report.texts import TextCounter, TextTotals, bucket_count, count_bucket
 from flaremq.pipeline.jobs.report.transactions import HALF_COLUMNS, OP_COLUMNS, Transactions
 from flaremq.pipeline.jobs.tasks import Progress, watched
@@ -102,7 +102,7 @@ def special_topic(topic: str) -> str:
 
 def count_task(task: ScanTask) -> Iterator[tuple[int, bytes]]:
     """(bucket, counts) of one task's messages."""
-    columns = (*COLUMNS, *(name for name in task.more_columns if name not in COLUMNS))
+    columns = (*COUNTED_COLUMNS, *(name for name in task.more_columns if name not in COUNTED_COLUMNS))
     request = ReadRequest(schema_of(columns), tags=task.tags, fail_on_data_loss=task.fail_on_data_loss)
     findings = Findings()
     texts = TextCounter(task.buckets)

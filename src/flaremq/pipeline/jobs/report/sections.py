@@ -197,21 +197,20 @@ def _topics(findings: Findings, wanted: Callable[[str], bool]) -> list[Section]:
     for (topic, _, _), count in sorted(findings.counts.queues.items()):
         if not wanted(topic):
             continue
-        row = rows.setdefault(
-            topic,
-            {
-                "topic": topic,
-                "messages": 0,
-                "bytes": 0,
-                "queues": 0,
-                "firstMs": count.first_ms,
-                "lastMs": count.last_ms,
-            },
-        )
+        new = {
+            "topic": topic,
+            "messages": 0,
+            "bytes": 0,
+            "queues": 0,
+            "firstMs": count.first_ms,
+            "lastMs": count.last_ms,
+        }
+        row = rows.setdefault(topic, new)
         row["messages"] += count.messages
         row["bytes"] += count.size_bytes
         row["queues"] += 1
-        row["firstMs"], row["lastMs"] = min(row["firstMs"], count.first_ms), max(row["lastMs"], count.last_ms)
+        row["firstMs"] = min(row.get("firstMs", count.first_ms), count.first_ms)
+        row["lastMs"] = max(row.get("lastMs", count.last_ms), count.last_ms)
     return sorted(rows.values(), key=lambda row: (-row["messages"], row["topic"]))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from flaremq.pipeline.jobs.report.charts import share_bar
 from flaremq.pipeline.jobs.report.format import escaped, shortened
@@ -40,6 +41,23 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, rows_max: int
     more = len(rows) - rows_max
     rest = f'<p class="more">and {more:,} more {unit}, in the JSON of this report</p>' if more > 0 else ""
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{rest}'
+
+
+def row_table(
+    columns: Sequence[tuple[str, str, Callable[[Any], Cell] | type[Share]]],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    rows_max: int = ROWS_MAX,
+    unit: str = "rows",
+) -> str:
+    """A table of rows by key: each column has a head, a key and how its values are shown, as a ``Share`` of the largest
+    or by a function."""
+    largest = {key: max((row[key] for row in rows), default=0) for _, key, shown in columns if shown is Share}
+    cells = [
+        [Share(row[key], largest[key]) if shown is Share else shown(row[key]) for _, key, shown in columns]  # type: ignore[call-arg]
+        for row in rows
+    ]
+    return table([head for head, _, _ in columns], cells, rows_max=rows_max, unit=unit)
 
 
 def section(anchor: str, title: str, about: str, *content: str, none: str = "") -> str:

@@ -8,6 +8,7 @@ the most frequent leave. No process ever holds more than a bucket or a task's sh
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -59,14 +60,13 @@ class KeyTotals:
 class TextTotals:
     """What a bucket, or all of them, come to."""
 
-    tags: dict[str, int] = field(default_factory=dict)  # different tags by topic
+    tags: Counter[str] = field(default_factory=Counter)  # different tags by topic
     keys: dict[str, KeyTotals] = field(default_factory=dict)
     top_tags: list[TextCount] = field(default_factory=list)
     top_keys: list[TextCount] = field(default_factory=list)
 
     def add(self, other: TextTotals, top: int) -> None:
-        for topic, count in other.tags.items():
-            self.tags[topic] = self.tags.get(topic, 0) + count
+        self.tags.update(other.tags)
         for topic, totals in other.keys.items():
             self.keys.setdefault(topic, KeyTotals()).add(totals)
         self.top_tags = heapq.nsmallest(top, self.top_tags + other.top_tags)

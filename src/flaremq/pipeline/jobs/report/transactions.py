@@ -7,6 +7,7 @@ leaves a record in the real topic, marked in its flags; what is done with and le
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +35,7 @@ class Transactions:
     halves: dict[Place, list[tuple[Integers, Integers]]] = field(default_factory=dict)  # offsets, ids
     done: dict[Place, list[Integers]] = field(default_factory=dict)
     asked: int = 0  # half messages appended again to ask their producer
-    topics: dict[str, int] = field(default_factory=dict)  # half messages by the topic they are for
+    topics: Counter[str] = field(default_factory=Counter)  # half messages by the topic they are for
 
     def count_halves(self, batch: pa.RecordBatch) -> None:
         properties = batch.column("properties")
@@ -48,7 +49,7 @@ class Transactions:
         self.asked += batch.num_rows - _property(properties, names.TRANSACTION_CHECK_TIMES).null_count
         for entry in pc.value_counts(_property(properties, names.REAL_TOPIC)).to_pylist():
             if entry["values"] is not None:
-                self.topics[entry["values"]] = self.topics.get(entry["values"], 0) + entry["counts"]
+                self.topics[entry["values"]] += entry["counts"]
 
     def count_operations(self, batch: pa.RecordBatch) -> None:
         bodies = batch.column("body")
@@ -67,8 +68,7 @@ class Transactions:
         for place, done in other.done.items():
             self.done.setdefault(place, []).extend(done)
         self.asked += other.asked
-        for topic, count in other.topics.items():
-            self.topics[topic] = self.topics.get(topic, 0) + count
+        self.topics.update(other.topics)
 
     def outcome(self, *, committed: int, given_up: int) -> dict[str, Any]:
         """Counts of transactions, where so many messages of committed ones are known."""
