@@ -23,7 +23,6 @@ from flaremq.message.record.codec import MAGIC_V1, MAGIC_V2, encode_record
 from flaremq.message.topics import encode_topic
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.engine.driver import StoreDriver
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.put.put_result import PutResult
@@ -73,7 +72,7 @@ class Entrance:
     def open(self) -> None:
         lab = self.lab
         self.store = MessageStore.open(lab.root, lab.options, clock=lab.clock, threads=False, driven=True)
-        self.driver = StoreDriver(self.store)
+        self.driver = self.store.driver()
         self.store._dispatcher.bulk_bytes = 64 if self.compiled_dispatch else sys.maxsize
         lab._store = self.store
 

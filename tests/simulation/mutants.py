@@ -20,11 +20,12 @@ from flaremq.clock import ManualClock
 from flaremq.errors import StoreIOError
 from flaremq.message.message import Message
 from flaremq.message.record import check as record_check
-from flaremq.storage import message_store
 from flaremq.storage.dispatch import dispatcher as dispatch
-from flaremq.storage.engine import recovery
+from flaremq.storage.engine import checkpointer, recovery
+from flaremq.storage.engine.flush_service import FlushService
 from flaremq.storage.engine.recovery import Recovery
 from flaremq.storage.engine.retention import Retention
+from flaremq.storage.engine.store_engine import StoreEngine
 from flaremq.storage.files import checkpoint, mapped_file_queue
 from flaremq.storage.files.filesystem import FileSystem
 from flaremq.storage.files.mapped_file import MappedFile
@@ -169,13 +170,13 @@ def _checkpoint_before_index(patch: pytest.MonkeyPatch) -> None:
 
 
 def _durable_mark_before_fsync(patch: pytest.MonkeyPatch) -> None:
-    honest = MessageStore._sync_log
+    honest = FlushService.sync
 
-    def sync_log(store: MessageStore) -> int:
-        store._offsets.note_log_durable(store._commit_log.end_offset)
-        return honest(store)
+    def sync(service: FlushService) -> int:
+        service._offsets.note_log_durable(service.log.end_offset)
+        return honest(service)
 
-    patch.setattr(MessageStore, "_sync_log", sync_log)
+    patch.setattr(FlushService, "sync", sync)
 
 
 def _dispatch_past_flush(patch: pytest.MonkeyPatch) -> None:
@@ -221,7 +222,7 @@ def _state_file_in_place(patch: pytest.MonkeyPatch) -> None:
         handle.close()
 
     patch.setattr(checkpoint, "write_atomically", write)
-    patch.setattr(message_store, "write_atomically", write)
+    patch.setattr(checkpointer, "write_atomically", write)
 
 
 def _retry_after_failed_fsync(patch: pytest.MonkeyPatch) -> None:
@@ -294,15 +295,15 @@ class _NoLock(nullcontext[None]):
 
 
 def _queue_offsets_start_again(patch: pytest.MonkeyPatch) -> None:
-    honest = MessageStore._recover
+    honest = StoreEngine._assemble
 
-    def recover(store: MessageStore) -> None:
-        honest(store)
-        for queue in store._queues.all():
+    def assemble(engine: StoreEngine) -> None:
+        honest(engine)
+        for queue in engine.parts.queues.all():
             if queue.min_offset == queue.end:
-                store._writer.queue_offsets[queue.topic][queue.queue_id] = 0
+                engine.writer.queue_offsets[queue.topic][queue.queue_id] = 0
 
-    patch.setattr(MessageStore, "_recover", recover)
+    patch.setattr(StoreEngine, "_assemble", assemble)
 
 
 def _retention_deletes_too_much(patch: pytest.MonkeyPatch) -> None:

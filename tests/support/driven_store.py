@@ -33,7 +33,15 @@ def kernels(used: bool) -> Iterator[None]:
         sys.modules[_KERNELS] = loaded
 
 
-def open_driven(lab: StoreLab, **changes: Any) -> StoreDriver:
+class DrivenStore(StoreDriver):
+    """A driver together with its store."""
+
+    def __init__(self, store: MessageStore) -> None:
+        vars(self).update(vars(store.driver()))
+        self.store = store
+
+
+def open_driven(lab: StoreLab, **changes: Any) -> DrivenStore:
     """The store of a bench, opened for an owner with an event loop; nothing runs on its own."""
     from dataclasses import replace
 
@@ -41,7 +49,7 @@ def open_driven(lab: StoreLab, **changes: Any) -> StoreDriver:
     lab._store = MessageStore.open(
         lab.root, lab.options, filesystem=lab.filesystem, clock=lab.clock, threads=False, driven=True
     )
-    return StoreDriver(lab._store)
+    return DrivenStore(lab._store)
 
 
 def show(driver: StoreDriver) -> set[tuple[str, int]]:

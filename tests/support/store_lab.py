@@ -170,7 +170,7 @@ class StoreLab:
 
     def finish(self) -> None:
         """The end of a test: close what is open and check what is left."""
-        if self._store is not None and not self._store._closed:
+        if self._store is not None and not self._store._engine.closed:
             self._store.close()
         found = [] if self.broken_on_purpose or not (self.root / "commitlog").is_dir() else self.findings()
         if found:

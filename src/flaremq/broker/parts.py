@@ -38,7 +38,6 @@ from flaremq.remoting.address import parse_addresses
 from flaremq.remoting.client import RemotingClient
 from flaremq.remoting.options import RemotingOptions
 from flaremq.storage.config.config_file import ConfigFile
-from flaremq.storage.engine.inspection import StoreInspector
 from flaremq.storage.files.filesystem import FileSystem
 
 _log = logging.getLogger(__name__)
@@ -65,7 +64,6 @@ class BrokerState:
         self._folder = os.path.join(store_loop.store.path, "config")
         store_options = store_loop.store.options
         self.store_host = encode_host(f"{options.broker_ip1}:{options.listen_port}")
-        self.inspector = StoreInspector(store_loop.store)
         self.delay_levels = parse_delay_levels(store_options.message_delay_level)
         self.topics = TopicTable(options, self._file("topics.json"), clock, store_loop.run)
         self.groups = GroupTable(options, self._file("subscriptionGroup.json"), clock, store_loop.run)

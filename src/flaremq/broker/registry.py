@@ -119,7 +119,7 @@ class Handlers:
         return pulled if pulled >= 0 else self._state.pop.taking.next_offset(group, topic, queue_id)
 
     async def _delete_queues(self, topic: str) -> None:
-        await self._state.store_loop.run(self._state.inspector.delete_topics, [topic])
+        await self._state.store_loop.run(self._state.store_loop.store.delete_topics, [topic])
 
     def periodic_work(self) -> list[PeriodicWork]:
         """As ``BrokerState.periodic_work``."""

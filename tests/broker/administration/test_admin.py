@@ -326,7 +326,7 @@ def test_only_one_cleaning_runs_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     async def run() -> None:
         async with AdminLab(tmp_path) as lab:
             may_end = threading.Event()
-            monkeypatch.setattr(lab.store._retention, "follow_log", lambda: may_end.wait(10))
+            monkeypatch.setattr(lab.store._engine.retention, "follow_log", lambda: may_end.wait(10))
             first = asyncio.ensure_future(lab.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE))
             await asyncio.sleep(0)  # lets it begin
             try:

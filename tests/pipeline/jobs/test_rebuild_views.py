@@ -14,7 +14,6 @@ from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.message.message import Message
 from flaremq.pipeline.jobs.rebuild.job import RebuildResult, rebuild
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.engine.inspection import StoreInspector
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from tests.support.golden import golden_names, load_manifest, open_golden
@@ -95,7 +94,7 @@ def test_whatever_is_put_the_rebuilt_views_are_the_live_ones(
         message = Message(topic, body, keys=keys or (), tags=tags, delay_level=level)
         assert store.put(message, queue_id).ok
         if delete and number == len(puts) // 2:
-            StoreInspector(store).delete_topics(["a"])
+            store.delete_topics(["a"])
     lab.close()
     build(folder / "store", folder / "out", piece_bytes)
     assert views(folder / "out") == views(folder / "store")

@@ -12,7 +12,6 @@ import pytest
 from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.pipeline.jobs.rebuild.job import rebuild
 from flaremq.pipeline.jobs.verify.job import VerifyResult, verify
-from flaremq.storage.engine.inspection import StoreInspector
 from tests.support.proof_lab import SIZES, corpus
 from tests.support.store_lab import StoreLab
 
@@ -153,7 +152,7 @@ def test_a_rebuild_is_no_failure_even_after_retention(folder: Path, lab: StoreLa
 def test_a_deleted_topic_is_no_failure(folder: Path, lab: StoreLab) -> None:
     lab.open()
     lab.put()
-    StoreInspector(lab.store).delete_topics(["bills"])
+    lab.store.delete_topics(["bills"])
     lab.close()
     result = recheck(folder)
     assert result.verdict == "sound"

@@ -17,7 +17,6 @@ from flaremq.errors import CorruptionError, NotFoundError
 from flaremq.pipeline.model.source import SourceSpec, TopicSelector
 from flaremq.pipeline.sources.store import StoreSource
 from flaremq.storage.at_rest import gaps as scan_gaps
-from flaremq.storage.engine.inspection import StoreInspector
 from flaremq.storage.queue.consume_queue import FILLER
 from tests.support.golden import GoldenStore, open_golden
 from tests.support.store_lab import TOPIC, StoreLab
@@ -294,7 +293,7 @@ def test_deleted_topics_and_empty_stores_are_no_loss(lab: StoreLab) -> None:
     plan(lab.root)
     lab.open()
     lab.put_many(4)
-    StoreInspector(lab.store).delete_topics([TOPIC])
+    lab.store.delete_topics([TOPIC])
     lab.close()
     plan(lab.root)
     lab.open()

@@ -102,7 +102,7 @@ def test_looking_takes_no_lock_and_does_not_lose_the_one_held_here(lab: StoreLab
 def test_what_is_planned_is_synced(lab: StoreLab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.open(flush_disk_type="ASYNC_FLUSH")
     lab.put_many(5)
-    lab.store._dispatch_now()
+    lab.store._dispatch.run()
     synced: list[int] = []
     monkeypatch.setattr(os, "fdatasync", synced.append)
     with source_of(lab.root) as source:
@@ -136,7 +136,7 @@ def test_after_a_kill_a_torn_record_is_not_part_of_the_view(lab: StoreLab) -> No
     lab.open(flush_disk_type="ASYNC_FLUSH")
     lab.put_many(3)
     last = lab.put(b"torn")
-    lab.store._dispatch_now()
+    lab.store._dispatch.run()
     lab.kill()
     path = lab.log_files()[0]
     with path.open("r+b") as file:

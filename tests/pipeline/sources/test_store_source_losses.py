@@ -11,7 +11,6 @@ import pytest
 
 from flaremq.errors import CorruptionError, NotFoundError, UnavailableError
 from flaremq.pipeline.model.source import TopicSelector
-from flaremq.storage.engine.inspection import StoreInspector
 from tests.support.store_lab import TOPIC, StoreLab
 from tests.support.store_rows import (
     in_queue_order,
@@ -130,7 +129,7 @@ def test_deleted_topic_is_gone_and_its_next_life_counts_from_zero(lab: StoreLab)
     lab.open()
     lab.put_many(4)
     lab.put_many(2, topic="stays")
-    StoreInspector(lab.store).delete_topics([TOPIC])
+    lab.store.delete_topics([TOPIC])
     with source_of(lab.root) as source, pytest.raises(NotFoundError, match="'orders' has no queue"):
         source.extents(TopicSelector((TOPIC,)))
     lab.put(b"second life", keys="k")
@@ -146,7 +145,7 @@ def test_a_topic_deleted_since_it_was_planned_is_lost(lab: StoreLab) -> None:
     lab.store.tick()
     with source_of(lab.root) as source:
         spans = spans_of(source)
-    StoreInspector(lab.store).delete_topics([TOPIC])
+    lab.store.delete_topics([TOPIC])
     with source_of(lab.root) as source:
         with pytest.raises(UnavailableError, match="deleted"):
             read_rows(source, spans, ["body"])

@@ -20,7 +20,6 @@ from flaremq.storage.dispatch import bulk as bulk_dispatch
 from flaremq.storage.dispatch import dispatcher as dispatch
 from flaremq.storage.dispatch.deleted_topics import DeletedTopics, pack_deletions, parse_deletions
 from flaremq.storage.engine.driver import StoreDriver
-from flaremq.storage.engine.inspection import StoreInspector
 from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.queue.batch_consume_queue import BatchUnit
 from flaremq.storage.rescue.rescue import rescue_store
@@ -35,7 +34,7 @@ NEW = [b"new %d" % number for number in range(25)]
 
 
 def delete(lab: StoreLab, *topics: str) -> int:
-    return StoreInspector(lab.store).delete_topics(topics)
+    return lab.store.delete_topics(topics)
 
 
 def deleted_file(lab: StoreLab) -> Path:
@@ -199,7 +198,7 @@ def test_recovery_from_an_older_checkpoint_does_not_bring_old_messages_back(lab:
     for name, data in old.items():
         (lab.root / name).write_bytes(data)
     lab.open()
-    assert lab.store.recovery.started_at == lab.store._deleted.end_of(AGAIN)
+    assert lab.store.recovery.started_at == lab.store._engine.parts.deleted.end_of(AGAIN)
     assert all_bodies(lab.store, AGAIN) == NEW
     assert lab.queue_bytes() == queues
 
@@ -262,13 +261,13 @@ def test_deletion_is_forgotten_once_the_log_has_passed_it(lab: StoreLab) -> None
     delete(lab, "later")
     lab.put()
     assert lab.store.delete_expired(force=True) > 1
-    assert lab.store._deleted.end_of(AGAIN) == 0
+    assert lab.store._engine.parts.deleted.end_of(AGAIN) == 0
     assert parse_deletions(deleted_file(lab).read_bytes())[0].keys() == {"later"}
     lab.fill_files(len(lab.log_files()) + 2)
     lab.store.delete_expired(force=True)
     assert not deleted_file(lab).exists()
     lab.reopen()
-    assert not lab.store._deleted
+    assert not lab.store._engine.parts.deleted
 
 
 def test_without_deletions_dispatch_asks_nothing(lab: StoreLab, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +322,7 @@ def test_queues_another_broker_brought_back_are_built_anew(lab: StoreLab) -> Non
     assert {(finding.kind, finding.severity) for finding in plain[0]} == {("unit-of-deleted-topic", Severity.NOTE)}
     lab.open()
     assert (lab.store.min_offset(AGAIN, 0), all_bodies(lab.store, AGAIN)) == (45, [b"new"])
-    assert not StoreInspector(lab.store).has_queue(AGAIN, 1)
+    assert not lab.store.inspector.has_queue(AGAIN, 1)
     lab.kill_and_open()
     assert all_bodies(lab.store, AGAIN) == [b"new"]
 
@@ -362,7 +361,7 @@ def test_rescue_does_not_miss_damaged_records_of_the_earlier_life(lab: StoreLab,
     put_old(lab)
     lab.store.tick()
     shutil.copytree(lab.root / "consumequeue" / AGAIN / "1", lab.root / "kept")
-    place = StoreInspector(lab.store).units(AGAIN, 1, 3, 1)[0].physical_offset
+    place = lab.store.inspector.units(AGAIN, 1, 3, 1)[0].physical_offset
     delete(lab, AGAIN)
     put_new(lab)
     lab.close()
@@ -442,8 +441,10 @@ def test_nobody_dispatches_before_the_queues_are_gone_and_appends_do_not_wait_fo
     store = lab.open()
     put_old(lab)
     held: set[str] = set()
-    for name in ("_close_lock", "_checkpoint_lock", "_dispatch_lock"):
-        monkeypatch.setattr(store, name, _NotedLock(name, held))
+    engine = store._engine
+    monkeypatch.setattr(engine, "_close_lock", _NotedLock("close", held))
+    monkeypatch.setattr(engine.checkpointer, "lock", _NotedLock("checkpoint", held))
+    monkeypatch.setattr(engine.dispatch, "lock", _NotedLock("dispatch", held))
     monkeypatch.setattr(store._commit_log, "lock", _NotedLock("log.lock", held))
     seen = []
 
@@ -459,11 +460,11 @@ def test_nobody_dispatches_before_the_queues_are_gone_and_appends_do_not_wait_fo
             super().remove(path)
 
     watched = Watched()
-    monkeypatch.setattr(store._deleted, "_filesystem", watched)
+    monkeypatch.setattr(store._engine.parts.deleted, "_filesystem", watched)
     for queue in store._queues.all():
         monkeypatch.setattr(queue.files, "_filesystem", watched)
     delete(lab, AGAIN)
-    views = frozenset({"_close_lock", "_checkpoint_lock", "_dispatch_lock"})
+    views = frozenset({"close", "checkpoint", "dispatch"})
     assert seen[0] == ("durable", views)
     assert seen[1:] == [("removed", views)] * 6
     monkeypatch.undo()
@@ -613,5 +614,5 @@ def test_topic_is_not_deleted_from_a_closed_store(lab: StoreLab) -> None:
     lab.put()
     lab.close()
     with pytest.raises(UnavailableError):
-        StoreInspector(store).delete_topics([TOPIC])
+        store.delete_topics([TOPIC])
     assert not deleted_file(lab).exists()

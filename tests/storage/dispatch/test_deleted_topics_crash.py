@@ -17,7 +17,6 @@ from flaremq.message.message import Message
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.dispatch import dispatcher as dispatch
-from flaremq.storage.engine.inspection import StoreInspector
 from flaremq.storage.files.filesystem import FileSystem
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.verify.finding import Finding, Severity
@@ -60,7 +59,7 @@ class History:
     def put_all(self, topic: str, bodies: list[bytes], queue_id: int = 0) -> None:
         for body in bodies:
             assert self.store.put(Message(topic, body, keys=["key"]), queue_id).ok
-            self.store._dispatch_now()
+            self.store._dispatch.run()
 
     def live(self) -> None:
         """The topic's first life."""
@@ -73,7 +72,7 @@ class History:
 
     def delete(self) -> None:
         self.is_asked = True
-        StoreInspector(self.store).delete_topics([DYING])
+        self.store.delete_topics([DYING])
         self.is_deleted = True
 
     def live_again(self) -> None:
@@ -139,7 +138,7 @@ def check(after: History) -> bool:
     # Life goes on, and a second recovery sees the same.
     result = store.put(Message(DYING, b"next"))
     assert (result.ok, result.queue_offset) == (True, len(found))
-    store._dispatch_now()
+    store._dispatch.run()
     again = after.fork(after.disk.kill())
     assert all_bodies(again.open(), DYING) == [*found, b"next"]
     return deleted
@@ -257,8 +256,8 @@ def test_dispatch_that_waited_for_a_failed_deletion_writes_nothing() -> None:
     with pytest.raises(StoreIOError):
         history.delete()
     before = store.dispatched_offset
-    with store._dispatch_lock:  # whoever asked for it before the deletion failed
-        store._dispatch_slice(store.max_physical_offset)
+    with store._dispatch.lock:  # whoever asked for it before the deletion failed
+        store._dispatch.run_slice(store.max_physical_offset)
     assert store.dispatched_offset == before < store.max_physical_offset
 
 
@@ -276,10 +275,10 @@ def test_messages_put_where_a_power_cut_took_the_log_away_are_alive() -> None:
 
     history.disk.observer = cut_power
     history.delete()
-    assert history.store._deleted.end_of(DYING) > durable
+    assert history.store._engine.parts.deleted.end_of(DYING) > durable
     after = history.fork(images[0])
     store = after.open()
-    assert store._deleted.end_of(DYING) == store.max_physical_offset == durable
+    assert store._engine.parts.deleted.end_of(DYING) == store.max_physical_offset == durable
     after.put_all(DYING, [b"a", b"b"])
     assert all_bodies(store, DYING) == [b"a", b"b"]
     again = after.fork(after.disk.kill())

@@ -168,7 +168,7 @@ def test_dispatch_goes_on_where_a_full_disk_stopped_it(bulk_bytes: int, part: st
         assert store.put(Message(TOPIC, b"%d" % later, keys=[f"k{later}", "all"])).ok
     assert all_bodies(store) == [b"%d" % number for number in range(90)]
     assert [len(store.query(TOPIC, f"k{number}")) for number in range(90)] == [1] * 90
-    index = store._index
+    index = store._engine.parts.index
     assert index is not None
     assert sum(file.count - 1 for file in index.files) == 180  # no key twice
     store.close()

@@ -30,14 +30,14 @@ def path(request: pytest.FixtureRequest) -> Iterator[str]:
 def put_undispatched(lab: StoreLab, count: int = COUNT, **fields: Any) -> list[int]:
     """Messages that are in the log and not in their queue yet; where their records start, and the end."""
     store = lab.store
-    store._dispatch_now = lambda: None  # type: ignore[method-assign]
+    store._dispatch.run = lambda: None  # type: ignore[method-assign]
     results = [lab.put(b"body %d " % number + bytes(200), keys=f"k{number}", **fields) for number in range(count)]
     return [result.physical_offset for result in results] + [store.max_physical_offset]
 
 
 def dispatch(lab: StoreLab) -> None:
     store = lab.store
-    del store._dispatch_now
+    del store._dispatch.run
     store._dispatcher.bulk_bytes = 64 if kernels_are_loaded() else sys.maxsize
     store.flush()
     store.tick()
@@ -152,7 +152,7 @@ def test_more_damage_than_one_record_is_stepped_over_up_to_the_next_whole_one(la
 def test_damaged_filler_at_the_end_of_a_file_does_not_hide_the_next_file(lab: StoreLab, path: str) -> None:
     lab.broken_on_purpose = True
     store = lab.open()
-    store._dispatch_now = lambda: None  # type: ignore[method-assign]
+    store._dispatch.run = lambda: None  # type: ignore[method-assign]
     results = lab.fill_files(2)
     files = store._commit_log.files.files
     last_of_first = max(r.physical_offset + r.size for r in results if r.physical_offset < files[0].end)
@@ -206,8 +206,8 @@ def test_disk_that_takes_no_queue_units_is_no_damage(lab: StoreLab, monkeypatch:
 
     with monkeypatch.context() as patch:
         patch.setattr(QueueFiles, "write", full)
-        del store._dispatch_now
-        store._dispatch_now()
+        del store._dispatch.run
+        store._dispatch.run()
     assert store.dispatched_offset == starts[0] and store.statistics()["damagedLogRanges"] == 0
     assert store.health & RunningFlag.LOGIC_QUEUE_ERROR
     store.tick()

@@ -35,8 +35,8 @@ def disk(lab: StoreLab) -> MeasuredFileSystem:
 def second_passes(store: MessageStore, clock: ManualClock) -> None:
     """What the two threads of upkeep do in a second."""
     clock.advance(1000)
-    store._maintenance_step()
-    store._cleaner.step()
+    store._engine.maintenance_step()
+    store._engine.cleaner.step()
 
 
 def seconds_until_writable(store: MessageStore, clock: ManualClock) -> int:
@@ -94,9 +94,9 @@ def test_retention_brings_a_full_disk_back_again_and_again(age_seconds: int, dri
                 refused = result.status
                 break
             store.flush()
-            store._dispatch_now()
+            store._dispatch.run()
             if number % 20 == 0:
-                store._cleaner.look()  # what a thread does every second
+                store._engine.cleaner.look()  # what a thread does every second
                 clock.advance(1000)
         assert refused is not None, "the disk never filled"
         assert seconds_until_writable(store, clock) <= WITHIN_SECONDS
@@ -111,7 +111,7 @@ def test_disk_without_any_room_left_gets_the_checkpoint_that_deletion_needs(lab:
     for _ in range(60):
         assert store.put(Message(TOPIC, b"x" * 2000)).ok
     filesystem.capacity = filesystem.used_bytes()  # somebody else took the rest: not one page is left
-    assert store._retention.run_round() > 0
+    assert store._engine.retention.run_round() > 0
     assert seconds_until_writable(store, clock) <= WITHIN_SECONDS
     store.close()
 
@@ -122,7 +122,7 @@ def test_put_that_met_the_end_of_the_disk_wakes_the_cleaner(lab: StoreLab, disk:
     store = lab.open(delete_when=f"{hour:02d}")
     lab.fill_files(4)
     lab.clock.advance(73 * 3_600_000)
-    store._cleaner.step()
+    store._engine.cleaner.step()
     files = len(lab.log_files())
     store._commit_log.no_space_count += 1
     second_passes(store, lab.clock)
@@ -193,7 +193,7 @@ def test_checkpoints_and_disk_checks_go_on_during_a_long_deletion(lab: StoreLab,
         inside.set()
         return not leave.wait(30)
 
-    store._retention._pause = pause
+    store._engine.retention._pause = pause
     disk.used = 0.95
     lab.clock.advance(61_000)
     assert inside.wait(30), "the cleaning thread deletes"
@@ -203,7 +203,7 @@ def test_checkpoints_and_disk_checks_go_on_during_a_long_deletion(lab: StoreLab,
     lab.put(b"new")
     lab.clock.advance(120_000)
     eventually(
-        lambda: store._offsets.offsets.dispatched == store.max_physical_offset, "a checkpoint was taken meanwhile"
+        lambda: store._engine.checkpointer.dispatched == store.max_physical_offset, "a checkpoint was taken meanwhile"
     )
     leave.set()
 
@@ -231,7 +231,7 @@ def test_draining_many_queues_looks_at_each_of_them_once(lab: StoreLab, monkeypa
     queue_type = type(lab.store._queues.simple[(TOPIC, 0)])
     plain = queue_type.has_tail
     monkeypatch.setattr(queue_type, "has_tail", property(lambda self: looked.append(1) or plain.fget(self)))  # type: ignore[attr-defined]
-    lab.store._drain_queues()
+    lab.store._dispatch.drain_queues()
     assert len(looked) <= queues
     assert not lab.store._queues.with_tail()
 
@@ -293,10 +293,10 @@ def test_forced_deletion_stops_as_soon_as_there_is_room(lab: StoreLab, disk: Mea
     store = lab.open()
     lab.fill_files(6)
     pauses: list[float] = []
-    store._retention._pause = lambda seconds: bool(pauses.append(seconds))
+    store._engine.retention._pause = lambda seconds: bool(pauses.append(seconds))
     files = len(lab.log_files())
     disk.used_by = lambda: 0.84 if len(lab.log_files()) <= files - 2 else 0.95
-    assert store._retention.run_round() == 2
+    assert store._engine.retention.run_round() == 2
     assert store.is_writable and not pauses
 
 

@@ -22,7 +22,7 @@ from flaremq.storage.put.put_result import PutResult
 from flaremq.storage.runtime.health import RunningFlag
 from flaremq.storage.status import GetMessageStatus, PutMessageStatus
 from tests.support.crash_fs import CrashFS, Fault
-from tests.support.driven_store import BORN_HOST, BORN_HOST_V6, batch_body, kernels, open_driven, show
+from tests.support.driven_store import BORN_HOST, BORN_HOST_V6, DrivenStore, batch_body, kernels, open_driven, show
 from tests.support.store_lab import SMALL, TOPIC, StoreLab, all_bodies
 
 ILLEGAL = PutMessageStatus.MESSAGE_ILLEGAL
@@ -80,10 +80,10 @@ class Twins:
             MessageStore.open("/store", options, filesystem=CrashFS(), clock=self.clock, threads=False, driven=driven)
             for driven in (True, False)
         )
-        self.driver = StoreDriver(self.driven)
+        self.driver = self.driven.driver()
 
     def files(self, store: MessageStore) -> dict[str, bytes]:
-        disk = store._filesystem
+        disk = store._engine.parts.filesystem
         assert isinstance(disk, CrashFS)
         return {path: data for path, data in disk.files().items() if "/commitlog/" in path or "/consumequeue/" in path}
 
@@ -219,10 +219,10 @@ def test_field_that_fits_no_record_is_illegal_and_leaves_no_trace(lab: StoreLab,
     assert appended(driver, b"after")[0] == 1
 
 
-def on_disk(disk: CrashFS, **changes: Any) -> StoreDriver:
+def on_disk(disk: CrashFS, **changes: Any) -> DrivenStore:
     """A driver over a disk in memory."""
     store = MessageStore.open("/store", replace(SMALL, **changes), filesystem=disk, threads=False, driven=True)
-    return StoreDriver(store)
+    return DrivenStore(store)
 
 
 def test_append_to_a_full_disk_is_refused_and_taken_again_when_there_is_room() -> None:
@@ -241,7 +241,7 @@ def test_append_to_a_full_disk_is_refused_and_taken_again_when_there_is_room() -
     assert refused.status is PutMessageStatus.CREATE_MAPPED_FILE_FAILED
     disk.faults = []
     assert appended(driver, b"again")[0] == taken
-    driver._store.close()
+    driver.store.close()
 
 
 # Batches as they come off the wire
@@ -298,7 +298,7 @@ def send_body(driver: StoreDriver, body: bytes) -> PutResult:
     return driver.append_batch_body(TOPIC, 0, body, born_timestamp=BORN, born_host=BORN_HOST, sys_flag=0)
 
 
-def check_like_the_format_page(driver: StoreDriver, body: bytes) -> None:
+def check_like_the_format_page(driver: DrivenStore, body: bytes) -> None:
     """Taken whole or refused without a trace, as the plain parser above says."""
     before = state(driver)
     expected = parsed(body)
@@ -310,7 +310,7 @@ def check_like_the_format_page(driver: StoreDriver, body: bytes) -> None:
     assert result.ok and result.count == len(expected), body
     show(driver)
     stored = [
-        driver._store.get(TOPIC, 0, result.queue_offset + number, 1).messages[0] for number in range(len(expected))
+        driver.store.get(TOPIC, 0, result.queue_offset + number, 1).messages[0] for number in range(len(expected))
     ]
     assert [(m.flag, bytes(m.stored_body), bytes(m.raw_properties)) for m in stored] == expected
 
@@ -341,7 +341,7 @@ def test_random_batch_body_is_taken_whole_or_not_at_all(compiled: bool, body: by
     appended(driver, b"before")
     with kernels(compiled):
         check_like_the_format_page(driver, body)
-    driver._store.close()
+    driver.store.close()
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "kernels"])
@@ -506,14 +506,14 @@ def test_failed_sync_raises_for_ever_and_nothing_is_taken_or_shown_any_more() ->
         disk.observer = None  # a disk that works again has still dropped what it dropped
     assert driver.durable == durable
     driver.dispatch()
-    assert all_bodies(driver._store) == [b"one"]
+    assert all_bodies(driver.store) == [b"one"]
     for result in (
         append(driver, Message(TOPIC, b"late")),
         send_body(driver, GOOD),
         driver.append_form(StoredForm(topic=TOPIC, queue_id=0, body=b"", properties=b"", born_host=BORN_HOST)),
     ):
         assert isinstance(result, PutResult) and result.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-    driver._store.abandon()
+    driver.store.abandon()
 
 
 def test_power_loss_keeps_what_was_synced_and_shows_no_more() -> None:
@@ -538,13 +538,13 @@ def test_power_loss_keeps_what_was_synced_and_shows_no_more() -> None:
 def test_flush_type_changed_while_running_decides_from_then_on(lab: StoreLab) -> None:
     driver = open_driven(lab)
     appended(driver, b"sync")
-    driver.change_flush_disk_type("ASYNC_FLUSH")
+    lab.store.change_flush_disk_type("ASYNC_FLUSH")
     assert not driver.sync_mode
     end = appended(driver, b"async")[2]
     assert driver.readable == end
     driver.dispatch()
     assert all_bodies(lab.store) == [b"sync", b"async"]
-    driver.change_flush_disk_type("SYNC_FLUSH")
+    lab.store.change_flush_disk_type("SYNC_FLUSH")
     assert driver.sync_mode and driver.durable == end, "what was taken before is durable first"
     appended(driver, b"sync again")
     assert driver.dispatch() == set()
@@ -555,7 +555,7 @@ def test_flush_type_changed_while_running_decides_from_then_on(lab: StoreLab) ->
 def test_unknown_flush_type_is_refused_and_changes_nothing(lab: StoreLab) -> None:
     driver = open_driven(lab)
     with pytest.raises(InvalidArgumentError, match="SYNC_FLUSH or ASYNC_FLUSH"):
-        driver.change_flush_disk_type("NO_FLUSH")
+        lab.store.change_flush_disk_type("NO_FLUSH")
     assert driver.sync_mode
     appended(driver, b"body")
     assert driver.undispatched == 0
@@ -578,11 +578,11 @@ def test_dispatch_that_failed_is_known_and_caught_up_later() -> None:
     driver.sync()
     disk.faults = [Fault(kind="enospc", at=1, forever=True)]
     assert driver.dispatch() == set()
-    assert driver.has_dispatch_error and driver._store.health & RunningFlag.LOGIC_QUEUE_ERROR
+    assert driver.has_dispatch_error and driver.store.health & RunningFlag.LOGIC_QUEUE_ERROR
     refused = append(driver, Message(TOPIC, b"while it lasts"))
     assert isinstance(refused, PutResult) and refused.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
     disk.faults = []
     assert driver.dispatch() == {(TOPIC, 0)}
     assert not driver.has_dispatch_error
     assert appended(driver, b"afterwards")[0] == 1
-    driver._store.close()
+    driver.store.close()

@@ -206,7 +206,7 @@ def test_waiter_is_woken_by_the_message_it_waits_for(lab: StoreLab, flush: str) 
     found: list[bool] = []
     thread = threading.Thread(target=lambda: found.append(store.wait_for_message(TOPIC, 0, 1, 20)), daemon=True)
     thread.start()
-    eventually(lambda: store._waiters == 1, "somebody waits")
+    eventually(lambda: store._dispatch.waiters == 1, "somebody waits")
     lab.put()
     lab.put()
     thread.join(20)
@@ -238,7 +238,7 @@ def test_closing_wakes_everyone_who_waits(lab: StoreLab) -> None:
     found: list[bool] = []
     thread = threading.Thread(target=lambda: found.append(store.wait_for_message(TOPIC, 0, 9, None)), daemon=True)
     thread.start()
-    eventually(lambda: store._waiters == 1, "somebody waits")
+    eventually(lambda: store._dispatch.waiters == 1, "somebody waits")
     lab.close()
     thread.join(20)
     assert found == [False]
@@ -252,7 +252,7 @@ def test_store_with_threads_does_everything_by_itself(lab: StoreLab) -> None:
     lab.clock.advance(11_000)  # the thorough flush is due
     eventually(lambda: store.flushed_offset == store.max_physical_offset, "the flush thread")
     lab.clock.advance(61_000)
-    eventually(lambda: store._offsets.offsets.dispatched == store.max_physical_offset, "the checkpoint")
+    eventually(lambda: store._engine.checkpointer.dispatched == store.max_physical_offset, "the checkpoint")
     lab.kill_and_open()
     assert lab.store.recovery.started_at == lab.store.max_physical_offset
     assert len(all_bodies(lab.store)) == 30

@@ -105,7 +105,7 @@ def test_process_killed_inside_recovery_is_just_another_kill(lab: StoreLab, monk
     def die(self: object, *, log_end: int = -1) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("flaremq.storage.message_store.MessageStore._save_checkpoint", die)
+    monkeypatch.setattr("flaremq.storage.engine.checkpointer.Checkpointer.save", die)
     with pytest.raises(KeyboardInterrupt):
         lab.open()
     monkeypatch.undo()

@@ -180,7 +180,7 @@ def test_by_hand_expired_files_go_at_any_hour_and_all_but_the_last_if_forced(
 def test_request_by_hand_is_good_for_twenty_rounds(lab: StoreLab, disk: MeasuredFileSystem) -> None:
     open_outside_hours(lab)
     set_delete_when(lab, now=False)
-    lab.store._retention.request()
+    lab.store._engine.retention.request()
     for _ in range(19):
         lab.store.tick()
     lab.clock.advance(73 * HOUR)
@@ -191,7 +191,7 @@ def test_request_by_hand_is_good_for_twenty_rounds(lab: StoreLab, disk: Measured
 def test_request_by_hand_ends_after_twenty_rounds(lab: StoreLab, disk: MeasuredFileSystem) -> None:
     open_outside_hours(lab)
     set_delete_when(lab, now=False)
-    lab.store._retention.request()
+    lab.store._engine.retention.request()
     for _ in range(20):
         lab.store.tick()
     lab.clock.advance(73 * HOUR)
@@ -203,7 +203,7 @@ def test_deletion_is_spread_over_rounds(lab: StoreLab, disk: MeasuredFileSystem)
     lab.open(delete_file_batch_max=2)
     lab.fill_files(5)
     pauses: list[float] = []
-    lab.store._retention._pause = lambda seconds: bool(pauses.append(seconds))
+    lab.store._engine.retention._pause = lambda seconds: bool(pauses.append(seconds))
     assert [lab.store.delete_expired(force=True) for _ in range(4)] == [2, 2, 1, 0]
     assert pauses.count(0.1) >= 2  # between two files of a round
 
@@ -224,7 +224,7 @@ def test_queues_and_index_follow_the_log(lab: StoreLab, disk: MeasuredFileSystem
 def test_log_that_is_not_dispatched_durably_is_not_deleted(lab: StoreLab, disk: MeasuredFileSystem) -> None:
     open_outside_hours(lab)
     # No checkpoint can be taken: recovery would still have to start in the first file.
-    lab.store._views_failure = StoreIOError("sync", "queues", OSError("no"))
+    lab.store._engine.checkpointer.views_failure = StoreIOError("sync", "queues", OSError("no"))
     assert lab.store.delete_expired(force=True) == 0
     assert file_count(lab) == 5
 
@@ -232,14 +232,14 @@ def test_log_that_is_not_dispatched_durably_is_not_deleted(lab: StoreLab, disk: 
 def test_deletion_takes_the_checkpoint_it_needs(lab: StoreLab, disk: MeasuredFileSystem) -> None:
     open_outside_hours(lab)
     disk.used = 0.95
-    assert lab.store._retention.run_round() == 4
+    assert lab.store._engine.retention.run_round() == 4
 
 
 def test_unflushed_log_is_not_deleted(lab: StoreLab, disk: MeasuredFileSystem) -> None:
     lab.open(flush_disk_type="ASYNC_FLUSH")
     lab.fill_files(3)
     assert lab.store.flushed_offset == 0
-    assert lab.store._retention.delete_expired(at_once=True) == 0
+    assert lab.store._engine.retention.delete_expired(at_once=True) == 0
 
 
 def test_queue_offsets_go_on_after_everything_was_deleted(lab: StoreLab, disk: MeasuredFileSystem) -> None:

@@ -51,7 +51,7 @@ def test_failed_sync_of_a_view_does_not_move_the_recovery_start(part: str) -> No
     store.put(Message(TOPIC, b"x", keys="k"))
     fail_next_sync_of(disk, part)
     store.tick()
-    assert store._offsets.offsets.dispatched == 0
+    assert store._engine.checkpointer.dispatched == 0
 
 
 @pytest.mark.parametrize("part", ["/consumequeue/", "/index/"])

@@ -24,11 +24,11 @@ from tests.support.store_lab import LOG_FILE, SMALL, TOPIC, StoreLab, all_bodies
 
 
 def pause_dispatch(store: MessageStore) -> None:
-    store._dispatch_now = lambda: None  # type: ignore[method-assign]
+    store._dispatch.run = lambda: None  # type: ignore[method-assign]
 
 
 def resume_dispatch(store: MessageStore) -> None:
-    del store._dispatch_now
+    del store._dispatch.run
 
 
 def test_w1_keys_from_before_a_crash_are_still_found(lab: StoreLab) -> None:
@@ -90,7 +90,7 @@ def test_w5_unreadable_bytes_in_a_running_store_cost_one_message(lab: StoreLab) 
     buffer = store._commit_log.files.files[0].buffer
     buffer[result.physical_offset + 4] ^= 0xFF
     resume_dispatch(store)
-    store._dispatch_now()
+    store._dispatch.run()
     assert all_bodies(store) == [b"fine", b"behind it"]
     assert lab.put(b"and on").queue_offset == 3
     buffer[result.physical_offset + 4] ^= 0xFF

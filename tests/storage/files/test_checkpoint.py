@@ -134,18 +134,18 @@ def test_messages_that_come_during_a_checkpoint_are_not_claimed_by_it(
         flush(self)
 
     monkeypatch.setattr(ConsumeQueues, "flush", put_then_flush)
-    store._save_checkpoint()
+    store._engine.checkpointer.save()
     assert read_checkpoint(lab).logics_msg_timestamp <= first.store_timestamp
-    assert store._offsets.offsets.dispatched == first.physical_offset + first.size
+    assert store._engine.checkpointer.dispatched == first.physical_offset + first.size
 
 
 def test_undispatched_messages_do_not_move_the_queue_time(lab: StoreLab) -> None:
     store = lab.open()
     first = lab.put(b"dispatched")
-    store._dispatch_now = lambda: None  # type: ignore[method-assign]  # dispatch lags behind
+    store._dispatch.run = lambda: None  # type: ignore[method-assign]  # dispatch lags behind
     lab.put(b"not yet dispatched")
-    store._save_checkpoint()
-    del store._dispatch_now
+    store._engine.checkpointer.save()
+    del store._dispatch.run
     assert read_checkpoint(lab).logics_msg_timestamp <= first.store_timestamp
 
 
@@ -166,6 +166,6 @@ def test_checkpoint_that_cannot_be_written_leaves_the_old_one(lab: StoreLab, mon
     (lab.root / "checkpoint.tmp").mkdir()  # the temporary file cannot be made
     lab.put()
     with pytest.raises(Exception, match=r"checkpoint\.tmp"):
-        store._save_checkpoint()
+        store._engine.checkpointer.save()
     assert (lab.root / "checkpoint").read_bytes() == before
     (lab.root / "checkpoint.tmp").rmdir()

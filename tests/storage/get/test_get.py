@@ -294,7 +294,7 @@ def test_record_inside_a_body_is_no_record(ten: StoreLab, claims: dict[str, Any]
 def test_record_inside_a_body_is_no_record_while_no_queue_shows_either(lab: StoreLab) -> None:
     store = lab.open(threads=False)
     lab.put_many(3)
-    store._dispatch_now = lambda: None  # type: ignore[method-assign]
+    store._dispatch.run = lambda: None  # type: ignore[method-assign]
     place = body_place(store.max_physical_offset)
     carrier = lab.put(forged_record(place, topic=TOPIC, queue_offset=3), topic="carrier")
     honest = lab.put(b"honest")
@@ -304,8 +304,8 @@ def test_record_inside_a_body_is_no_record_while_no_queue_shows_either(lab: Stor
     for result in (carrier, honest, *filled):
         message = store.read(result.physical_offset)
         assert message is not None and message.queue_offset == result.queue_offset
-    del store._dispatch_now  # type: ignore[method-assign]
-    store._dispatch_now()
+    del store._dispatch.run  # type: ignore[method-assign]
+    store._dispatch.run()
 
 
 def test_read_by_physical_offset_repairs_the_unit_first(ten: StoreLab) -> None:

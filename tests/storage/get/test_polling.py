@@ -24,7 +24,7 @@ POLLS: dict[str, Callable[[MessageStore, int], bool]] = {
 def test_who_polls_ends_the_gathering_of_dispatch(
     lab: StoreLab, monkeypatch: pytest.MonkeyPatch, mode: str, poll: str
 ) -> None:
-    monkeypatch.setattr("flaremq.storage.message_store._GATHER_SECONDS", 3600)
+    monkeypatch.setattr("flaremq.storage.engine.dispatch_service._GATHER_SECONDS", 3600)
     store = lab.open(threads=True, flush_disk_type=mode)
     for offset in range(5):
         assert store.put(Message(TOPIC, b"x", keys=[f"k{offset}"])).ok
@@ -32,7 +32,7 @@ def test_who_polls_ends_the_gathering_of_dispatch(
 
 
 def test_closing_ends_the_gathering_of_dispatch(lab: StoreLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flaremq.storage.message_store._GATHER_SECONDS", 3600)
+    monkeypatch.setattr("flaremq.storage.engine.dispatch_service._GATHER_SECONDS", 3600)
     store = lab.open(threads=True)
     lab.put(b"first")
     eventually(lambda: store.dispatched_offset > 0, "the first message is dispatched")

@@ -18,7 +18,7 @@ from flaremq.storage.get.pull import Puller, PullResult
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.status import GetMessageStatus
 from tests.support.crash_fs import CrashFS
-from tests.support.driven_store import BORN_HOST, kernels, open_driven, show
+from tests.support.driven_store import BORN_HOST, DrivenStore, kernels, open_driven, show
 from tests.support.store_lab import SMALL, TOPIC, StoreLab
 
 FOUND, NO_MATCH = GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE
@@ -29,9 +29,9 @@ TAGS = ["A", "B", "Aa", "BB", "été", None]  # "Aa" and "BB" have one hash
 PropertiesFilter = Callable[[Mapping[str, str]], bool]
 
 
-def driven(**changes: Any) -> StoreDriver:
+def driven(**changes: Any) -> DrivenStore:
     options = replace(SMALL, **changes)
-    return StoreDriver(MessageStore.open("/store", options, filesystem=CrashFS(), threads=False, driven=True))
+    return DrivenStore(MessageStore.open("/store", options, filesystem=CrashFS(), threads=False, driven=True))
 
 
 def append(driver: StoreDriver, body: bytes = b"body", queue_id: int = 0, topic: str = TOPIC, **fields: Any) -> bytes:
@@ -44,7 +44,7 @@ def append(driver: StoreDriver, body: bytes = b"body", queue_id: int = 0, topic:
 
 
 def file_at(driver: StoreDriver, physical_offset: int) -> Any:
-    file = driver._store._commit_log.files.find(physical_offset)
+    file = driver._log.files.find(physical_offset)
     assert file is not None
     return file
 
@@ -121,7 +121,7 @@ def test_pulling_a_queue_through_gives_its_messages_in_order(
             assert tagged == matching
             tags = everything(puller, max_count, max_bytes, matches=lambda properties: "TAGS" in properties)
             assert tags == [record for record in expected if b"TAGS\x01" in record]
-    driver._store.close()
+    driver.store.close()
 
 
 @both_ways
@@ -132,7 +132,7 @@ def test_status_and_offsets_are_those_of_a_get(compiled: bool, offset: int, queu
     for _ in range(21):
         append(driver)
     show(driver)
-    expected = driver._store.get(TOPIC, queue_id, offset)
+    expected = driver.store.get(TOPIC, queue_id, offset)
     with kernels(compiled):
         result = driver.puller.pull(TOPIC, queue_id, offset, 32, MUCH)
     assert (result.status, result.next_offset, result.min_offset, result.max_offset) == (
@@ -253,7 +253,7 @@ def test_unit_that_contradicts_the_log_is_put_right_from_it(compiled: bool, fiel
     driver = driven()
     sent = [append(driver, b"body %d" % number) for number in range(5)]
     show(driver)
-    queue = driver._store._queues.simple[(TOPIC, 0)]
+    queue = driver.store._queues.simple[(TOPIC, 0)]
     unit = queue.unit(2)
     assert unit is not None
     broken = (unit[0] + 1, unit[1], unit[2]) if field == "offset" else (unit[0], unit[1] + 1, unit[2])

@@ -129,7 +129,7 @@ def test_dispatch_in_the_middle_of_a_roll_finds_no_error(
     append = MappedFileQueue.append
 
     def dispatch_then_append(self: MappedFileQueue, file: object) -> None:
-        store._dispatch_now()  # what the dispatch thread may do while another thread rolls the log
+        store._dispatch.run()  # what the dispatch thread may do while another thread rolls the log
         append(self, file)  # type: ignore[arg-type]
 
     monkeypatch.setattr(MappedFileQueue, "append", dispatch_then_append)

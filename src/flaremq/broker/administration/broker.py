@@ -17,7 +17,6 @@ from flaremq.protocol.bodies.topic import KVTable
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.protocol.headers.admin import GetBrokerConfigResponseHeader
-from flaremq.storage.engine.inspection import StoreInspector
 
 if TYPE_CHECKING:
     from flaremq.remoting.connection import Connection
@@ -52,7 +51,6 @@ class AdminHandler:
         self._config = config
         self._runtime_info = runtime_info
         self._delay = delay
-        self._inspector = StoreInspector(store_loop.store)
         self._is_cleaning = False
 
     def register(self, table: HandlerTable) -> None:
@@ -96,12 +94,12 @@ class AdminHandler:
 
     async def clean_expired_queues(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Forget queue units and index entries whose messages are gone."""
-        await self._clean(connection, "clean expired queues", self._inspector.clean_expired_queues)
+        await self._clean(connection, "clean expired queues", self._store_loop.store.clean_expired_queues)
         return RemotingCommand.response()
 
     async def delete_expired_logs(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Delete expired log files whatever the hour."""
-        await self._clean(connection, "delete expired logs", self._inspector.request_deletion)
+        await self._clean(connection, "delete expired logs", self._store_loop.store.request_deletion)
         return RemotingCommand.response()
 
     async def clean_unused_topics(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
@@ -115,7 +113,7 @@ class AdminHandler:
         return self._topics.find(topic) is not None or is_system_topic(topic)
 
     def _delete(self, topics: set[str]) -> None:
-        self._inspector.delete_topics(topics)
+        self._store_loop.store.delete_topics(topics)
 
     async def _clean(self, connection: Connection, what: str, work: Callable[..., None], *arguments: Any) -> None:
         if self._is_cleaning:

@@ -26,7 +26,7 @@ from flaremq.protocol.headers.admin import (
     QueryTopicsByConsumerRequestHeader,
     ViewBrokerStatsDataRequestHeader,
 )
-from flaremq.storage.engine.inspection import QueueUnit, StoreInspector
+from flaremq.storage.engine.inspection import QueueUnit
 
 if TYPE_CHECKING:
     from flaremq.remoting.connection import Connection
@@ -51,7 +51,7 @@ class GroupQueryHandler:
         self._consumers = consumers
         self._statistics = statistics
         self._address = address
-        self._inspector = StoreInspector(store_loop.store)
+        self._inspector = store_loop.store.inspector
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, self.groups_of_topic)

@@ -38,7 +38,6 @@ from flaremq.protocol.headers.admin import (
     GetTopicStatsInfoRequestHeader,
     QueryConsumeTimeSpanRequestHeader,
 )
-from flaremq.storage.engine.inspection import StoreInspector
 
 if TYPE_CHECKING:
     from flaremq.remoting.connection import Connection
@@ -81,7 +80,7 @@ class ConsumeStatsHandler:
         self._clock = clock
         self._address = address  # of this broker, as clients know it
         self._pulled = pulled  # (group, topic, queue): next offset a POP group gets, ahead of what it has acknowledged
-        self._inspector = StoreInspector(store_loop.store)
+        self._inspector = store_loop.store.inspector
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.GET_TOPIC_STATS_INFO, self.topic_stats)

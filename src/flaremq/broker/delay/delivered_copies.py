@@ -24,7 +24,6 @@ from flaremq.message.properties import find_property, parse_properties
 from flaremq.message.stored_form import StoredForm
 from flaremq.message.sys_flag import STORE_HOST_V6
 from flaremq.message.topics import dlq_topic
-from flaremq.storage.get.log_search import find_records
 from flaremq.storage.message_store import MessageStore
 
 SEARCHED_BYTES_MAX: Final = 64 << 20  # progress is saved again when the log has grown by this, whatever else happened
@@ -49,7 +48,7 @@ class DeliveredCopies:
 
     def read(self, store: MessageStore, start: int, end: int, mark: str) -> None:
         """Find deliveries in [start, end) of the log; all of them but dead letters carry the property ``mark``."""
-        for record in find_records(store, start, end, (mark.encode() + b"\x01", _DEAD_LETTER_MARK)):
+        for record in store.inspector.find_records(start, end, (mark.encode() + b"\x01", _DEAD_LETTER_MARK)):
             if record.topic == self._dead_letter_topic:
                 self._set_aside.add(record.properties.get(names.DLQ_ORIGIN_MESSAGE_ID, ""))
             elif self._is_delivery(record) and mark in record.properties:

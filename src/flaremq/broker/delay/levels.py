@@ -33,7 +33,6 @@ from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.protocol.bodies.topic import DataVersion
 from flaremq.storage.config.checked_json import read_checked_json, write_checked_json
 from flaremq.storage.config.config_file import ConfigFile
-from flaremq.storage.engine.inspection import StoreInspector
 from flaremq.storage.files.filesystem import FileSystem
 from flaremq.storage.get.get_result import GetResult
 from flaremq.storage.status import GetMessageStatus
@@ -105,7 +104,7 @@ class ScheduleService:
         self._store_loop = store_loop
         self._clock = clock
         self._file = file
-        self._inspector = StoreInspector(store_loop.store)
+        self._inspector = store_loop.store.inspector
         self._delivery = Delivery(store_loop, SCHEDULE_TOPIC, declare_topic)
         self._levels = {level: _Level(level, levels.delay_ms(level)) for level in range(1, levels.level_max + 1)}
         self._other_offsets: dict[int, int] = {}  # of levels this broker does not have: kept as they are

@@ -36,7 +36,6 @@ from flaremq.protocol.frame import encode_head
 from flaremq.protocol.headers.consume import PullMessageRequestHeader, decode_pull_header
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable, Lane
-from flaremq.storage.engine.inspection import StoreInspector
 from flaremq.storage.get.pull import PullResult
 from flaremq.storage.status import GetMessageStatus
 
@@ -74,7 +73,7 @@ class PullHandler:
         self._offsets = offsets
         self._statistics = statistics
         self._clock = clock
-        self._inspector = StoreInspector(store_loop.store)
+        self._inspector = store_loop.store.inspector
         self.holds = PullRequestHoldService(store_loop.dispatching, self._attempt)
         self._filtered = FilteredPulls(store_loop, self._answer_held)
         self._filter_lane: Lane | None = None

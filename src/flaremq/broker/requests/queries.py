@@ -14,7 +14,6 @@ from flaremq.protocol.headers.consume import (
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
-from flaremq.storage.engine.inspection import StoreInspector
 
 if TYPE_CHECKING:
     from flaremq.remoting.connection import Connection
@@ -29,7 +28,7 @@ class QueryHandler:
 
     def __init__(self, store_loop: StoreAccess) -> None:
         self._store_loop = store_loop
-        self._inspector = StoreInspector(store_loop.store)
+        self._inspector = store_loop.store.inspector
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.QUERY_MESSAGE, self.query, "query")

@@ -17,7 +17,6 @@ from flaremq.broker.store_loop.access import StoreAccess
 from flaremq.clock import Clock
 from flaremq.protocol.codes import VERSION, VERSION_TEXT
 from flaremq.remoting.handlers import HandlerTable
-from flaremq.storage.engine.inspection import StoreInspector
 
 # Lane of requests -> how RocketMQ's keys for its queue begin.
 _QUEUES: Final = {
@@ -56,7 +55,7 @@ class RuntimeInfo:
         self._table = table
         self._clock = clock
         self._more = more  # what delay levels and timers have to say
-        self._inspector = StoreInspector(store_loop.store)
+        self._inspector = store_loop.store.inspector
         self._booted_ms = clock.now_ms()
         self._booted_offset = store_loop.store.max_physical_offset
         store = store_loop.store.statistics()

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from flaremq.broker.store_loop.dispatching import Dispatching
 from flaremq.errors import InvalidArgumentError, StoreIOError
 from flaremq.storage.engine.driver import StoreDriver
+from flaremq.storage.message_store import MessageStore
 from flaremq.storage.status import PutMessageStatus
 
 _log = logging.getLogger(__name__)
@@ -26,10 +27,12 @@ DurableCallback = Callable[[PutMessageStatus], None]
 class Durability:
     """When appends of one driven store are durable. Make and use it on the loop."""
 
-    def __init__(self, driver: StoreDriver, dispatching: Dispatching, path: str, *, timeout_seconds: float) -> None:
+    def __init__(
+        self, store: MessageStore, driver: StoreDriver, dispatching: Dispatching, *, timeout_seconds: float
+    ) -> None:
+        self._store = store
         self._driver = driver
         self._dispatching = dispatching
-        self._path = path
         self._loop = asyncio.get_running_loop()
         self.waits_for_sync = driver.sync_mode  # whether an append must be durable before it is acknowledged
         self.timeout_seconds = timeout_seconds
@@ -96,7 +99,7 @@ class Durability:
             self.waits_for_sync = sync_mode
             self._dispatching.is_paused = sync_mode  # what readers see must be durable once they are kept to that
             try:
-                await run(self._driver.change_flush_disk_type, name)
+                await run(self._store.change_flush_disk_type, name)
             except StoreIOError as error:
                 self._fail(error)
                 raise
@@ -151,7 +154,9 @@ class Durability:
             try:
                 driver.sync()
             except Exception as error:
-                failure = error if isinstance(error, StoreIOError) else StoreIOError("sync", self._path, OSError(error))
+                failure = (
+                    error if isinstance(error, StoreIOError) else StoreIOError("sync", self._store.path, OSError(error))
+                )
                 if failure is not error:
                     _log.exception("the sync thread failed")
                 self._call_on_loop(self._fail, failure)

@@ -11,7 +11,6 @@ from flaremq.broker.store_loop.durability import Durability
 from flaremq.broker.store_loop.kernel_loading import KernelLoading
 from flaremq.broker.store_loop.workers import Workers
 from flaremq.message.stored_form import StoredForm
-from flaremq.storage.engine.driver import StoreDriver
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.put.put_result import PutResult
 from flaremq.storage.status import PutMessageStatus
@@ -23,9 +22,9 @@ class StoreLoop(Workers):
     def __init__(self, store: MessageStore, *, sync_timeout: float = 5.0) -> None:
         super().__init__()
         self.store = store
-        self.driver = driver = StoreDriver(store)
+        self.driver = driver = store.driver()
         self.dispatching = Dispatching(store, driver)
-        self.durability = Durability(driver, self.dispatching, store.path, timeout_seconds=sync_timeout)
+        self.durability = Durability(store, driver, self.dispatching, timeout_seconds=sync_timeout)
         self.kernels = KernelLoading(driver, self)
         self.dispatching.on_arrival.append(self.kernels.arrived)
 

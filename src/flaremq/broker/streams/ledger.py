@@ -25,7 +25,6 @@ from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.message.write_stream import CHAIN_START, LOG_IS_EMPTY, StreamState, chain_of, search_stored, unique_key
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
-from flaremq.storage.engine.inspection import StoreInspector
 from flaremq.storage.status import PutMessageStatus
 
 STREAMS_MAX: Final = 65_536
@@ -191,5 +190,5 @@ class SinkLedger:
         store = self._store_loop.store
         if not store.min_physical_offset:
             return 0
-        earliest = StoreInspector(store).earliest_store_time()
+        earliest = store.inspector.earliest_store_time()
         return LOG_IS_EMPTY if earliest is None else earliest

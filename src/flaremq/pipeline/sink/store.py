@@ -34,7 +34,6 @@ from flaremq.pipeline.sink.staging import (
 from flaremq.pipeline.sink.task import LaneKey, TaskIdentity
 from flaremq.pipeline.sources.open import check_log_below
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.engine.driver import StoreDriver
 from flaremq.storage.files.claim import StoreClaim
 from flaremq.storage.files.filesystem import LocalFileSystem, write_atomically
 from flaremq.storage.files.layout import StoreLayout
@@ -136,7 +135,7 @@ class _StoreCommit:
 
     def __init__(self, store: MessageStore, options: SinkOptions, batch: StagedBatch) -> None:
         self._store = store
-        self._driver = StoreDriver(store)
+        self._driver = store.driver()
         self._root = options.path
         self._options = options
         self._batch = batch

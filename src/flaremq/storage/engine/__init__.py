@@ -1,8 +1,9 @@
-"""Keeping an open store going: recovery, retention, the driver of a broker, questions of operators.
+"""Everything behind an open store: what it consists of, what runs in it, and in which order it starts and stops.
 
-Owns: what happens to a store besides put and get.
+Owns: recovery, flushing, dispatch as a service, checkpoints, retention, deleting topics, the driver of a broker, and
+the answers to an operator's questions.
 May import: every room down to ``files``.
-Start reading: ``recovery``, ``retention``, ``driver``.
+Start reading: ``store_engine``, ``parts``, ``recovery``.
 """
 
-__all__ = ["cleaning", "driver", "inspection", "leases", "recovery", "retention"]
+__all__ = ["driver", "inspection", "leases", "recovery", "store_engine"]

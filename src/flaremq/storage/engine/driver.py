@@ -9,27 +9,24 @@ off the wire and write the record into the mapped log, one lock, no object per m
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING
 from zlib import crc32
 
-from flaremq.clock import SystemClock
 from flaremq.errors import CorruptionError, InvalidArgumentError, StoreIOError
 from flaremq.message.batch import decode_batch
 from flaremq.message.record.codec import PREFIX_V4, PROPERTIES_SIZE_MAX, SHORT
 from flaremq.message.stored_form import StoredForm
 from flaremq.message.sys_flag import INNER_BATCH, TRANSACTION_MASK
+from flaremq.storage.engine.dispatch_service import DispatchService
+from flaremq.storage.engine.flush_service import FlushService
 from flaremq.storage.get.pull import Puller
 from flaremq.storage.kernels.loaded import kernels_are_loaded
+from flaremq.storage.options import StoreOptions
 from flaremq.storage.put.put_result import PutResult
-from flaremq.storage.put.writer import EMPTY_BATCH
+from flaremq.storage.put.writer import EMPTY_BATCH, MessageWriter
 from flaremq.storage.runtime.health import RunningFlag
 from flaremq.storage.status import PutMessageStatus
-
-if TYPE_CHECKING:
-    from flaremq.storage.message_store import MessageStore
 
 BATCH_MESSAGES_MAX = 65_536  # a message takes 22 bytes on the wire and five times that in the log
 _HOST_FAMILIES = 0x30
@@ -45,18 +42,25 @@ _pack_short = SHORT.pack
 class StoreDriver:
     """The seams of a driven store. ``append`` from one thread, ``sync`` from another, ``dispatch`` from any one."""
 
-    def __init__(self, store: MessageStore) -> None:
-        self._store = store
-        self._log = store._commit_log
-        self._writer = store._writer
-        self._health = store.health_state
-        self._statistics = store._statistics
-        self._store_host = store._writer.store_host
-        clock = store._clock
-        self._time_ns = time.time_ns if isinstance(clock, SystemClock) else lambda: clock.now_ms() * 1_000_000
-        self.sync_mode = store._sync_mode
-        store._dispatcher.may_load_kernels = False  # not where an event loop waits for it
-        self.puller = Puller(store._commit_log, store._queues, store._reader, store.options)
+    def __init__(
+        self,
+        writer: MessageWriter,
+        flush: FlushService,
+        dispatch: DispatchService,
+        puller: Puller,
+        options: StoreOptions,
+    ) -> None:
+        self._writer = writer
+        self._flush = flush
+        self._dispatch = dispatch
+        self._dispatcher = dispatch.dispatcher
+        self._options = options
+        self.puller = puller
+        self._log = writer.log
+        self._health = writer.health
+        self._statistics = writer.statistics
+        self._store_host = writer.store_host
+        self._time_ns = writer.time_ns
 
     # Writing
 
@@ -265,14 +269,14 @@ class StoreDriver:
         Several messages may take maxMessageSize together, as RocketMQ counts; one has the limit it has elsewhere.
         """
         writer = self._writer
-        if len(body) > self._store.options.max_message_size and not _is_one_message(body):
-            detail = f"batch of {len(body)} bytes, maxMessageSize is {self._store.options.max_message_size}"
+        if len(body) > self._options.max_message_size and not _is_one_message(body):
+            detail = f"batch of {len(body)} bytes, maxMessageSize is {self._options.max_message_size}"
             return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
         entry = writer.topics.get(topic)
         appended = None
         if (
             entry is not None
-            and len(body) <= self._store.options.max_message_size
+            and len(body) <= self._options.max_message_size
             and kernels_are_loaded()
             and self._writer.plain_size_max > 0
             and len(born_host) == 8
@@ -298,7 +302,7 @@ class StoreDriver:
                         born_timestamp,
                         born_host,
                         self._store_host,
-                        self._store.options.mapped_file_size_commit_log - 8,
+                        self._options.mapped_file_size_commit_log - 8,
                         BATCH_MESSAGES_MAX,
                     )
                 except StoreIOError as error:
@@ -344,19 +348,15 @@ class StoreDriver:
 
     def sync(self) -> int:
         """Make everything appended so far durable; the offset reached. Blocks; raises StoreIOError, then for ever."""
-        return self._store._sync_log()
+        return self._flush.sync()
 
     def flush_step(self) -> float:
         """One round of the timed flush of ASYNC_FLUSH; the seconds to the next. Blocks."""
-        return self._store._flush_step()
+        return self._flush.step()
 
-    def change_flush_disk_type(self, name: str) -> None:
-        """What is appended is made durable, then this flush type decides what is readable. Blocks.
-
-        Going over to SYNC_FLUSH, nothing may be dispatched meanwhile: what is shown must be durable by then.
-        """
-        self._store.change_flush_disk_type(name)
-        self.sync_mode = name == "SYNC_FLUSH"
+    @property
+    def sync_mode(self) -> bool:
+        return self._flush.sync_mode
 
     # Views
 
@@ -368,15 +368,13 @@ class StoreDriver:
     @property
     def undispatched(self) -> int:
         """Readable bytes that no queue shows yet."""
-        return self._log.readable_offset - self._store._dispatcher.position
+        return self._log.readable_offset - self._dispatcher.position
 
     def dispatch(self) -> set[tuple[str, int]]:
         """Show what is readable in queues and index; the queues that grew."""
-        store = self._store
-        store._dispatch_now()
-        dispatcher = store._dispatcher
-        touched = dispatcher.touched
-        dispatcher.touched = set()
+        self._dispatch.run()
+        touched = self._dispatcher.touched
+        self._dispatcher.touched = set()
         return touched
 
     @property

@@ -28,19 +28,15 @@ from itertools import islice
 from flaremq.errors import CorruptionError, NotFoundError
 from flaremq.message.record.check import CheckReason, check_record
 from flaremq.message.record.codec import HEADER, MAGIC_V1, MAGIC_V2, store_timestamp_at
-from flaremq.storage.dispatch.deleted_topics import DeletedTopics
-from flaremq.storage.dispatch.dispatcher import Dispatcher
-from flaremq.storage.files.checkpoint import OffsetsFile, StoreCheckpoint, is_our_abort, parse_hints
-from flaremq.storage.files.filesystem import FileSystem
-from flaremq.storage.files.layout import StoreLayout
+from flaremq.storage.engine.parts import StoreParts
+from flaremq.storage.files.checkpoint import is_our_abort, parse_hints
 from flaremq.storage.files.mapped_file import MappedFile
-from flaremq.storage.index.index_service import IndexService
-from flaremq.storage.log.commit_log import CommitLog, save_tail
+from flaremq.storage.log.commit_log import save_tail
 from flaremq.storage.log.resync import next_record
 from flaremq.storage.log.walk import DamagedRange
 from flaremq.storage.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from flaremq.storage.queue.consume_queue import FILLER_SIZE, UNIT, UNIT_SIZE, ConsumeQueue
-from flaremq.storage.queue.table import ConsumeQueues, QueueKey
+from flaremq.storage.queue.table import QueueKey
 
 _log = logging.getLogger(__name__)
 _REWRITE_CHUNK = 1 << 20
@@ -70,33 +66,22 @@ class RecoveryReport:
 class Recovery:
     """One pass over one store, before anything else runs."""
 
-    def __init__(
-        self,
-        filesystem: FileSystem,
-        layout: StoreLayout,
-        log: CommitLog,
-        queues: ConsumeQueues,
-        index: IndexService | None,
-        dispatcher: Dispatcher,
-        offsets: OffsetsFile,
-        checkpoint: StoreCheckpoint,
-        deleted: DeletedTopics,
-        *,
-        unindexed_from: int | None = None,
-    ) -> None:
-        self._filesystem = filesystem
-        self._layout = layout
-        self._log = log
-        self._queues = queues
-        self._index = index
-        self._dispatcher = dispatcher
-        self._offsets = offsets.offsets
-        self._offsets_known = offsets.is_known
-        self._checkpoint = checkpoint
-        self._deleted = deleted
-        self._unindexed_from = unindexed_from
+    def __init__(self, parts: StoreParts) -> None:
+        self._closed_cleanly = parts.closed_cleanly
+        self._filesystem = parts.filesystem
+        self._layout = parts.layout
+        self._log = parts.log
+        self._queues = parts.queues
+        self._index = parts.index
+        self._dispatcher = parts.dispatcher
+        self._offsets = parts.offsets.offsets
+        self._offsets_known = parts.offsets.is_known
+        self._checkpoint = parts.checkpoint
+        self._deleted = parts.deleted
+        self._unindexed_from = parts.unindexed_from
 
-    def run(self, *, closed_cleanly: bool) -> RecoveryReport:
+    def run(self) -> RecoveryReport:
+        closed_cleanly = self._closed_cleanly
         report = RecoveryReport(closed_cleanly=closed_cleanly)
         files = self._log.files.files
         if not files:
@@ -317,7 +302,7 @@ class Recovery:
             if file.end > start:
                 data_end = file.start + min(file.file().data_end(), file.size)
                 end = max(end, data_end)
-        path = save_tail(self._log, self._layout.saved_tail, start, end)
+        path = save_tail(self._log, self._filesystem, self._layout.saved_tail, start, end)
         _log.warning(
             "log bytes [%d, %d) were never confirmed durable and are cut off; a copy is in %s",
             start,

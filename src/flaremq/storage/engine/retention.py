@@ -13,18 +13,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from flaremq.clock import Clock
 from flaremq.errors import FlareMQError, StoreIOError
-from flaremq.storage.dispatch.deleted_topics import DeletedTopics
 from flaremq.storage.engine.leases import Leases
-from flaremq.storage.files.filesystem import FileSystem
+from flaremq.storage.engine.parts import StoreParts
 from flaremq.storage.files.mapped_file import MappedFile
-from flaremq.storage.index.index_service import IndexService
-from flaremq.storage.log.commit_log import CommitLog
-from flaremq.storage.options import StoreOptions
 from flaremq.storage.queue.consume_queue import ConsumeQueue
-from flaremq.storage.queue.table import ConsumeQueues
-from flaremq.storage.runtime.health import Health, RunningFlag
+from flaremq.storage.runtime.health import RunningFlag
 
 _log = logging.getLogger(__name__)
 _MANUAL_ROUNDS = 20  # a request by hand is good for this many rounds, as in the original
@@ -35,37 +29,28 @@ class Retention:
 
     def __init__(
         self,
-        filesystem: FileSystem,
-        clock: Clock,
-        options: StoreOptions,
-        log: CommitLog,
-        queues: ConsumeQueues,
-        index: IndexService | None,
-        health: Health,
-        queue_root: str,
+        parts: StoreParts,
         may_delete_before: Callable[[int], bool],
         dispatch_lock: threading.Lock,
-        deleted: DeletedTopics,
         *,
-        leases: Leases | None = None,
         pause: Callable[[float], bool],
     ) -> None:
-        self._filesystem = filesystem
-        self._clock = clock
-        self._options = options
-        self._log = log
-        self._queues = queues
-        self._index = index
-        self._health = health
-        self._queue_root = queue_root
+        self._filesystem = parts.filesystem
+        self._clock = parts.clock
+        self._options = parts.options
+        self._log = parts.log
+        self._queues = parts.queues
+        self._index = parts.index
+        self._deleted = parts.deleted
+        self._health = parts.health
+        self._queue_root = parts.layout.path(".")
+        self._leases = Leases(parts.filesystem, parts.layout.leases)
         self._may_delete_before = may_delete_before  # asked with the new log start; may take a checkpoint
         self._dispatch_lock = dispatch_lock  # held while a queue or the index loses files
-        self._deleted = deleted
-        self._leases = leases
         self._pause = pause  # True: the store is closing, the rest waits for another day
         self._lock = threading.RLock()  # one deletion at a time: the cleaning thread and a caller may meet
         self._manual_rounds = 0
-        self._cleaned_to = log.min_offset
+        self._cleaned_to = parts.log.min_offset
 
     def request(self) -> None:
         """Delete expired files in the next rounds, whatever the hour."""
@@ -97,13 +82,17 @@ class Retention:
     def check_disk(self) -> tuple[bool, bool]:
         """(clean expired files now, clean without regard to age); sets or clears the disk-full flags."""
         options = self._options
-        ratios = {folder: self._used(folder) for folder in self._log.files.folders}
+        ratios, queue_ratio = self.used_ratios()
         self._log.files.full_folders = frozenset(
             folder for folder, used in ratios.items() if used > options.disk_space_clean_forcibly_ratio / 100
         )
         log_short, log_at_once = self._judge(min(ratios.values()), RunningFlag.DISK_FULL, "commit log")
-        queue_short, queue_at_once = self._judge(self._used(self._queue_root), RunningFlag.LOGIC_DISK_FULL, "queues")
+        queue_short, queue_at_once = self._judge(queue_ratio, RunningFlag.LOGIC_DISK_FULL, "queues")
         return log_short or queue_short, (log_at_once or queue_at_once) and options.clean_file_forcibly_enable
+
+    def used_ratios(self) -> tuple[dict[str, float], float]:
+        """Used share of the disk under each log folder, and under the queues."""
+        return {folder: self._used(folder) for folder in self._log.files.folders}, self._used(self._queue_root)
 
     def _used(self, path: str) -> float:
         """Used share of the partition, rounded up to a percent; 0 for a folder that does not exist yet."""
@@ -142,7 +131,7 @@ class Retention:
         """``to_make_room``: without pauses, and no file more than needed to be below the level of forced deletion."""
         deleted = 0
         files = self._log.files
-        leased = None if at_once or self._leases is None else self._leases.lowest(self._clock.now_ms())
+        leased = None if at_once else self._leases.lowest(self._clock.now_ms())
         while len(files.files) > 1 and deleted < self._options.delete_file_batch_max:
             oldest, following = files.files[0], files.files[1]
             if not at_once and not self._is_expired(following):

@@ -20,6 +20,7 @@ import errno
 import json
 import os
 import struct
+import threading
 import zlib
 from dataclasses import dataclass, replace
 from typing import Any
@@ -209,11 +210,12 @@ def _read_slots(file: File) -> tuple[list[_Slot | None], _Slot | None]:
 
 
 class OffsetsFile:
-    """flaremq.offsets, open for the life of a store. Callers serialise (the flush lock)."""
+    """flaremq.offsets, open for the life of a store. Any thread."""
 
-    __slots__ = ("_file", "_free_slot", "_sequence", "offsets")
+    __slots__ = ("_file", "_free_slot", "_lock", "_sequence", "offsets")
 
     def __init__(self, file: File, free_slot: int, sequence: int, offsets: DurableOffsets) -> None:
+        self._lock = threading.Lock()  # guards writing: a sync and a checkpoint may meet
         self._file = file
         self._free_slot = free_slot
         self._sequence = sequence
@@ -253,16 +255,18 @@ class OffsetsFile:
 
     def note_log_durable(self, offset: int) -> None:
         """The log was synced to here; a hint through the page cache, made durable by the next ``save``."""
-        self.offsets = replace(self.offsets, log_durable=offset, log_end=-1)
-        self._file.write_at(self._free_slot * _SLOT_DISTANCE, self.offsets.pack(self._sequence + 1))
+        with self._lock:
+            self.offsets = replace(self.offsets, log_durable=offset, log_end=-1)
+            self._file.write_at(self._free_slot * _SLOT_DISTANCE, self.offsets.pack(self._sequence + 1))
 
     def save(self, offsets: DurableOffsets) -> None:
         """Make a new state durable; the previous one stays until it is."""
-        self._file.write_at(self._free_slot * _SLOT_DISTANCE, offsets.pack(self._sequence + 1))
-        self._file.sync()
-        self._sequence += 1
-        self._free_slot = 1 - self._free_slot
-        self.offsets = offsets
+        with self._lock:
+            self._file.write_at(self._free_slot * _SLOT_DISTANCE, offsets.pack(self._sequence + 1))
+            self._file.sync()
+            self._sequence += 1
+            self._free_slot = 1 - self._free_slot
+            self.offsets = offsets
 
     def close(self) -> None:
         self._file.close()

@@ -13,20 +13,20 @@ from typing import Final
 
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.codec import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN
+from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.log.resync import next_record
-from flaremq.storage.message_store import MessageStore
 
 _FRAME: Final = Struct(">ii")  # size, magic
 _WINDOW_BYTES: Final = 4 << 20
 
 
-def find_records(store: MessageStore, start: int, end: int, marks: Sequence[bytes]) -> Iterator[MessageExt]:
+def find_records(log: CommitLog, start: int, end: int, marks: Sequence[bytes]) -> Iterator[MessageExt]:
     """Records of [start, end) that contain one of ``marks``, in order; ``start`` must be where a record starts.
 
     Bytes that are no record are stepped over, as dispatch does it.
     """
-    files = store._commit_log.files
-    offset = max(start, store.min_physical_offset)
+    files = log.files
+    offset = max(start, log.min_offset)
     while offset < end:
         file = files.find(offset)
         if file is None:

@@ -31,6 +31,7 @@ from flaremq.message.record.codec import (
 )
 from flaremq.message.record.crc import CRC_PROPERTY_SIZE, crc_property
 from flaremq.storage.files.allocation import AllocateMappedFileService, TransientStorePool
+from flaremq.storage.files.filesystem import FileSystem
 from flaremq.storage.files.mapped_file import MappedFile
 from flaremq.storage.files.mapped_file_queue import MappedFileQueue
 
@@ -453,9 +454,8 @@ def saved_tail_name(start: int, end: int) -> str:
     return f"{start:020d}-{end:020d}"
 
 
-def save_tail(log: CommitLog, folder: str, start: int, end: int) -> str:
+def save_tail(log: CommitLog, filesystem: FileSystem, folder: str, start: int, end: int) -> str:
     """Copy [start, end) of the log to a file of its own before it is cut off; durable when this returns."""
-    filesystem = log.files._filesystem
     filesystem.make_directories(folder)
     path = os.path.join(folder, saved_tail_name(start, end))
     target = filesystem.open(path, create=True)

@@ -16,7 +16,7 @@ from zlib import crc32
 
 from flaremq.clock import Clock, SystemClock
 from flaremq.errors import InvalidArgumentError, StoreIOError
-from flaremq.message.delay import DelayLevels
+from flaremq.message.delay import parse_delay_levels
 from flaremq.message.hosts import encode_host
 from flaremq.message.message import Message
 from flaremq.message.properties import UnstorableError
@@ -91,19 +91,19 @@ class MessageWriter:
         "_commit",
         "_crc",
         "_delay_levels",
-        "_health",
         "_host_and_zeros",
-        "_log",
         "_rules",
-        "_statistics",
-        "_time_ns",
         "_timeout",
         "dispatch_service",
         "fast_path",
+        "health",
+        "log",
         "plain_size_max",
         "queue_offsets",
+        "statistics",
         "store_host",
         "sync_mode",
+        "time_ns",
         "topics",
     )
 
@@ -114,22 +114,20 @@ class MessageWriter:
         health: Health,
         options: StoreOptions,
         clock: Clock,
-        delay_levels: DelayLevels,
         statistics: StoreStatistics,
         after_append: Callable[[], None],
     ) -> None:
-        self._log = log
+        self.log = log
         self._commit = commit
-        self._health = health
+        self.health = health
         self._clock = clock
-        self._delay_levels = delay_levels
-        self._statistics = statistics
+        self._delay_levels = parse_delay_levels(options.message_delay_level)
+        self.statistics = statistics
         self._after_append = after_append
-        self.sync_mode = options.flush_disk_type == "SYNC_FLUSH"
         self._crc = options.enabled_append_prop_crc
         self._rules = PutRules(options)
         self.store_host = self._rules.store_host
-        self._time_ns = time.time_ns if isinstance(clock, SystemClock) else lambda: clock.now_ms() * 1_000_000
+        self.time_ns = time.time_ns if isinstance(clock, SystemClock) else lambda: clock.now_ms() * 1_000_000
         self.fast_path = True
         self._host_and_zeros = self.store_host + bytes(12)  # store host, reconsume times, prepared offset
         self.dispatch_service: ServiceThread | None = None
@@ -139,6 +137,7 @@ class MessageWriter:
 
     def read_options(self, options: StoreOptions) -> None:
         """What may change while the store is open."""
+        self.sync_mode = options.flush_disk_type == "SYNC_FLUSH"
         self._rules.read_options(options)
         self.plain_size_max = self._rules.plain_size_max
         for entry in list(self.topics.values()):
@@ -184,7 +183,7 @@ class MessageWriter:
             layout = entry.layouts.get(body_length << 16 | len(properties)) or self._new_layout(
                 entry, body_length, len(properties)
             )
-        log = self._log
+        log = self.log
         lock = log.lock
         if entry is None or layout is None or not self.fast_path or not lock.acquire(False):
             return self._put_message(
@@ -197,10 +196,10 @@ class MessageWriter:
                 prepared_transaction_offset,
             )
         try:
-            if self._health.refusal is not None:  # looked at inside the lock: close() waits for the lock
-                return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+            if self.health.refusal is not None:  # looked at inside the lock: close() waits for the lock
+                return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self.health.refusal)
             pack_into, total, tail = layout
-            time_ns = self._time_ns
+            time_ns = self.time_ns
             began = time_ns()
             now = began // 1_000_000
             if now < log.last_timestamp:
@@ -256,7 +255,7 @@ class MessageWriter:
                 sys_flag,
                 prepared_transaction_offset,
             )
-        statistics = self._statistics
+        statistics = self.statistics
         statistics.put_count += 1
         if self.sync_mode:
             if message.wait_store_msg_ok and not self._commit.wait(end_offset, self._timeout):
@@ -347,8 +346,8 @@ class MessageWriter:
         prepared_offset: int,
         wait: bool,
     ) -> PutResult:
-        if self._health.refusal is not None:
-            return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+        if self.health.refusal is not None:
+            return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self.health.refusal)
         rules = self._rules
         entry = self.topics.get(topic) or self._topic_entry(topic)
         if isinstance(entry, Refusal):
@@ -363,13 +362,13 @@ class MessageWriter:
             return self.refused(*refusal)
         properties = rules.with_crc_room(properties)
         tail = entry.prefix + _pack_short(len(properties)) + properties
-        log = self._log
+        log = self.log
         lock = log.lock
         if not lock.acquire(timeout=self._busy_seconds):
             return self.refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
         try:
-            if self._health.refusal is not None:
-                return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+            if self.health.refusal is not None:
+                return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self.health.refusal)
             queue_offset, physical_offset, store_timestamp, total = log.append(
                 entry.magic,
                 tail,
@@ -432,8 +431,8 @@ class MessageWriter:
         wait: bool,
     ) -> PutResult:
         """A batch given as columns; ``properties`` in stored form."""
-        if self._health.refusal is not None:
-            return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+        if self.health.refusal is not None:
+            return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self.health.refusal)
         if not bodies:
             return self.refused(*EMPTY_BATCH)
         rules = self._rules
@@ -455,12 +454,12 @@ class MessageWriter:
         if self._crc:
             properties = [rules.with_crc_room(text) for text in properties]
         magic, topic_prefix, queue_offsets = entry.magic, entry.prefix, entry.queue_offsets
-        log = self._log
+        log = self.log
         if not log.lock.acquire(timeout=self._busy_seconds):
             return self.refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
         try:
-            if self._health.refusal is not None:
-                return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+            if self.health.refusal is not None:
+                return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self.health.refusal)
             # Loading the kernels takes longer than many small batches; dispatch loads them once there is enough to do.
             if self.fast_path and not self._crc and kernels_are_loaded():
                 from flaremq.storage.put.columns import append_columns
@@ -511,7 +510,7 @@ class MessageWriter:
         sizes: list[int] | None,
     ) -> PutResult:
         """Wait for durability if asked to, wake dispatch, count."""
-        statistics = self._statistics
+        statistics = self.statistics
         statistics.put_count += 1 if sizes is None else len(sizes)
         if self.sync_mode and wait and not self._commit.wait(physical_offset + total, self._timeout):
             return self._unconfirmed(queue_offset, physical_offset, store_timestamp, total, sizes)
@@ -530,7 +529,7 @@ class MessageWriter:
     ) -> PutResult:
         """The record is in the log; whether it is on disk nobody can say."""
         self._after_append()
-        detail = self._health.refusal or "the sync did not finish in time"
+        detail = self.health.refusal or "the sync did not finish in time"
         more = (self.store_host, detail, sizes)
         timeout = PutMessageStatus.FLUSH_DISK_TIMEOUT
         return PutResult(timeout, queue_offset, physical_offset, store_timestamp, total, more)
@@ -539,12 +538,12 @@ class MessageWriter:
         encoded = self._rules.encode_topic(topic)
         if isinstance(encoded, Refusal):
             return encoded
-        with self._log.lock:
+        with self.log.lock:
             offsets = self.queue_offsets.setdefault(topic, {})
             return self.topics.setdefault(topic, _Topic(*encoded, offsets))
 
     def refused(self, status: PutMessageStatus, detail: str) -> PutResult:
-        self._statistics.put_failed_count += 1
+        self.statistics.put_failed_count += 1
         return PutResult(status, -1, -1, 0, 0, (b"", detail, None))
 
 

@@ -105,6 +105,9 @@ class ConsumeQueues:
         names = self._filesystem.list_directory(folder)
         return self._filesystem.size(os.path.join(folder, names[0])) if names else 0
 
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | BatchConsumeQueue | None:
+        return self.simple.get((topic, queue_id)) or self.batch.get((topic, queue_id))
+
     def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
         key = (topic, queue_id)
         queue = self.simple.get(key)

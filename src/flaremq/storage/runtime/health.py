@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import threading
+from collections.abc import Callable
 
 from flaremq.errors import FlareMQError
 
@@ -30,7 +31,7 @@ _REFUSES_NOTHING = RunningFlag.NOT_READABLE | RunningFlag.LOG_DAMAGED
 class Health:
     """The flags of one store; ``refusal`` is all the put path looks at."""
 
-    __slots__ = ("_lock", "flags", "poison", "reasons", "refusal")
+    __slots__ = ("_lock", "flags", "on_fail_stop", "poison", "reasons", "refusal")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards the flags
@@ -38,6 +39,7 @@ class Health:
         self.reasons: dict[RunningFlag, str] = {}
         self.poison: FlareMQError | None = None
         self.refusal: str | None = None  # None: writable
+        self.on_fail_stop: Callable[[], None] | None = None
 
     def set(self, flag: RunningFlag, reason: str) -> None:
         with self._lock:
@@ -58,6 +60,8 @@ class Health:
             if self.poison is None:
                 self.poison = error
             self._work_out_refusal()
+        if self.on_fail_stop is not None:
+            self.on_fail_stop()
 
     def _work_out_refusal(self) -> None:
         if self.poison is not None:

@@ -1,0 +1,260 @@
+"""StoreEngine: everything behind MessageStore, put together, started and stopped in order.
+
+Put appends to the log in the caller's thread and, in SYNC_FLUSH, waits for a sync it may share with others. Dispatch
+then turns the durable part of the log into queue units and index entries, which is what readers see. A maintenance
+thread makes those durable now and then, moves the point recovery starts from, and looks at the disk; a cleaning thread
+deletes what is expired.
+
+Locks, never taken in another order: ``StoreEngine._close_lock`` > the lock of retention > ``Checkpointer.lock`` >
+``DispatchService.lock`` > ``log.flush_lock`` > ``log.lock`` (append, which takes it alone; deleting topics takes it
+inside the dispatch lock). With ``threads=False`` nothing runs on its own: puts sync and dispatch inline and ``tick``
+does the periodic work, which makes every run repeatable.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Collection
+from dataclasses import replace
+
+from flaremq.clock import Clock
+from flaremq.errors import FlareMQError, StoreIOError, UnavailableError
+from flaremq.storage.engine.checkpointer import Checkpointer
+from flaremq.storage.engine.cleaning import Cleaner
+from flaremq.storage.engine.dispatch_service import DispatchService
+from flaremq.storage.engine.driver import StoreDriver
+from flaremq.storage.engine.flush_service import FlushService
+from flaremq.storage.engine.inspection import StoreInspector
+from flaremq.storage.engine.parts import StoreParts
+from flaremq.storage.engine.recovery import Recovery, RecoveryReport
+from flaremq.storage.engine.retention import Retention
+from flaremq.storage.engine.topic_deletion import TopicDeletion
+from flaremq.storage.files.checkpoint import write_abort
+from flaremq.storage.files.filesystem import FileSystem
+from flaremq.storage.get.pull import Puller
+from flaremq.storage.get.reader import MessageReader
+from flaremq.storage.options import StoreOptions, no_replication
+from flaremq.storage.put.writer import MessageWriter
+from flaremq.storage.runtime.health import RunningFlag
+from flaremq.storage.runtime.services import ServiceThread
+
+_log = logging.getLogger(__name__)
+
+
+class StoreEngine:
+    """One open store. Any thread."""
+
+    def __init__(
+        self,
+        path: str,
+        options: StoreOptions,
+        filesystem: FileSystem,
+        clock: Clock,
+        *,
+        threads: bool,
+        driven: bool,
+    ) -> None:
+        if options.replica_promises:
+            raise no_replication(*options.replica_promises)
+        self.options = replace(options)  # our own: some values may be changed while the store is open
+        self.threads = threads
+        self._driven = driven
+        self.closed = False
+        self._close_lock = threading.Lock()  # one close at a time, and not while topics are deleted
+        self._stopping = threading.Event()  # ends the pauses of cleaning
+        self._services: list[ServiceThread] = []
+        self._dispatch_thread: ServiceThread | None = None
+        self.parts = StoreParts(path, self.options, filesystem, clock, driven=driven)
+        self.dispatch = DispatchService(self.parts.dispatcher, self.parts.health)
+        try:
+            self.recovery = self._recover()
+            self._assemble()
+            self._start()
+        except BaseException:
+            self._release()
+            raise
+
+    # Opening
+
+    def _recover(self) -> RecoveryReport:
+        parts = self.parts
+        began = parts.clock.monotonic()
+        report = Recovery(parts).run()
+        if not report.closed_cleanly:
+            seconds = parts.clock.monotonic() - began
+            _log.warning("%s was not closed cleanly; %s, %.2f s", parts.path, report, seconds)
+        return report
+
+    def _assemble(self) -> None:
+        parts, options = self.parts, self.options
+        self.dispatch.report_damage()
+        self.flush = FlushService(parts, self._after_append)
+        # Before those that use the index: it rests if indexing was switched off.
+        self.checkpointer = Checkpointer(parts, self.dispatch.lock, self.flush.group_commit)
+        self.reader = MessageReader(parts.log, parts.queues, parts.index, parts.dispatcher, options)
+        self.writer = MessageWriter(
+            parts.log,
+            self.flush.group_commit,
+            parts.health,
+            options,
+            parts.clock,
+            parts.statistics,
+            self._after_append,
+        )
+        parts.dispatcher.written = self.writer.queue_offsets
+        for queue in parts.queues.all():
+            self.writer.queue_offsets.setdefault(queue.topic, {})[queue.queue_id] = queue.end
+        self.topic_deletion = TopicDeletion(parts, self.writer, self.dispatch, self.checkpointer)
+        self.retention = Retention(
+            parts,
+            self.checkpointer.may_delete_before,
+            self.dispatch.lock,
+            pause=self._stopping.wait if self.threads else _no_pause,
+        )
+        self.cleaner = Cleaner(self.retention, parts.log, parts.health, parts.statistics, options, parts.clock)
+        self.inspector = StoreInspector(parts, self.reader, self.retention)
+
+    def _start(self) -> None:
+        parts = self.parts
+        if self.options.broker_role == "SLAVE":
+            parts.health.set(RunningFlag.NOT_WRITABLE, "this store is a replica")
+        self._note_checkpoint_time()
+        self.retention.check_disk()
+        # What recovery rebuilt becomes durable, and the mark "closed cleanly" goes, before anything is appended.
+        self.checkpointer.save()
+        write_abort(parts.filesystem, parts.layout.abort, os.getpid())
+        if not self.threads:
+            return
+        parts.allocation.start()
+        if not self._driven:
+            self._dispatch_thread = self.writer.dispatch_service = self.dispatch.new_thread()
+            self._flush_thread = ServiceThread("flush", self.flush.step)
+            self._services += [self._dispatch_thread, self._flush_thread]
+        # Cleaning apart from the rest: a deletion that takes minutes must not keep checkpoints waiting.
+        self._services.append(ServiceThread("maintenance", self.maintenance_step))
+        self._services.append(ServiceThread("cleaning", self.cleaner.step))
+        for service in self._services:
+            service.start()
+
+    def driver(self) -> StoreDriver:
+        """The seams of a driven store, for its owner."""
+        parts = self.parts
+        parts.dispatcher.may_load_kernels = False  # not where an event loop waits for it
+        puller = Puller(parts.log, parts.queues, self.reader, self.options)
+        return StoreDriver(self.writer, self.flush, self.dispatch, puller, self.options)
+
+    # Running
+
+    def read_options(self) -> None:
+        """Look again at those of the live options that are not looked up each time."""
+        self.writer.read_options(self.options)
+        self.reader.read_options(self.options)
+        self.flush.read_options()
+
+    def change_flush_disk_type(self, name: str) -> None:
+        """What was put before is made durable, then this flush type decides what is readable."""
+        self.flush.flush()
+        object.__setattr__(self.options, "flush_disk_type", name)  # frozen for everybody else, and shared by all parts
+        self.read_options()
+
+    def _after_append(self) -> None:
+        """Let dispatch, and where somebody did not wait the flush, see to what was appended."""
+        thread = self._dispatch_thread
+        if thread is not None:
+            thread.wake_if_idle()
+            if self.flush.sync_mode and self.parts.log.pending_bytes() > 0:
+                self._flush_thread.wake_if_idle()
+        elif not self.threads and not self._driven:
+            self.dispatch.run()
+
+    def maintenance_step(self) -> float:
+        """One round of the maintenance thread; the seconds to the next."""
+        if self._driven:
+            self.dispatch.drain_queues()
+        behind = self.parts.dispatcher.position - self.checkpointer.dispatched
+        is_late = behind > 0 and self.parts.clock.monotonic() >= self._next_checkpoint
+        if is_late or behind >= self.options.offset_checkpoint_bytes:
+            self._note_checkpoint_time()
+            self.checkpointer.save_quietly()
+        self.cleaner.look()
+        return min(self.options.flush_interval_consume_queue / 1000, 1.0)
+
+    def _note_checkpoint_time(self) -> None:
+        seconds = self.options.flush_consume_queue_thorough_interval / 1000
+        self._next_checkpoint = self.parts.clock.monotonic() + seconds
+
+    def tick(self) -> None:
+        """All periodic work once, now."""
+        log = self.parts.log
+        if log.pending_bytes() and self.parts.health.poison is None:
+            self.flush.group_commit.wait(log.end_offset)
+        self.dispatch.run()
+        self.checkpointer.save_quietly()
+        self.retention.run_round()
+
+    def delete_topics(self, topics: Collection[str]) -> int:
+        """See MessageStore.delete_topics."""
+        with self._close_lock:
+            self.check_open()
+            if not self._driven:  # whoever drives a store wants to hear of what is dispatched
+                self.dispatch.run()
+            return self.topic_deletion.delete(topics)
+
+    # Closing
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise UnavailableError(f"the store {self.parts.path} is closed")
+
+    def close(self) -> None:
+        """Stop taking messages, dispatch and flush everything, mark the store as closed cleanly."""
+        with self._close_lock:
+            if not self.closed:
+                self._close()
+
+    def _close(self) -> None:
+        parts, health = self.parts, self.parts.health
+        health.set(RunningFlag.NOT_WRITABLE, "the store is closed")
+        with parts.log.lock:
+            pass  # an append under way finishes; later ones see the flag
+        self._stop_services()
+        failure: FlareMQError | None = None
+        try:
+            if health.poison is None:
+                self.flush.flush()
+                self.dispatch.run()
+                if parts.dispatcher.position < parts.log.end_offset:
+                    failure = StoreIOError("dispatch", parts.path, OSError(health.refusal or "not finished"))
+            failure = health.poison or self.checkpointer.views_failure or failure
+            if failure is None:
+                parts.allocation.stop()
+                self.checkpointer.save(log_end=parts.log.end_offset)
+                parts.filesystem.remove(parts.layout.abort)
+                parts.filesystem.sync_directory(parts.path)
+            else:
+                _log.error("%s is left for recovery: %s", parts.path, failure)
+        finally:
+            self._release()
+
+    def abandon(self) -> None:
+        """Drop everything as a killed process would: no flush, no checkpoint, ``abort`` stays. For tests."""
+        self.parts.health.set(RunningFlag.NOT_WRITABLE, "the store was abandoned")
+        self._stop_services()
+        self._release()
+
+    def _stop_services(self) -> None:
+        self._stopping.set()
+        for service in self._services:
+            service.stop()
+
+    def _release(self) -> None:
+        self.closed = True
+        self.dispatch.close()
+        self.parts.close()
+
+
+def _no_pause(seconds: float) -> bool:
+    """Without threads nothing waits."""
+    return False
