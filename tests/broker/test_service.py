@@ -419,6 +419,7 @@ def test_name_server_that_comes_later_is_told_later(tmp_path: Path) -> None:
     run(scenario)
 
 
+@pytest.mark.slow
 def test_stop_does_not_wait_for_a_name_server_that_hangs(tmp_path: Path) -> None:
     async def scenario() -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:

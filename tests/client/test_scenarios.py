@@ -11,6 +11,7 @@ from flaremq.testing import ephemeral_broker
 from tests.support.client_scenarios import SCENARIOS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_scenario_against_our_servers(name: str) -> None:
     async def run() -> None:

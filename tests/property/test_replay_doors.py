@@ -136,6 +136,7 @@ def check_chunk(root: Path, name: str, seed: int, count: int) -> None:
     check_stored(root / "broker", kind, good, key_name="REPLAY_ORIGIN")
 
 
+@pytest.mark.slow
 def test_messages_are_carried_over_or_refused_by_name(tmp_path: Path) -> None:
     check_chunks(check_chunk, tmp_path, 20261118, 500, len(KINDS))
 

@@ -133,6 +133,7 @@ def check_chunk(root: Path, name: str, seed: int, count: int) -> None:
     check_stored(root / "broker", kind, keyed(taken))
 
 
+@pytest.mark.slow
 def test_rows_are_refused_with_a_reason_or_stored_as_they_are(tmp_path: Path) -> None:
     check_chunks(check_chunk, tmp_path, 20261118, 1_200, len(KINDS))
 

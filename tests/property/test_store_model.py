@@ -299,6 +299,7 @@ _COMMON = settings(
 )
 
 
+@pytest.mark.slow
 def test_the_store_answers_as_the_model_does() -> None:
     run_state_machine_as_test(StoreMachine, settings=settings(_COMMON, max_examples=_EXAMPLES, derandomize=True))
 

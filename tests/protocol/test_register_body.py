@@ -107,6 +107,7 @@ def test_nonsense_inside_is_refused(packed: bytes) -> None:
         RegisterBrokerBody.decode(zlib.compress(packed))
 
 
+@pytest.mark.slow
 def test_a_bomb_is_stopped_at_the_limit() -> None:
     bomb = zlib.compress(bytes(20 * INFLATED_SIZE_MAX), 9)
     assert len(bomb) < INFLATED_SIZE_MAX // 40

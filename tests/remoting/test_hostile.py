@@ -405,6 +405,7 @@ def test_half_received_frames_are_bounded_over_all_connections(target: Target) -
 # Peers that are slow
 
 
+@pytest.mark.slow
 def test_slow_writer_is_cut_off_and_a_slow_but_steady_one_is_served(target: Target) -> None:
     data = encode_frame(RemotingCommand.request(RequestCode.GET_BROKER_RUNTIME_INFO))
 
@@ -421,6 +422,7 @@ def test_slow_writer_is_cut_off_and_a_slow_but_steady_one_is_served(target: Targ
     while_served(target, lambda: asyncio.to_thread(attack))
 
 
+@pytest.mark.slow
 def test_peer_that_asks_for_much_and_reads_nothing_fills_no_memory_and_is_cut_off(target: Target) -> None:
     requests = b"".join(encode_frame(RemotingCommand.request(code)) for code in (21, 26, 201, 43) * 5000)
     most = []
@@ -448,6 +450,7 @@ def test_peer_that_asks_for_much_and_reads_nothing_fills_no_memory_and_is_cut_of
     assert most[0] < 80 * MIB, f"{most[0] // MIB} MiB for replies that nobody reads"
 
 
+@pytest.mark.slow
 def test_consumer_that_does_not_read_its_messages_fills_no_memory(target: Target) -> None:
     async def fill() -> None:
         client = RemotingClient()
@@ -624,6 +627,7 @@ def attack_with_names(target: Target) -> None:
             assert not any("Traceback" in str(reply.remark) for reply in replies)
 
 
+@pytest.mark.slow
 def test_no_name_from_anywhere_leaves_the_folder_of_the_store(tmp_path: Path) -> None:
     folder = tmp_path / "one" / "two"
     folder.mkdir(parents=True)
@@ -669,6 +673,7 @@ VALUES_NEVER_LEGAL = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["name server", "broker"])
 def test_configuration_takes_no_path_class_command_or_address(target: Target, which: str) -> None:
     get, update, address = (

@@ -8,6 +8,8 @@ import struct
 import time
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.frame import FrameDecoder, encode_frame
@@ -202,6 +204,7 @@ def test_large_frames_that_come_all_at_once_take_turns_and_none_is_lost() -> Non
     run(scenario, RemotingOptions(half_received_bytes_max=16 * MIB))
 
 
+@pytest.mark.slow
 def test_frame_that_stands_still_while_others_wait_for_room_is_given_up() -> None:
     async def scenario(bench: Bench) -> None:
         bench.gate.set()

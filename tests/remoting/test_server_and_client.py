@@ -229,6 +229,7 @@ def test_idle_connection_is_closed_after_its_time() -> None:
     run(scenario, options=options)
 
 
+@pytest.mark.slow
 def test_peer_that_does_not_read_is_not_read_from_and_then_cut_off() -> None:
     options = RemotingOptions(write_stall_seconds=1)
 

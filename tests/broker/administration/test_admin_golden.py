@@ -154,6 +154,7 @@ async def flush_at_will(text: str) -> None:
     """The recorded tool switches the flush mode; what that takes is tested elsewhere."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("recording", "by_server"), [("json-49", False), ("json-55", True)])
 def test_recorded_requests_get_the_same_codes_and_shapes(tmp_path: Path, recording: str, by_server: bool) -> None:
     pairs = [

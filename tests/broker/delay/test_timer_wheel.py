@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from struct import unpack_from
 
+import pytest
+
 from flaremq.broker.delay.timer import TimerService
 from flaremq.broker.delay.timer_wheel import CHECK, UNIT, TimerCheck, TimerWheelFiles, WaitingTimer
 from flaremq.message.topics import TIMER_TOPIC
@@ -68,6 +70,7 @@ def test_what_waits_is_taken_over_from_the_wheel_and_nothing_else() -> None:
     assert sorted(lab.bodies()) == [b"%02d" % number for number in range(30)]
 
 
+@pytest.mark.slow
 def test_check_names_the_first_slot_that_waits_and_the_next_queue_offset() -> None:
     lab = WaitingLab()
     service = timer(lab)
@@ -117,6 +120,7 @@ def test_units_of_a_slot_are_chained_backwards_over_several_files() -> None:
     assert found is not None and list(found) == [101, 103, 105, 107]
 
 
+@pytest.mark.slow
 def test_messages_taken_back_and_far_away_are_marked_as_rocketmq_marks_them() -> None:
     lab = WaitingLab()
     service = timer(lab)
@@ -130,6 +134,7 @@ def test_messages_taken_back_and_far_away_are_marked_as_rocketmq_marks_them() ->
     assert delete[2] == 1 | 4
 
 
+@pytest.mark.slow
 def test_what_rocketmq_delivered_since_we_stopped_is_not_delivered_again() -> None:
     lab = WaitingLab()
     service = timer(lab)
@@ -148,6 +153,7 @@ def test_what_rocketmq_delivered_since_we_stopped_is_not_delivered_again() -> No
     assert run(timer(lab).run_due()) == 0
 
 
+@pytest.mark.slow
 def test_our_own_files_tell_us_nothing_new_when_we_start_again() -> None:
     lab = WaitingLab()
     service = timer(lab)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -220,6 +221,7 @@ WORDS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(WORDS, max_size=40).map(" ".join) | st.text(max_size=80), messages)
 def test_any_text_is_either_refused_or_evaluated(text: str, message: dict[str, str]) -> None:
     try:
@@ -230,6 +232,7 @@ def test_any_text_is_either_refused_or_evaluated(text: str, message: dict[str, s
     assert compiled.matches(message) in (True, False)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_any_tag_expression_is_either_refused_or_matches_its_own_tags(text: str) -> None:
     try:

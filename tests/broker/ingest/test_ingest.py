@@ -107,6 +107,7 @@ def _without_long_way(replies: dict[int, Any]) -> dict[int, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 @pytest.mark.parametrize("kind", [0, 1])
 def test_plain_sends_are_taken_and_answered_alike(tmp_path: Path, kind: int, flush: str) -> None:
@@ -181,6 +182,7 @@ _fields = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     sends=st.lists(st.tuples(_properties, st.binary(max_size=40), _fields, st.sampled_from([0, 1])), max_size=8),

@@ -106,6 +106,7 @@ def test_acknowledgements_that_arrive_together_share_a_record(tmp_path: Path) ->
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_settled_pops_leave_nothing_behind_in_memory(tmp_path: Path) -> None:
     async def scenario(lab: PopLab) -> None:
         for _ in range(40):

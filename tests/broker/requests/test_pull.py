@@ -424,6 +424,7 @@ def test_arrivals_that_are_not_wanted_keep_a_pull_waiting_and_move_it_on() -> No
     run(scenario, **ASYNC)
 
 
+@pytest.mark.slow
 def test_unwanted_arrivals_are_told_when_the_time_is_over() -> None:
     async def scenario(lab: BrokerLab) -> None:
         lab.topic("orders")

@@ -530,6 +530,7 @@ def test_send_is_answered_when_it_is_durable_unless_it_does_not_want_to_wait() -
     run(scenario)
 
 
+@pytest.mark.slow
 def test_disk_that_takes_too_long_is_said_so_with_the_place_of_the_message() -> None:
     async def scenario(lab: BrokerLab) -> None:
         lab.topic("orders")

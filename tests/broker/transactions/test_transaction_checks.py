@@ -50,6 +50,7 @@ def test_open_transaction_is_asked_about_after_its_time_and_not_before() -> None
     assert bank.check() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", ["json-49", "json-55"])
 def test_question_is_the_recorded_one(recording: str) -> None:
     """The real broker's question, asked by ours about the same half message."""

@@ -287,6 +287,7 @@ def test_message_held_for_too_long_comes_again() -> None:
 # Trouble
 
 
+@pytest.mark.slow
 def test_consumer_goes_on_after_its_connections_were_lost() -> None:
     async def test(broker: EphemeralBroker) -> None:
         await create(broker, "T")
@@ -304,6 +305,7 @@ def test_consumer_goes_on_after_its_connections_were_lost() -> None:
     play(test)
 
 
+@pytest.mark.slow
 def test_orderly_queue_changes_hands_only_when_its_message_is_done() -> None:
     async def test(broker: EphemeralBroker) -> None:
         await create(broker, "T", queues=2)
@@ -474,6 +476,7 @@ def test_moved_offset_is_reported_and_followed() -> None:
     scripted(test)
 
 
+@pytest.mark.slow
 def test_broker_that_forgot_the_group_hears_of_it_again() -> None:
     async def test(cluster: FakeCluster, script: PullBroker) -> None:
         script.replies = [
@@ -581,6 +584,7 @@ def test_slave_is_read_from_when_the_broker_suggests_it() -> None:
 # A broker that comes back
 
 
+@pytest.mark.slow
 def test_offsets_are_told_again_to_a_broker_that_was_lost() -> None:
     async def test(cluster: FakeCluster, script: PullBroker) -> None:
         script.replies = [reply(next_offset=7, body=record(b"a", offset=6))]
@@ -603,6 +607,7 @@ def test_offsets_are_told_again_to_a_broker_that_was_lost() -> None:
     scripted(test)
 
 
+@pytest.mark.slow
 def test_orderly_consumer_hands_out_nothing_before_a_lost_broker_has_locked_again() -> None:
     async def test(cluster: FakeCluster, script: PullBroker) -> None:
         broker = cluster.broker()

@@ -93,6 +93,7 @@ def test_dead_broker_is_passed_over() -> None:
     play(test, TWO_BROKERS)
 
 
+@pytest.mark.slow
 def test_send_waits_for_a_broker_that_restarts() -> None:
     async def test(cluster: FakeCluster, producer: Producer) -> None:
         await producer.send(Message("T", b"before"))

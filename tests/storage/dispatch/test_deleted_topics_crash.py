@@ -152,6 +152,7 @@ def worries(filesystem: FileSystem) -> list[Finding]:
         return [finding for finding in findings if finding.severity is not Severity.NOTE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("driven", "bulk"), [(False, False), (True, False), (False, True)], ids=["plain", "driven", "kernels"]
 )

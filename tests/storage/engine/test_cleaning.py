@@ -184,6 +184,7 @@ def test_queue_error_of_a_driven_store_goes_when_units_can_be_written_again(lab:
 # Not in the way of others
 
 
+@pytest.mark.slow
 def test_checkpoints_and_disk_checks_go_on_during_a_long_deletion(lab: StoreLab, disk: MeasuredFileSystem) -> None:
     store = lab.open(threads=True)
     lab.fill_files(4)
@@ -208,6 +209,7 @@ def test_checkpoints_and_disk_checks_go_on_during_a_long_deletion(lab: StoreLab,
     leave.set()
 
 
+@pytest.mark.slow
 def test_closing_does_not_wait_for_the_pauses_of_a_long_deletion(lab: StoreLab, disk: MeasuredFileSystem) -> None:
     store = lab.open(threads=True, delete_commit_log_files_interval=3_600_000)
     lab.fill_files(4)

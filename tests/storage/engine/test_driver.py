@@ -100,6 +100,7 @@ class Twins:
 # The same bytes
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(messages, st.integers(0, 3)), min_size=1, max_size=12))
 def test_appends_write_the_bytes_that_a_put_writes(sent: list[tuple[Message, int]]) -> None:
     twins = Twins()
@@ -251,6 +252,7 @@ def retargeted(message: Message, topic: str) -> Message:
     return Message(topic, message.body, flag=message.flag, properties=dict(message.properties or {}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "kernels"])
 @given(data=st.data())
 def test_batch_body_writes_the_bytes_that_a_put_batch_writes(compiled: bool, data: st.DataObject) -> None:
@@ -344,6 +346,7 @@ def test_random_batch_body_is_taken_whole_or_not_at_all(compiled: bool, body: by
     driver.store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "kernels"])
 @pytest.mark.parametrize(
     "body",

@@ -244,6 +244,7 @@ def test_closing_wakes_everyone_who_waits(lab: StoreLab) -> None:
     assert found == [False]
 
 
+@pytest.mark.slow
 def test_store_with_threads_does_everything_by_itself(lab: StoreLab) -> None:
     store = lab.open(threads=True, flush_disk_type="ASYNC_FLUSH", flush_interval_commit_log=1)
     lab.put_many(30, keys="k")

@@ -344,6 +344,7 @@ def test_a_rescued_store_takes_messages(damaged: StoreLab, tmp_path: Path) -> No
         assert store.put(Message(TOPIC, b"next"), 1).queue_offset == 9
 
 
+@pytest.mark.slow
 def test_whatever_verify_finds_wrong_with_a_record_rescue_does_not_pass_over(lab: StoreLab, tmp_path: Path) -> None:
     """Bytes of a record in turn, tags and keys included: no checksum covers most of it."""
     lab.open()

@@ -371,6 +371,7 @@ def test_what_a_crash_explains_in_a_killed_store_is_damage_in_a_closed_one(lab: 
 # All of it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_every_flipped_bit_of_log_queue_and_index_is_found_when_records_are_sealed(lab: StoreLab, seed: int) -> None:
     lab.open(enabled_append_prop_crc=True)
@@ -399,6 +400,7 @@ def test_every_flipped_bit_of_log_queue_and_index_is_found_when_records_are_seal
     assert findings_of(lab) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", ["rmq49-clean", "rmq53-batchcq", "rmq53-expired", "rmq53-killed", "rmq55-slave"])
 def test_the_compiled_check_says_what_the_plain_one_says(
