@@ -19,7 +19,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 from flaremq.client.admin import admin as _admin
 from flaremq.client.blocking import LoopThread
 from flaremq.client.consumer import consumer as _consumer
-from flaremq.client.consumer.delivery import ExchangeLoop, Receiver
+from flaremq.client.consumer.delivery import MessageExchange, Receiver
 from flaremq.client.consumer.received import ReceivedMessage
 from flaremq.client.consumer.subscription import Subscription
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
@@ -230,24 +230,24 @@ class Consumer(_Entered):
             raise InvalidArgumentError(f"a batch of {count_max} messages is none")
         return self._batches(_loop().apply(self._inner.exchange), count_max)
 
-    def _batches(self, loop: ExchangeLoop, count_max: int) -> Iterator[list[ReceivedMessage]]:
+    def _batches(self, exchange: MessageExchange, count_max: int) -> Iterator[list[ReceivedMessage]]:
         current: list[ReceivedMessage] = []
         done: list[ReceivedMessage] = []
         try:
             while True:
                 try:
-                    current = _loop().call(_exchange(loop, done, count_max))
+                    current = _loop().call(_exchange(exchange, done, count_max))
                 except _Ended:
                     return
                 yield list(current)
                 current, done = [], current
         finally:
-            _loop().loop.call_soon_threadsafe(_leave, loop, done, current)
+            _loop().loop.call_soon_threadsafe(_leave, exchange, done, current)
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
         return self._messages(_loop().apply(self._inner.exchange))
 
-    def _messages(self, loop: ExchangeLoop) -> Iterator[ReceivedMessage]:
+    def _messages(self, exchange: MessageExchange) -> Iterator[ReceivedMessage]:
         taken: list[ReceivedMessage] = []
         current: list[ReceivedMessage] = []
         done: list[ReceivedMessage] = []
@@ -255,7 +255,7 @@ class Consumer(_Entered):
         try:
             while True:
                 try:
-                    taken = _loop().call(_exchange(loop, done, count_max))
+                    taken = _loop().call(_exchange(exchange, done, count_max))
                 except _Ended:
                     return
                 done = []
@@ -268,23 +268,23 @@ class Consumer(_Entered):
                 is_fast = time.monotonic() - started < _FAST_SECONDS * len(taken)
                 count_max = _TAKEN_AT_ONCE if is_fast else 1
         finally:
-            _loop().loop.call_soon_threadsafe(_leave, loop, done, current)
+            _loop().loop.call_soon_threadsafe(_leave, exchange, done, current)
 
 
 class _Ended(Exception):
     """The consumer is closed; a StopAsyncIteration cannot cross the threads in a future."""
 
 
-async def _exchange(loop: ExchangeLoop, done: list[ReceivedMessage], count_max: int) -> list[ReceivedMessage]:
+async def _exchange(exchange: MessageExchange, done: list[ReceivedMessage], count_max: int) -> list[ReceivedMessage]:
     try:
-        return await loop.exchange(done, count_max)
+        return await exchange.exchange(done, count_max)
     except StopAsyncIteration:
         raise _Ended from None
 
 
-def _leave(loop: ExchangeLoop, done: list[ReceivedMessage], current: list[ReceivedMessage]) -> None:
-    loop.settle(done)
-    loop.leave(current)
+def _leave(exchange: MessageExchange, done: list[ReceivedMessage], current: list[ReceivedMessage]) -> None:
+    exchange.settle(done)
+    exchange.leave(current)
 
 
 class Admin(_Entered):
@@ -307,6 +307,7 @@ class Admin(_Entered):
     list_system_topics = _blocking(_admin.Admin.list_system_topics)
     topic_route = _blocking(_admin.Admin.topic_route)
     queues = _blocking(_admin.Admin.queues)
+    topic_stats = _blocking(_admin.Admin.topic_stats)
     topic_status = _blocking(_admin.Admin.topic_status)
     topic_config = _blocking(_admin.Admin.topic_config)
     topic_configs = _blocking(_admin.Admin.topic_configs)

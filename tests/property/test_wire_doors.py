@@ -91,7 +91,7 @@ async def send_all(path: Path, port: int, frames: list[bytes], *, compiled: bool
         taken = 0
         if compiled:
             broker.store_loop.kernels.use()
-            take: Any = broker.handlers.table.take
+            take: Any = broker.handlers.table.fast_path
 
             def counting(connection: Connection, data: bytes) -> int:
                 nonlocal taken
@@ -99,7 +99,7 @@ async def send_all(path: Path, port: int, frames: list[bytes], *, compiled: bool
                 taken += size
                 return size
 
-            broker.handlers.table.take = counting
+            broker.handlers.table.fast_path = counting
         else:
             broker.store_loop.kernels.load_at = 2**63
         decoder = FrameDecoder()

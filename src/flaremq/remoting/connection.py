@@ -97,11 +97,11 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.last_activity = self._received_at = now = self._loop.time()
         decoder = self._decoder
-        take = self._table.take
-        if take is not None and not self._backlog and not decoder.buffered and decoder.failure is None:
+        fast_path = self._table.fast_path
+        if fast_path is not None and not self._backlog and not decoder.buffered and decoder.failure is None:
             uncork = not self._corked
             self._corked = True
-            taken = take(self, data)
+            taken = fast_path(self, data)
             self._corked = not uncork
             if self._out and uncork:
                 self._flush()

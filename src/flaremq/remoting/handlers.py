@@ -161,8 +161,8 @@ class HandlerTable:
             for name, (concurrency, queue_max, wait) in _LANES.items()
         }
         self.entries: dict[int, tuple[Handler, Lane]] = {}
-        # A short cut for reads: handles whole frames at the start of one and returns their bytes; 0 leaves it all.
-        self.take: Callable[[Connection, bytes], int] | None = None
+        # Answers whole frames at the start of what was read, past the handlers, and returns their bytes; 0: none.
+        self.fast_path: Callable[[Connection, bytes], int] | None = None
 
     @property
     def is_idle(self) -> bool:

@@ -49,7 +49,7 @@ async def run(
         taken = 0
         if compiled:
             broker.store_loop.kernels.use()
-            take = broker.handlers.table.take
+            take = broker.handlers.table.fast_path
             assert take is not None
 
             def counting(connection: Connection, data: bytes) -> int:
@@ -58,7 +58,7 @@ async def run(
                 taken += size
                 return size
 
-            broker.handlers.table.take = counting
+            broker.handlers.table.fast_path = counting
         for read in reads:
             connection.data_received(read)
             for _ in range(200):

@@ -106,7 +106,7 @@ def test_all_ways_through_the_broker_store_the_same_bytes_and_answer_alike() -> 
                 replies: dict[int, RemotingCommand] = {}
                 if way == "one of many":
                     await broker.store_loop.kernels.load()
-                    await until(lambda: broker.handlers.table.take is not None)
+                    await until(lambda: broker.handlers.table.fast_path is not None)
                     replies = await exchange(lab, b"".join(map(encode_frame, requests)), len(requests))
                 else:
                     for request in requests:

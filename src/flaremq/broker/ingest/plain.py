@@ -60,7 +60,7 @@ class PlainSends:
         self._is_compiled = True
         ingest = Ingest(self._store_loop, self._statistics, self._plain_queues, self._replies, self.confirm)
         if self._table is not None:
-            self._table.take = ingest.take
+            self._table.fast_path = ingest.take
 
     def send(self, connection: Connection, request: RemotingCommand, ext: Any, fields: tuple[str, ...]) -> Any:
         """Store a plain message; ``NOT_PLAIN`` if it is none. In one piece: every call counts here."""

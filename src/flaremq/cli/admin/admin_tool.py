@@ -7,25 +7,18 @@ from __future__ import annotations
 
 from flaremq.client.admin.admin import Admin
 from flaremq.client.admin.base import java_flag
-from flaremq.client.consumer.pulling import Puller, PullResult, pull_result
-from flaremq.client.consumer.subscription import Expression, subscription_data
 from flaremq.errors import NotFoundError
-from flaremq.message.tags import ALL_TAGS
 from flaremq.message.topics import AUTO_CREATE_TOPIC
 from flaremq.protocol.bodies.client import ConsumerConnection
 from flaremq.protocol.bodies.group import SubscriptionGroupWrapper
-from flaremq.protocol.bodies.queue import MessageQueue, SetMessageRequestModeRequestBody
+from flaremq.protocol.bodies.queue import SetMessageRequestModeRequestBody
 from flaremq.protocol.bodies.stats import (
     ConsumeStats,
     QueryConsumeQueueResponseBody,
     ResetOffsetBody,
-    TopicOffset,
-    TopicStatsTable,
 )
 from flaremq.protocol.bodies.topic import KVTable, TopicConfig, TopicList
 from flaremq.protocol.codes import RequestCode
-
-_TOOLS_GROUP = "TOOLS_CONSUMER"  # every broker has it, so reading along leaves no group behind
 
 
 class AdminTool(Admin):
@@ -34,19 +27,6 @@ class AdminTool(Admin):
     async def brokers_of(self, topic: str) -> dict[str, str]:
         """Addresses of the brokers of a topic, by name."""
         return await self._brokers_of(topic)
-
-    async def topic_stats(self, topic: str) -> TopicStatsTable:
-        """Both ends of each queue, and how many messages a second come in."""
-        table: dict[MessageQueue, TopicOffset] = {}
-        tps = 0.0
-        for address in (await self._brokers_of(topic)).values():
-            reply = await self._call(
-                address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}, what=f"the status of topic {topic!r}"
-            )
-            stats = TopicStatsTable.from_json(reply.body_bytes)
-            table |= stats.offset_table
-            tps += stats.topic_put_tps
-        return TopicStatsTable(offset_table=dict(sorted(table.items())), topic_put_tps=tps)
 
     async def update_topic_at(self, address: str, config: TopicConfig, attributes: str = "") -> None:
         """Make a topic, or change it, on one broker. ``attributes`` is a list of changes, ``+a=b,-c``."""
@@ -152,26 +132,3 @@ class AdminTool(Admin):
         }
         reply = await self._call(address, RequestCode.QUERY_CONSUME_QUEUE, ext, what=f"the queue of {topic!r}")
         return QueryConsumeQueueResponseBody.from_json(reply.body_bytes)
-
-    async def pull_waiting(
-        self,
-        queue: MessageQueue,
-        offset: int,
-        *,
-        hold_ms: int,
-        count_max: int = 32,
-        expression: Expression = ALL_TAGS,
-    ) -> PullResult:
-        """Messages of a queue from an offset on; if there are none, those that come within ``hold_ms``."""
-        await self._master_of(queue)
-        subscription = subscription_data(queue.topic, expression, self._instance.clock.now_ms())
-        reply = await Puller(self._instance, _TOOLS_GROUP).pull(
-            queue,
-            offset,
-            subscription=subscription,
-            count_max=count_max,
-            hold_ms=hold_ms,
-            timeout=self._timeout + hold_ms / 1000,
-            is_subscription_sent=True,
-        )
-        return pull_result(reply, queue, subscription)

@@ -190,7 +190,7 @@ async def follow(
         try:
             while True:
                 try:
-                    result = await admin.pull_waiting(queue, offset, hold_ms=_HOLD_MS, expression=expression)
+                    result = await admin.pull(queue, offset, hold_ms=_HOLD_MS, expression=expression)
                 except UnavailableError:
                     await asyncio.sleep(1)
                     continue

@@ -23,13 +23,13 @@ class Admin(MessageAdmin):
 
     async def broker_status(self, broker: str) -> dict[str, str]:
         """What a broker tells about itself."""
-        (address,) = (await self.masters(broker=broker)).values()
+        address = await self._address_of(broker)
         reply = await self._call(address, RequestCode.GET_BROKER_RUNTIME_INFO, what=f"the state of {broker}")
         return dict(sorted(KVTable.from_json(reply.body_bytes).table.items()))
 
     async def broker_config(self, broker: str) -> dict[str, str]:
         """All options of a broker."""
-        (address,) = (await self.masters(broker=broker)).values()
+        address = await self._address_of(broker)
         reply = await self._call(address, RequestCode.GET_BROKER_CONFIG, what=f"the options of {broker}")
         return dict(sorted(parse_properties(reply.body_bytes.decode()).items()))
 
@@ -39,20 +39,20 @@ class Admin(MessageAdmin):
         """Change options of one broker, a cluster's or all; the brokers' names."""
         body = _properties_text(values)
         masters = await self.masters(cluster=cluster, broker=broker)
-        for address in masters.values():
-            await self._call(address, RequestCode.UPDATE_BROKER_CONFIG, body=body, what="changing options")
+        code = RequestCode.UPDATE_BROKER_CONFIG
+        await self._call_each(masters.values(), code, body=body, what="changing options")
         return list(masters)
 
     async def broker_stats(self, broker: str, name: str, key: str) -> BrokerStatsData:
         """One counter of a broker over a minute, an hour and a day, such as ``TOPIC_PUT_NUMS`` of a topic."""
-        (address,) = (await self.masters(broker=broker)).values()
+        address = await self._address_of(broker)
         ext = {"statsName": name, "statsKey": key}
         reply = await self._call(address, RequestCode.VIEW_BROKER_STATS_DATA, ext, what=f"{name} of {key}")
         return BrokerStatsData.from_json(reply.body_bytes)
 
     async def ha_status(self, broker: str) -> HARuntimeInfo:
         """How a broker stands with its replicas."""
-        (address,) = (await self.masters(broker=broker)).values()
+        address = await self._address_of(broker)
         reply = await self._call(address, RequestCode.GET_BROKER_HA_STATUS, what=f"the replicas of {broker}")
         return HARuntimeInfo.from_json(reply.body_bytes)
 
@@ -70,8 +70,7 @@ class Admin(MessageAdmin):
 
     async def _order(self, code: RequestCode, broker: str | None, cluster: str | None) -> list[str]:
         masters = await self.masters(cluster=cluster, broker=broker)
-        for address in masters.values():
-            await self._call(address, code, timeout=30.0)
+        await self._call_each(masters.values(), code, timeout=30.0)
         return list(masters)
 
     # Name servers

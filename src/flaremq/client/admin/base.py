@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -85,6 +86,10 @@ class AdminBase:
             raise NotFoundError(f"no broker with a master in {cluster or broker or 'any cluster'}")
         return masters
 
+    async def _address_of(self, broker: str) -> str:
+        """The address of a master, by its broker's name or as it is."""
+        return next(iter((await self.masters(broker=broker)).values()))
+
     async def _brokers_of(self, topic: str) -> dict[str, str]:
         """Addresses of those that hold a topic, by broker name; masters where there is one."""
         route = await self._instance.routes.find(topic)
@@ -121,11 +126,31 @@ class AdminBase:
         self._instance.check_running()
         return await self._transport.ask_name_server(code, ext, accept=accept, what=what)
 
+    async def _call_each(
+        self,
+        addresses: Iterable[str],
+        code: RequestCode,
+        ext: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        accept: Collection[int] = (),
+        what: str = "",
+        timeout: float | None = None,
+    ) -> list[RemotingCommand]:
+        """The same to several servers at once; their replies in order, or the first failure when all are through."""
+        calls = [self._call(each, code, ext, body, accept=accept, what=what, timeout=timeout) for each in addresses]
+        replies = []
+        for reply in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(reply, BaseException):
+                raise reply
+            replies.append(reply)
+        return replies
+
     async def _tell_name_servers(
         self, code: RequestCode, ext: Mapping[str, str] | None = None, body: bytes = b"", *, what: str = ""
     ) -> list[RemotingCommand]:
         """The same order to every name server: they do not talk to each other."""
-        return [await self._call(address, code, ext, body, what=what) for address in self.name_servers]
+        return await self._call_each(self.name_servers, code, ext, body, what=what)
 
 
 def java_flag(value: bool) -> str:

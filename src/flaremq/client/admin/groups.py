@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from flaremq.client.admin.base import java_flag
 from flaremq.client.admin.offsets import OffsetAdmin
 from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, ReplyError
 from flaremq.message.topics import dlq_topic, retry_topic, validate_group
@@ -33,14 +34,16 @@ class GroupAdmin(OffsetAdmin):
 
     async def list_groups(self, *, cluster: str | None = None) -> list[str]:
         """Names of all consumer groups that brokers keep settings of."""
-        groups: set[str] = set()
-        for address in (await self.masters(cluster=cluster)).values():
-            groups |= set(await self.group_configs(address))
-        return sorted(groups)
+        masters = await self.masters(cluster=cluster)
+        replies = await self._call_each(
+            masters.values(), RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, what="the list of groups"
+        )
+        wrappers = [SubscriptionGroupWrapper.from_json(reply.body_bytes) for reply in replies]
+        return sorted({group for wrapper in wrappers for group in wrapper.subscription_group_table})
 
     async def group_configs(self, broker: str) -> dict[str, SubscriptionGroupConfig]:
         """The settings of all groups of one broker (name or address)."""
-        (address,) = (await self.masters(broker=broker)).values()
+        address = await self._address_of(broker)
         reply = await self._call(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, what="the list of groups")
         return SubscriptionGroupWrapper.from_json(reply.body_bytes).subscription_group_table
 
@@ -63,13 +66,8 @@ class GroupAdmin(OffsetAdmin):
         validate_group(group)
         body = dataclasses.replace(config or SubscriptionGroupConfig(), group_name=group).to_json()
         masters = await self.masters(cluster=cluster, broker=broker)
-        for address in masters.values():
-            await self._call(
-                address,
-                RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-                body=body,
-                what=f"creating group {group!r}",
-            )
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        await self._call_each(masters.values(), code, body=body, what=f"creating group {group!r}")
         return list(masters)
 
     async def delete_group(
@@ -78,15 +76,14 @@ class GroupAdmin(OffsetAdmin):
         """Delete a group with its retry and dead-letter topics."""
         ext = {
             "groupName": group,
-            "cleanOffset": str(remove_offset).lower(),
-            "removeOffset": str(remove_offset).lower(),
+            "cleanOffset": java_flag(remove_offset),
+            "removeOffset": java_flag(remove_offset),
         }
-        masters = await self.masters(cluster=cluster, broker=broker)
-        for address in masters.values():
-            await self._call(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, ext, what=f"deleting group {group!r}")
+        addresses = (await self.masters(cluster=cluster, broker=broker)).values()
+        what = f"deleting group {group!r}"
+        await self._call_each(addresses, RequestCode.DELETE_SUBSCRIPTIONGROUP, ext, what=what)
         for topic in (retry_topic(group), dlq_topic(group)):
-            for address in masters.values():
-                await self._call(address, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+            await self._call_each(addresses, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
             if broker is None:
                 await self._tell_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
 
@@ -120,26 +117,25 @@ class GroupAdmin(OffsetAdmin):
     async def producer_connections(self, group: str, topic: str) -> ProducerConnection:
         """The producers of a group that are connected to the brokers of a topic."""
         connections = {}
-        for address in (await self._brokers_of(topic)).values():
-            reply = await self._call(
-                address,
-                RequestCode.GET_PRODUCER_CONNECTION_LIST,
-                {"producerGroup": group},
-                what=f"the producers of group {group!r}",
-            )
+        for reply in await self._call_each(
+            (await self._brokers_of(topic)).values(),
+            RequestCode.GET_PRODUCER_CONNECTION_LIST,
+            {"producerGroup": group},
+            what=f"the producers of group {group!r}",
+        ):
             for connection in ProducerConnection.from_json(reply.body_bytes).connection_set:
                 connections[connection.client_id] = connection
         return ProducerConnection(connection_set=tuple(connections.values()))
 
     async def all_producers(self, broker: str) -> dict[str, tuple[ProducerInfo, ...]]:
         """All producers of a broker (name or address), by group (5.x)."""
-        (address,) = (await self.masters(broker=broker)).values()
+        address = await self._address_of(broker)
         reply = await self._call(address, RequestCode.GET_ALL_PRODUCER_INFO)
         return ProducerTableInfo.from_json(reply.body_bytes).data
 
     async def consumer_running_info(self, group: str, client_id: str, *, stacks: bool = False) -> ConsumerRunningInfo:
         """What one consumer tells about itself."""
-        ext = {"consumerGroup": group, "clientId": client_id, "jstackEnable": str(stacks).lower()}
+        ext = {"consumerGroup": group, "clientId": client_id, "jstackEnable": java_flag(stacks)}
         failure: FlareMQError | None = None
         for address in (await self._brokers_of_group(group, None)).values():
             try:
@@ -159,33 +155,30 @@ class GroupAdmin(OffsetAdmin):
     async def consumer_positions(self, group: str, topic: str) -> dict[str, dict[MessageQueue, int]]:
         """The offsets each connected consumer of a group has reached, by client id."""
         table: dict[str, dict[MessageQueue, int]] = {}
-        for address in (await self._brokers_of(topic)).values():
-            reply = await self._call(
-                address,
-                RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
-                {"topic": topic, "group": group, "clientAddr": ""},
-                timeout=15.0,
-                what=f"the positions of group {group!r}",
-            )
+        for reply in await self._call_each(
+            (await self._brokers_of(topic)).values(),
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+            {"topic": topic, "group": group, "clientAddr": ""},
+            timeout=15.0,
+            what=f"the positions of group {group!r}",
+        ):
             if reply.body:
                 table |= GetConsumerStatusBody.from_json(reply.body_bytes).consumer_table
         return table
 
     async def consume_time_span(self, group: str, topic: str) -> list[QueueTimeSpan]:
         """Times of the first, last and next message of each queue."""
-        spans: list[QueueTimeSpan] = []
-        for address in (await self._brokers_of(topic)).values():
-            reply = await self._call(address, RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": group})
-            spans += QueryConsumeTimeSpanBody.from_json(reply.body_bytes).consume_time_span_set
-        return spans
+        addresses = (await self._brokers_of(topic)).values()
+        ext = {"topic": topic, "group": group}
+        replies = await self._call_each(addresses, RequestCode.QUERY_CONSUME_TIME_SPAN, ext)
+        bodies = [QueryConsumeTimeSpanBody.from_json(reply.body_bytes) for reply in replies]
+        return [span for body in bodies for span in body.consume_time_span_set]
 
     async def group_topics(self, group: str) -> list[str]:
         """The topics a group consumes (5.x)."""
-        topics: set[str] = set()
-        for address in (await self._brokers_of_group(group, None)).values():
-            reply = await self._call(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, {"group": group})
-            topics |= set(TopicList.from_json(reply.body_bytes).topic_list)
-        return sorted(topics)
+        addresses = (await self._brokers_of_group(group, None)).values()
+        replies = await self._call_each(addresses, RequestCode.QUERY_TOPICS_BY_CONSUMER, {"group": group})
+        return sorted({topic for reply in replies for topic in TopicList.from_json(reply.body_bytes).topic_list})
 
     async def group_subscription(self, group: str, topic: str) -> SubscriptionData | None:
         """What a group wants of a topic (5.x)."""
@@ -199,8 +192,8 @@ class GroupAdmin(OffsetAdmin):
 
     async def broker_consume_stats(self, broker: str, *, orderly: bool = False) -> ConsumeStatsList:
         """How far all groups of one broker (name or address) are behind."""
-        (address,) = (await self.masters(broker=broker)).values()
-        reply = await self._call(address, RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": str(orderly).lower()})
+        address = await self._address_of(broker)
+        reply = await self._call(address, RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": java_flag(orderly)})
         return ConsumeStatsList.from_json(reply.body_bytes)
 
     async def set_consume_mode(
@@ -213,6 +206,5 @@ class GroupAdmin(OffsetAdmin):
             topic=topic, consumer_group=group, mode=mode, pop_share_queue_num=pop_share_queues
         ).to_json()
         masters = await self.masters(cluster=cluster)
-        for address in masters.values():
-            await self._call(address, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)
+        await self._call_each(masters.values(), RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)
         return list(masters)

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Final
 
 from flaremq.client.admin.groups import GroupAdmin
-from flaremq.client.consumer.pulling import Puller, PullResult, pull_result
+from flaremq.client.consumer.pulling import PullApi, PullResult, pull_result
 from flaremq.client.consumer.received import ReceivedMessage, read_messages
 from flaremq.client.consumer.subscription import Expression, subscription_data
 from flaremq.client.errors import queue_name
@@ -19,7 +19,7 @@ from flaremq.protocol.bodies.running import ConsumeMessageDirectlyResult
 from flaremq.protocol.bodies.stats import QueryConsumeQueueResponseBody
 from flaremq.protocol.codes import RequestCode, ResponseCode
 
-_TOOLS_GROUP: Final = "TOOLS_CONSUMER"
+_TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # every broker has it, so reading along leaves no group behind
 _END_OF_TIME: Final = 2**63 - 1
 
 
@@ -76,14 +76,15 @@ class MessageAdmin(GroupAdmin):
             "_UNIQUE_KEY_QUERY": "true" if is_unique else "false",
         }
         found: list[ReceivedMessage] = []
-        for name, address in (await self._brokers_of(topic)).items():
-            reply = await self._call(
-                address,
-                RequestCode.QUERY_MESSAGE,
-                ext,
-                accept=(ResponseCode.QUERY_NOT_FOUND,),
-                what=f"the query for key {key!r} in topic {topic!r}",
-            )
+        brokers = await self._brokers_of(topic)
+        replies = await self._call_each(
+            brokers.values(),
+            RequestCode.QUERY_MESSAGE,
+            ext,
+            accept=(ResponseCode.QUERY_NOT_FOUND,),
+            what=f"the query for key {key!r} in topic {topic!r}",
+        )
+        for name, reply in zip(brokers, replies, strict=True):
             if reply.code == ResponseCode.SUCCESS:
                 found += _placed(reply.body_bytes, name)
         found = [message for message in found if message.topic == topic]
@@ -116,18 +117,24 @@ class MessageAdmin(GroupAdmin):
             raise NotFoundError(f"topic {topic!r} has no message {message_id!r}") from None
 
     async def pull(
-        self, queue: MessageQueue, offset: int, *, max_count: int = 32, expression: Expression = ALL_TAGS
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_count: int = 32,
+        expression: Expression = ALL_TAGS,
+        hold_ms: int = 0,
     ) -> PullResult:
-        """Messages of one queue from an offset on; nobody's progress changes."""
+        """Messages of one queue from an offset on, or those that come within ``hold_ms``; nobody's progress changes."""
         await self._master_of(queue)
         subscription = subscription_data(queue.topic, expression, self._instance.clock.now_ms())
-        reply = await Puller(self._instance, _TOOLS_GROUP).pull(
+        reply = await PullApi(self._instance, _TOOLS_GROUP).pull(
             queue,
             offset,
             subscription=subscription,
             count_max=max_count,
-            hold_ms=0,
-            timeout=self._timeout,
+            hold_ms=hold_ms,
+            timeout=self._timeout + hold_ms / 1000,
             is_subscription_sent=True,
         )
         return pull_result(reply, queue, subscription)

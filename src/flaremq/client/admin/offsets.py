@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from flaremq.client.admin.base import java_flag
 from flaremq.client.admin.topics import TopicAdmin
 from flaremq.client.consumer.queue_offset import queue_offset
 from flaremq.errors import NotFoundError
@@ -23,10 +24,9 @@ class OffsetAdmin(TopicAdmin):
         ext = {"consumerGroup": group, **({"topic": topic} if topic else {})}
         table: dict[MessageQueue, OffsetWrapper] = {}
         tps = 0.0
-        for address in (await self._brokers_of_group(group, topic)).values():
-            reply = await self._call(
-                address, RequestCode.GET_CONSUME_STATS, ext, what=f"the progress of group {group!r}"
-            )
+        addresses = (await self._brokers_of_group(group, topic)).values()
+        what = f"the progress of group {group!r}"
+        for reply in await self._call_each(addresses, RequestCode.GET_CONSUME_STATS, ext, what=what):
             stats = ConsumeStats.from_json(reply.body_bytes)
             table |= stats.offset_table
             tps += stats.consume_tps
@@ -40,19 +40,20 @@ class OffsetAdmin(TopicAdmin):
             "topic": topic,
             "group": group,
             "timestamp": str(timestamp_ms),
-            "isForce": str(force).lower(),
+            "isForce": java_flag(force),
             "queueId": "-1",
             "offset": "-1",
         }
         table: dict[MessageQueue, int] = {}
-        for name, address in (await self._brokers_of(topic)).items():
-            reply = await self._call(
-                address,
-                RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-                ext,
-                accept=(ResponseCode.CONSUMER_NOT_ONLINE,),
-                what=f"resetting group {group!r} on topic {topic!r}",
-            )
+        brokers = await self._brokers_of(topic)
+        replies = await self._call_each(
+            brokers.values(),
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+            ext,
+            accept=(ResponseCode.CONSUMER_NOT_ONLINE,),
+            what=f"resetting group {group!r} on topic {topic!r}",
+        )
+        for name, reply in zip(brokers, replies, strict=True):
             if reply.code == ResponseCode.CONSUMER_NOT_ONLINE:  # old brokers leave it to us if nobody is there
                 table |= await self._reset_offline(group, topic, name, timestamp_ms)
             elif reply.body:

@@ -54,17 +54,22 @@ class TopicAdmin(AdminBase):
 
     async def topic_status(self, topic: str) -> dict[MessageQueue, TopicOffset]:
         """Both ends of each queue and when it was last written to."""
-        table: dict[MessageQueue, TopicOffset] = {}
-        for address in (await self._brokers_of(topic)).values():
-            reply = await self._call(
-                address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}, what=f"the status of topic {topic!r}"
-            )
-            table |= TopicStatsTable.from_json(reply.body_bytes).offset_table
-        return dict(sorted(table.items()))
+        return (await self.topic_stats(topic)).offset_table
+
+    async def topic_stats(self, topic: str) -> TopicStatsTable:
+        """Both ends of each queue, and how many messages a second come in."""
+        addresses = (await self._brokers_of(topic)).values()
+        what = f"the status of topic {topic!r}"
+        replies = await self._call_each(addresses, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}, what=what)
+        tables = [TopicStatsTable.from_json(reply.body_bytes) for reply in replies]
+        ends = {queue: end for table in tables for queue, end in table.offset_table.items()}
+        return TopicStatsTable(
+            offset_table=dict(sorted(ends.items())), topic_put_tps=sum(table.topic_put_tps for table in tables)
+        )
 
     async def topic_config(self, topic: str, broker: str) -> TopicConfig:
         """The settings of a topic on one broker (name or address)."""
-        (address,) = (await self.masters(broker=broker)).values()
+        address = await self._address_of(broker)
         reply = await self._call(
             address,
             RequestCode.GET_TOPIC_CONFIG,
@@ -81,7 +86,7 @@ class TopicAdmin(AdminBase):
 
     async def topic_configs(self, broker: str) -> dict[str, TopicConfig]:
         """The settings of all topics of one broker (name or address)."""
-        (address,) = (await self.masters(broker=broker)).values()
+        address = await self._address_of(broker)
         reply = await self._call(address, RequestCode.GET_ALL_TOPIC_CONFIG, what="the settings of all topics")
         return TopicConfigSerializeWrapper.from_json(reply.body_bytes).topic_config_table
 
@@ -117,8 +122,8 @@ class TopicAdmin(AdminBase):
             "force": "false",
         }
         masters = await self.masters(cluster=cluster, broker=broker)
-        for address in masters.values():
-            await self._call(address, RequestCode.UPDATE_AND_CREATE_TOPIC, ext, what=f"creating topic {topic!r}")
+        what = f"creating topic {topic!r}"
+        await self._call_each(masters.values(), RequestCode.UPDATE_AND_CREATE_TOPIC, ext, what=what)
         if order:
             counts = ";".join(f"{name}:{write_queues}" for name in masters)
             await self._tell_name_servers(
@@ -145,14 +150,12 @@ class TopicAdmin(AdminBase):
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic on all brokers of a cluster (of all clusters, if none is named) and at the name servers."""
         encode_topic(topic)
-        for address in (await self.masters(cluster=cluster)).values():
-            await self._call(
-                address, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}, what=f"deleting topic {topic!r}"
-            )
-        ext = {"topic": topic}
+        masters = await self.masters(cluster=cluster)
+        ext, what = {"topic": topic}, f"deleting topic {topic!r}"
+        await self._call_each(masters.values(), RequestCode.DELETE_TOPIC_IN_BROKER, ext, what=what)
         if cluster is not None:
             ext["clusterName"] = cluster
-        await self._tell_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext, what=f"deleting topic {topic!r}")
+        await self._tell_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext, what=what)
         for address in self.name_servers:
             try:
                 await self._call(address, RequestCode.DELETE_KV_CONFIG, {"namespace": ORDER_NAMESPACE, "key": topic})
@@ -162,8 +165,6 @@ class TopicAdmin(AdminBase):
 
     async def topic_groups(self, topic: str) -> list[str]:
         """The groups that consume a topic, now or in the past."""
-        groups: set[str] = set()
-        for address in (await self._brokers_of(topic)).values():
-            reply = await self._call(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic})
-            groups |= set(GroupList.from_json(reply.body_bytes).group_list)
-        return sorted(groups)
+        addresses = (await self._brokers_of(topic)).values()
+        replies = await self._call_each(addresses, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic})
+        return sorted({group for reply in replies for group in GroupList.from_json(reply.body_bytes).group_list})

@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from flaremq.client.consumer.consumption import Consumption
-from flaremq.client.consumer.delivery import BatchDeliveries, Deliveries, ExchangeLoop, Receiver
+from flaremq.client.consumer.delivery import BatchDeliveries, Deliveries, MessageExchange, Receiver
 from flaremq.client.consumer.offset_store import NO_OFFSET, BrokerOffsets, LocalOffsets, OffsetStore, local_offsets_path
 from flaremq.client.consumer.process_queue import ProcessQueue
-from flaremq.client.consumer.pulling import Puller, PullResult, pull_result
+from flaremq.client.consumer.pulling import PullApi, PullResult, pull_result
 from flaremq.client.consumer.queue_locking import RENEW_MS
 from flaremq.client.consumer.queue_offset import queue_offset
 from flaremq.client.consumer.rebalancing import FIRST, LAST, Rebalancer
@@ -92,7 +92,7 @@ class Consumer:
         self._subscriptions: dict[str, SubscriptionData] = {}
         self._consumption: Consumption | None = None
         self._rebalancer: Rebalancer | None = None
-        self._puller = Puller(self._instance, group)
+        self._pull_api = PullApi(self._instance, group)
         self._receiver: Receiver | None = None  # that of receive()
         self._receivers: list[Receiver] = []  # and those of threads
 
@@ -229,9 +229,9 @@ class Consumer:
         self._receivers.append(receiver)
         return receiver
 
-    def exchange(self) -> ExchangeLoop:
+    def exchange(self) -> MessageExchange:
         """A loop for another thread: made and used on this event loop on its behalf."""
-        return ExchangeLoop(self._running().delivery)
+        return MessageExchange(self._running().delivery)
 
     async def run(self, handler: Handler, *, concurrency: int = 20) -> None:
         """Call ``handler`` for each message, so many at a time, until the consumer is closed.
@@ -276,7 +276,7 @@ class Consumer:
         await self._instance.routes.find(queue.topic)
         subscription = subscription_data(queue.topic, expression, self._instance.clock.now_ms())
         hold_ms = int(wait * 1000)
-        reply = await self._puller.pull(
+        reply = await self._pull_api.pull(
             queue,
             offset,
             subscription=subscription,

@@ -14,8 +14,8 @@ from typing import Final
 from flaremq.client.consumer.delivery import Delivery
 from flaremq.client.consumer.offset_store import OffsetStore
 from flaremq.client.consumer.process_queue import ProcessQueue
-from flaremq.client.consumer.pulling import Puller, PullReply, PullStatus
-from flaremq.client.consumer.queue_locking import LOST_AFTER, QueueLocks
+from flaremq.client.consumer.pulling import PullApi, PullReply, PullStatus
+from flaremq.client.consumer.queue_locking import LOST_AFTER, QueueLocking
 from flaremq.client.consumer.received import ReceivedMessage, read_messages, restore_topics
 from flaremq.client.consumer.send_back import SendBack
 from flaremq.client.errors import queue_name
@@ -60,10 +60,10 @@ class Consumption:
         self._is_broadcasting = is_broadcasting
         self._is_subscription_sent = is_subscription_sent
         self._now = instance.clock.monotonic
-        self._puller = Puller(instance, group)
+        self._pull_api = PullApi(instance, group)
         self._send_back = SendBack(instance, group, options.max_reconsume_times)
         self._sending_back: set[asyncio.Task[None]] = set()
-        self.locks = QueueLocks(instance, group)
+        self.locks = QueueLocking(instance, group)
         self.delivery = Delivery(self._failed, self._now, is_orderly=is_orderly)
         self.queues: dict[MessageQueue, ProcessQueue] = {}
         self._leaving: dict[MessageQueue, ProcessQueue] = {}
@@ -183,7 +183,7 @@ class Consumption:
         if commit_offset == process_queue.reported_offset:
             commit_offset = -1
         process_queue.last_pull = self._now()
-        reply = await self._puller.pull(
+        reply = await self._pull_api.pull(
             queue,
             process_queue.next_offset,
             subscription=process_queue.subscription,

@@ -40,7 +40,7 @@ class Delivery:
         self._direct: deque[ReceivedMessage] = deque()  # sent here by an operator, outside of any queue
         self._turn = 0
         self.is_closed = False
-        self.iterators: weakref.WeakSet[Loop] = weakref.WeakSet()
+        self.iterators: weakref.WeakSet[MessageIterator] = weakref.WeakSet()
 
     def offer(self, queue: ProcessQueue) -> None:
         """A queue may have something to hand out."""
@@ -183,7 +183,7 @@ class Delivery:
                 waiter.set_result(None)
 
 
-class Loop:
+class MessageIterator:
     """What a loop over messages has in hand.
 
     A loop that is left (by ``break``, or because its body raised) is gone with its message unsettled; which of the two
@@ -209,7 +209,7 @@ class Loop:
             self._event_loop.call_soon_threadsafe(self._delivery.abandon, self.in_hand)
 
 
-class Deliveries(Loop):
+class Deliveries(MessageIterator):
     """One loop over the messages of a consumer; made by ``async for``."""
 
     __slots__ = ("_count",)
@@ -235,7 +235,7 @@ class Deliveries(Loop):
         return message
 
 
-class Receiver(Loop):
+class Receiver(MessageIterator):
     """Messages one at a time, for a caller that wants to wait so long and no longer."""
 
     __slots__ = ("_is_waiting",)
@@ -270,7 +270,7 @@ class Receiver(Loop):
             self._delivery.settle(self.in_hand.pop())
 
 
-class BatchDeliveries(Loop):
+class BatchDeliveries(MessageIterator):
     """One loop over lists of messages; a list is settled as a whole, but for those marked by ``retry()``."""
 
     __slots__ = ("_count_max",)
@@ -298,7 +298,7 @@ class BatchDeliveries(Loop):
         return messages
 
 
-class ExchangeLoop(Loop):
+class MessageExchange(MessageIterator):
     """The loop of another thread: messages it is through with for messages it has not seen, some at a time."""
 
     __slots__ = ()

@@ -64,7 +64,7 @@ class PullResult:
     max_offset: int
 
 
-class Puller:
+class PullApi:
     """Pulls for one group. Event loop thread only."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:

@@ -23,7 +23,7 @@ RENEW_MS: Final = 20_000
 LOST_AFTER: Final = 30.0  # seconds
 
 
-class QueueLocks:
+class QueueLocking:
     """Asks brokers for queues. Event loop thread only."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:

@@ -1,6 +1,6 @@
 """Sending messages.
 
-Owns: the producer, its lanes and retries, transactions, request-reply, and what a send answers.
+Owns: the producer, its accumulators and retries, transactions, request-reply, and what a send answers.
 May import: the root of ``client``.
 Start reading: ``producer``, ``sender``.
 """

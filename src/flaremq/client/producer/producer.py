@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ProducerOptions
-from flaremq.client.producer.lanes import Lane
+from flaremq.client.producer.accumulator import Accumulator
 from flaremq.client.producer.outgoing import TIMER_DELAY_MS, TIMER_DELIVER_MS, Outgoing, prepare
 from flaremq.client.producer.queue_selection import queue_of_key
 from flaremq.client.producer.request_reply import RequestReply
@@ -60,7 +60,7 @@ class Producer:
         self._sender = Sender(self._instance, group, self.options)
         self._transactions = Transactions(self._instance, self._sender, group, self.options, listener)
         self._requests = RequestReply(self._instance, self._sender, self.options)
-        self._lanes: dict[str | MessageQueue, Lane] = {}
+        self._accumulators: dict[str | MessageQueue, Accumulator] = {}
 
     @property
     def client_id(self) -> str:
@@ -73,8 +73,8 @@ class Producer:
 
     async def close(self) -> None:
         """Send what is waiting, then take leave."""
-        for lane in list(self._lanes.values()):
-            await lane.finish()
+        for accumulator in list(self._accumulators.values()):
+            await accumulator.finish()
         self._requests.abandon()
         await self._instance.stop()
 
@@ -86,8 +86,8 @@ class Producer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if kind is not None and not issubclass(kind, Exception):
-            for lane in self._lanes.values():  # cancelled: do not wait for anything
-                lane.abandon()
+            for accumulator in self._accumulators.values():  # cancelled: do not wait for anything
+                accumulator.abandon()
         await self.close()
 
     async def send(
@@ -97,7 +97,7 @@ class Producer:
         outgoing = self._prepare(message)
         if timeout is not None:
             _set_timeout(outgoing, timeout)
-        return await self._lane(outgoing.topic if queue is None else queue).send(outgoing)
+        return await self._accumulator(outgoing.topic if queue is None else queue).send(outgoing)
 
     def submit(self, message: Message) -> asyncio.Future[SendResult]:
         """Like :meth:`send`, without a task: the future has the result when the message is stored.
@@ -105,7 +105,7 @@ class Producer:
         Cheaper than ``create_task(producer.send(message))`` where very many sends run at the same time.
         """
         outgoing = self._prepare(message)
-        return self._lane(outgoing.topic).put(outgoing)
+        return self._accumulator(outgoing.topic).put(outgoing)
 
     async def send_batch(
         self, messages: Iterable[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
@@ -145,7 +145,7 @@ class Producer:
         route = self._instance.routes.known(outgoing.topic) or await self._sender.find_route(
             outgoing.topic, timeout=timeout
         )
-        return await self._lane(queue_of_key(route.write_queues, key)).send(outgoing)
+        return await self._accumulator(queue_of_key(route.write_queues, key)).send(outgoing)
 
     async def send_delayed(
         self,
@@ -215,18 +215,18 @@ class Producer:
 
     async def flush(self) -> None:
         """Wait until everything submitted so far is stored or has failed."""
-        for lane in list(self._lanes.values()):
-            await lane.finish()
+        for accumulator in list(self._accumulators.values()):
+            await accumulator.finish()
 
     def _prepare(self, message: Message, extra: Mapping[str, str] | None = None) -> Outgoing:
         return prepare(message, self._instance.make_unique_key(), self.options, extra)
 
-    def _lane(self, key: str | MessageQueue) -> Lane:
-        lane = self._lanes.get(key)
-        if lane is None:
+    def _accumulator(self, key: str | MessageQueue) -> Accumulator:
+        accumulator = self._accumulators.get(key)
+        if accumulator is None:
             queue = key if isinstance(key, MessageQueue) else None
-            lane = self._lanes[key] = Lane(self._sender, self.options, queue=queue)
-        return lane
+            accumulator = self._accumulators[key] = Accumulator(self._sender, self.options, queue=queue)
+        return accumulator
 
     async def _delay_properties(
         self, topic: str, seconds: float | None, at: datetime | int | None, timeout: float | None

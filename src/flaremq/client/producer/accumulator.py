@@ -1,11 +1,11 @@
-"""Lanes: sends that wait at the same moment travel together.
+"""Accumulators: sends that wait at the same moment travel together (RocketMQ: ProduceAccumulator).
 
-A lane holds the messages of one topic (or of one queue, for ordered sends) that are not on the wire yet. An idle lane
+One holds the messages of one topic (or of one queue, for ordered sends) that are not on the wire yet. An idle one
 passes a message on at once, so a lone send is never delayed. A busy one collects: what has gathered by the end of this
 turn of the event loop, or by the time a reply makes room, goes out as one request of up to ``batch_max_bytes``. So the
 slower the broker, the larger the requests, and memory on the wire stays bounded by the window.
 
-Order within a lane is kept. A lane with a window of 1 keeps it on the broker too: nothing leaves before what went
+Order within an accumulator is kept. One with a window of 1 keeps it on the broker too: nothing leaves before what went
 ahead of it is answered, retries included.
 """
 
@@ -28,7 +28,7 @@ _ALONE_WINDOW: Final = 256  # requests on their way at a time for messages that 
 _BATCH_COUNT_MAX: Final = 1024
 
 
-class Lane:
+class Accumulator:
     """One queue of messages to be sent. Event loop thread only."""
 
     __slots__ = (
