@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flaremq.pipeline.model.source import TopicSelector
-from flaremq.storage.files.directory import OpenFiles
+from flaremq.storage.files.handles import OpenFiles
 from tests.support.store_lab import StoreLab
 from tests.support.store_rows import (
     UNIT_COLUMNS,

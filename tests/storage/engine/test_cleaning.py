@@ -11,7 +11,8 @@ import pytest
 from flaremq.clock import ManualClock
 from flaremq.message.message import Message
 from flaremq.storage.files.filesystem import LocalFileSystem
-from flaremq.storage.files.queue_files import HandleCache, QueueFiles
+from flaremq.storage.files.handles import HandleCache
+from flaremq.storage.files.queue_files import QueueFiles
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.queue.batch_consume_queue import BatchUnit

@@ -8,7 +8,8 @@ import pytest
 
 from flaremq.message.message import Message
 from flaremq.storage.files.filesystem import LocalFileSystem
-from flaremq.storage.files.queue_files import HandleCache, QueueFiles
+from flaremq.storage.files.handles import HandleCache
+from flaremq.storage.files.queue_files import QueueFiles
 from flaremq.storage.queue.batch_consume_queue import BATCH_UNIT_SIZE, BatchConsumeQueue, BatchUnit
 from flaremq.storage.queue.consume_queue import UNIT
 from flaremq.storage.queue.consume_queue_ext import EXT_HEAD, ConsumeQueueExt, ExtUnit, is_ext_address

@@ -10,7 +10,8 @@ import pytest
 
 from flaremq.errors import CorruptionError, StoreIOError
 from flaremq.storage.files.filesystem import LocalFileSystem
-from flaremq.storage.files.queue_files import HandleCache, QueueFiles
+from flaremq.storage.files.handles import HandleCache
+from flaremq.storage.files.queue_files import QueueFiles
 from flaremq.storage.queue.consume_queue import FILLER, UNIT, ConsumeQueue
 from tests.support.crash_fs import CrashFS, Fault
 

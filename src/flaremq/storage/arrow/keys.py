@@ -10,7 +10,6 @@ the same hash is not found.
 from __future__ import annotations
 
 import logging
-import struct
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,15 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from flaremq.message.java_hash import index_hash
-from flaremq.message.record.layout import MAGIC_V1, MAGIC_V2
+from flaremq.message.record.layout import HEADER, MAGIC_V1, MAGIC_V2
 from flaremq.storage.arrow.units import PlacedUnits, UnitSpan
 from flaremq.storage.at_rest.indexes import StoredIndex
 from flaremq.storage.at_rest.unit_arrays import Units
 from flaremq.storage.at_rest.view import StoreView
 
 _log = logging.getLogger(__name__)
-_PLACE = struct.Struct(">12xi4xq")  # QUEUEID, QUEUEOFFSET
-_HEAD = struct.Struct(">4xi20xq")  # MAGICCODE, PHYSICALOFFSET
 _END = 2**63 - 1
 
 Range = tuple[int, int]  # physical offsets [low, high)
@@ -164,11 +161,11 @@ def _reads_back(view: StoreView, physical: int) -> bool:
     reader = view.reader
     if physical < reader.log_min or view.is_held or not reader.closed_cleanly:
         return True
-    head = reader.log.read(physical, _HEAD.size)
-    if len(head) < _HEAD.size:
+    head = reader.log.read(physical, HEADER.size)
+    if len(head) < HEADER.size:
         return False
-    magic, own = _HEAD.unpack(head)
-    return magic in (MAGIC_V1, MAGIC_V2) and own == physical
+    fields = HEADER.unpack(head)
+    return fields[1] in (MAGIC_V1, MAGIC_V2) and fields[6] == physical
 
 
 def _placed(
@@ -178,10 +175,10 @@ def _placed(
 
     A unit that leads nowhere is added to the rest, for the search to say so.
     """
-    head = view.reader.log.read(physical, _PLACE.size)
-    if len(head) < _PLACE.size:
+    head = view.reader.log.read(physical, HEADER.size)
+    if len(head) < HEADER.size:
         return None
-    queue_id, offset = _PLACE.unpack(head)
+    _, _, _, queue_id, _, offset, _, _, _ = HEADER.unpack(head)
     for number in numbers:
         span = spans[number]
         if span.queue.queue_id != queue_id or physical < span.log_start or offset >= span.end:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.storage.files import layout
-from flaremq.storage.files.directory import OpenFiles
+from flaremq.storage.files.handles import OpenFiles
 from flaremq.storage.index.index_file import ENTRY, HEADER, SLOT, index_file_size
 
 _CHUNK_ENTRIES = 1 << 14

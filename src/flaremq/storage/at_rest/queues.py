@@ -16,9 +16,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from flaremq.storage.files import layout
-from flaremq.storage.files.directory import FileRun, OpenFiles, RunReader, find_run
+from flaremq.storage.files.directory import FileRun, RunReader, find_run, nonzero_end
+from flaremq.storage.files.handles import OpenFiles
 from flaremq.storage.files.layout import StoreLayout
 from flaremq.storage.queue.batch_consume_queue import BATCH_UNIT
 from flaremq.storage.queue.consume_queue import EXT_ADDRESS_MAX, FILLER_SIZE, UNIT
@@ -128,13 +130,9 @@ class StoredQueue:
         """Number behind the last unit that is not all zero."""
         step = self.unit_size
         for file in reversed(self.run.files):
-            usable = file.size // step * step
-            while usable > 0:
-                begin = max(usable - _CHUNK_UNITS * step, 0)
-                content = self.reader.read_file(file, begin, usable - begin).rstrip(b"\0")
-                if content:
-                    return (file.start + begin + len(content) + step - 1) // step
-                usable = begin
+            end = nonzero_end(partial(self.reader.read_file, file), file.size // step * step)
+            if end:
+                return (file.start + end + step - 1) // step
         return self.run.start // step
 
     def unit_at(self, number: int) -> StoredUnit | None:

@@ -30,8 +30,9 @@ from flaremq.storage.dispatch.deleted_topics import DeletedTopics
 from flaremq.storage.files import layout
 from flaremq.storage.files.checkpoint import CHECKPOINT, DurableOffsets, OffsetsFile, is_our_abort, unindexed_from
 from flaremq.storage.files.claim import StoreClaim
-from flaremq.storage.files.directory import OpenFiles, RunReader, find_run, read_small_file
+from flaremq.storage.files.directory import RunReader, find_run, read_small_file
 from flaremq.storage.files.filesystem import FileSystem, LocalFileSystem
+from flaremq.storage.files.handles import OpenFiles
 from flaremq.storage.files.layout import StoreLayout
 from flaremq.storage.log.walk import Blank, DamagedRange, LogItem, LogTail, RecordBatch, walk_log
 

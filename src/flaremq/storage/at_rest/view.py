@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import logging
 import os
-import struct
 from collections.abc import Collection
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from flaremq.errors import FlareMQError
-from flaremq.message.record.layout import MAGIC_V1, MAGIC_V2, store_timestamp_at
+from flaremq.message.record.layout import HEADER, MAGIC_V1, MAGIC_V2, store_timestamp_at
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.queues import StoredQueue, find_topic_queues
 from flaremq.storage.at_rest.reader import StoreReader
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from flaremq.storage.at_rest.unit_arrays import ScanQueue
 
 _log = logging.getLogger(__name__)
-_HEAD = struct.Struct(">iiiiiqq")  # TOTALSIZE, MAGICCODE, BODYCRC, QUEUEID, FLAG, QUEUEOFFSET, PHYSICALOFFSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +182,12 @@ class StoreView:
 
     def _store_timestamp(self, physical: int) -> int | None:
         head = self._reader.log.read(physical, 80)
-        if len(head) < 80 or _HEAD.unpack_from(head)[6] != physical:
+        if len(head) < 80:
             return None
-        at = store_timestamp_at(head[39])  # the byte of SYSFLAG that says which hosts are IPv6
+        fields = HEADER.unpack_from(head)
+        if fields[6] != physical:
+            return None
+        at = store_timestamp_at(fields[7])
         return int.from_bytes(head[at : at + 8], "big", signed=True)
 
     # Searching
@@ -200,10 +201,10 @@ class StoreView:
             file = log.run.file_at(physical)
         if file is None or physical + size > file.end:
             return False
-        head = log.read_file(file, physical - file.start, _HEAD.size)
-        if len(head) < _HEAD.size:
+        head = log.read_file(file, physical - file.start, HEADER.size)
+        if len(head) < HEADER.size:
             return False
-        stated, magic, _, queue_id, _, queue_offset, own = _HEAD.unpack(head)
+        stated, magic, _, queue_id, _, queue_offset, own, _, _ = HEADER.unpack(head)
         return (
             stated == size
             and magic in (MAGIC_V1, MAGIC_V2)

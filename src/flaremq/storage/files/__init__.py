@@ -11,6 +11,7 @@ __all__ = [
     "claim",
     "directory",
     "filesystem",
+    "handles",
     "layout",
     "locks",
     "log_place",

@@ -14,15 +14,16 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from flaremq.errors import NotFoundError, StoreIOError
+from flaremq.errors import NotFoundError
 from flaremq.storage.files import layout
-from flaremq.storage.files.filesystem import File, FileSystem
+from flaremq.storage.files.filesystem import FileSystem
+from flaremq.storage.files.handles import OpenFiles
 
-_PAGE_BYTES = 4096  # the step for reading around a bad sector: what the kernel reads at once anyway
-_OPEN_FILES_MAX = 64
+_CHUNK_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,51 +122,6 @@ def _file_size_of(members: list[StoreFile]) -> int:
     return max(counts, key=lambda size: (counts[size], strides[size], size))
 
 
-class OpenFiles:
-    """The few files a reader keeps open at a time, shared by all runs of a store. One thread at a time."""
-
-    __slots__ = ("_open", "filesystem", "unreadable")
-
-    def __init__(self, filesystem: FileSystem) -> None:
-        self.filesystem = filesystem
-        self.unreadable: list[tuple[str, int, int]] = []  # path, file offset, length of pages the disk refused
-        self._open: dict[str, File] = {}
-
-    def get(self, path: str) -> File:
-        handle = self._open.pop(path, None)
-        if handle is None:
-            if len(self._open) >= _OPEN_FILES_MAX:
-                self._open.pop(next(iter(self._open))).close()  # the one unused for longest: dicts keep order
-            handle = self.filesystem.open(path, read_only=True)
-        self._open[path] = handle
-        return handle
-
-    def read(self, path: str, file_offset: int, length: int) -> bytes:
-        handle = self.get(path)
-        try:
-            return handle.read_at(file_offset, length)
-        except StoreIOError:
-            return self._read_around(handle, file_offset, length)
-
-    def close(self) -> None:
-        while self._open:
-            self._open.popitem()[1].close()
-
-    def _read_around(self, handle: File, file_offset: int, length: int) -> bytes:
-        pieces: list[bytes] = []
-        position, end = file_offset, file_offset + length
-        while position < end:
-            step = min(_PAGE_BYTES - position % _PAGE_BYTES, end - position)
-            try:
-                pieces.append(handle.read_at(position, step))
-            except StoreIOError:
-                pieces.append(bytes(step))
-                if (handle.path, position, step) not in self.unreadable:
-                    self.unreadable.append((handle.path, position, step))
-            position += step
-        return b"".join(pieces)
-
-
 class RunReader:
     """Read-only access to a run by offset."""
 
@@ -188,6 +144,17 @@ class RunReader:
     def data_end(self, file: StoreFile) -> int:
         """Offset in the run behind which this file was never written (and reads as zeros)."""
         return min(file.start + self._files.get(file.path).data_end(), file.end)
+
+
+def nonzero_end(read: Callable[[int, int], bytes], end: int) -> int:
+    """Behind the last byte of [0, end) that is not zero, looking from the back; 0 if all are."""
+    while end > 0:
+        begin = max(end - _CHUNK_BYTES, 0)
+        content = read(begin, end - begin).rstrip(b"\0")
+        if content:
+            return begin + len(content)
+        end = begin
+    return 0
 
 
 def read_small_file(filesystem: FileSystem, path: str, *, limit: int = 64 << 20) -> bytes | None:

@@ -1,72 +1,23 @@
 """A run of fixed-size files read and written by position: what consume queues are made of.
 
 No mapping here: thousands of queues would cost a descriptor and a map entry each, and a plain write reports a full
-disk as an error. Handles come from a small shared cache that only ever forgets a file; whoever still uses it keeps
-it open. Writes go to the page cache; ``flush`` makes them durable, names included.
+disk as an error. Handles come from a small shared cache. Writes go to the page cache; ``flush`` makes them durable,
+names included.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import resource
-import threading
-from collections import OrderedDict
 from itertools import pairwise
 
 from flaremq.errors import CorruptionError, NotFoundError
+from flaremq.storage.files.directory import nonzero_end
 from flaremq.storage.files.filesystem import File, FileSystem
+from flaremq.storage.files.handles import HandleCache
 from flaremq.storage.files.layout import file_name, is_file_name
 
-_HANDLES_MIN, _HANDLES_MAX = 256, 16_384
 _CHUNK = 1 << 16
-
-
-class HandleCache:
-    """Open files by folder and start offset, least recently used forgotten first; shared by all queues of a store."""
-
-    __slots__ = ("_files", "_filesystem", "_limit", "_lock", "_newest", "_read_only")
-
-    def __init__(self, filesystem: FileSystem, *, read_only: bool = False, limit: int | None = None) -> None:
-        self._filesystem = filesystem
-        self._read_only = read_only
-        self._limit = limit or _handles_allowed()
-        self._files: OrderedDict[tuple[str, int], File] = OrderedDict()
-        self._newest: tuple[str, int] | None = None
-        self._lock = threading.Lock()  # guards the table, never held during I/O on an open file
-
-    def get(self, folder: str, start: int) -> File:
-        key = (folder, start)
-        with self._lock:
-            file = self._files.get(key)
-            if file is not None:
-                if key != self._newest:
-                    self._files.move_to_end(key)
-                    self._newest = key
-                return file
-        file = self._filesystem.open(os.path.join(folder, file_name(start)), read_only=self._read_only)
-        with self._lock:
-            self._files[key] = file
-            self._newest = key
-            if len(self._files) > self._limit:
-                self._files.popitem(last=False)
-        return file
-
-    def forget(self, folder: str, start: int) -> None:
-        with self._lock:
-            self._files.pop((folder, start), None)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._files.clear()
-
-
-def _handles_allowed() -> int:
-    """Half of the descriptors the process may have: a write to a queue that is not open costs three system calls more.
-
-    A limit of 1,024, as most shells have, is raised by servers at their start (remoting/event_loop.py).
-    """
-    return max(_HANDLES_MIN, min(_HANDLES_MAX, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
 
 
 class QueueFiles:
@@ -78,6 +29,7 @@ class QueueFiles:
         "_handles",
         "_new_names",
         "_orphans",
+        "_paths",
         "file_size",
         "folder",
         "read_only",
@@ -102,6 +54,7 @@ class QueueFiles:
         self._dirty: set[int] = set()
         self._new_names = False
         self._orphans: tuple[int, ...] = ()
+        self._paths: dict[int, str] = {}  # by start: made once, every read asks for one
 
     def load(self) -> None:
         """Find the files; a short last file (the machine stopped while it was made) is completed with zeros."""
@@ -122,7 +75,7 @@ class QueueFiles:
                         found=length,
                     )
                 if not self.read_only:
-                    self._handles.get(self.folder, int(name)).resize(self.file_size)
+                    self._handles.get(path).resize(self.file_size)
                     self._dirty.add(int(name))
             starts.append(int(name))
         self.starts = tuple(starts)
@@ -158,7 +111,10 @@ class QueueFiles:
         self._filesystem.sync_directory(self.folder)
 
     def path(self, start: int) -> str:
-        return os.path.join(self.folder, file_name(start))
+        path = self._paths.get(start)
+        if path is None:
+            path = self._paths[start] = os.path.join(self.folder, file_name(start))
+        return path
 
     @property
     def begin(self) -> int:
@@ -174,7 +130,7 @@ class QueueFiles:
         if not self.starts or not self.starts[0] <= start <= self.starts[-1]:
             return b""
         try:
-            return self._handles.get(self.folder, start).read_at(
+            return self._handles.get(self.path(start)).read_at(
                 position - start, min(length, start + self.file_size - position)
             )
         except NotFoundError:  # deleted by retention meanwhile
@@ -194,7 +150,7 @@ class QueueFiles:
 
     def _file_for_write(self, start: int) -> File:
         if start in self.starts:
-            return self._handles.get(self.folder, start)
+            return self._handles.get(self.path(start))
         if not self.starts:
             # Not synced here: ``sync_names`` does it for all queues at once, before anything claims that they exist.
             self._filesystem.make_directories(self.folder, sync=False)
@@ -213,8 +169,8 @@ class QueueFiles:
             self._new_names = True
             self.starts = (*self.starts, new)
         assert file is not None
-        self._handles.forget(self.folder, start)
-        return self._handles.get(self.folder, start)
+        self._handles.forget(self.path(start))
+        return self._handles.get(self.path(start))
 
     def truncate(self, position: int) -> None:
         """Drop files behind ``position`` and overwrite with zeros what stands after it in its own file; durable."""
@@ -227,7 +183,7 @@ class QueueFiles:
         if not self.starts:
             return
         start = self.starts[-1]
-        file = self._handles.get(self.folder, start)
+        file = self._handles.get(self.path(start))
         at = max(position - start, 0)
         end = min(file.data_end(), self.file_size)
         while at < end:
@@ -240,14 +196,10 @@ class QueueFiles:
     def nonzero_end(self) -> int:
         """Position after the last byte that is not zero, looking from the back; ``begin`` if all is zero."""
         for start in reversed(self.starts):
-            file = self._handles.get(self.folder, start)
-            at = min(file.data_end(), self.file_size)
-            while at > 0:
-                length = min(_CHUNK, at)
-                data = file.read_at(at - length, length).rstrip(b"\0")
-                if data:
-                    return start + at - length + len(data)
-                at -= length
+            file = self._handles.get(self.path(start))
+            end = nonzero_end(file.read_at, min(file.data_end(), self.file_size))
+            if end:
+                return start + end
         return self.begin
 
     def drop_first(self) -> None:
@@ -269,9 +221,10 @@ class QueueFiles:
             self._filesystem.sync_directory(self.folder)
 
     def _remove(self, start: int) -> None:
-        self._handles.forget(self.folder, start)
+        self._handles.forget(self.path(start))
         self._dirty.discard(start)
         self._filesystem.remove(self.path(start))
+        self._paths.pop(start, None)
 
     @property
     def is_dirty(self) -> bool:
@@ -286,7 +239,7 @@ class QueueFiles:
             # Taken out before the sync: a write that comes in meanwhile marks the file dirty again.
             self._dirty.discard(start)
             try:
-                self._handles.get(self.folder, start).sync()
+                self._handles.get(self.path(start)).sync()
             except BaseException:
                 self._dirty.add(start)
                 raise

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 
 from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.storage.files.filesystem import FileSystem
+from flaremq.storage.files.handles import HandleCache
 from flaremq.storage.files.layout import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
@@ -15,7 +16,7 @@ from flaremq.storage.files.layout import (
     StoreLayout,
     checked_topic,
 )
-from flaremq.storage.files.queue_files import HandleCache, QueueFiles
+from flaremq.storage.files.queue_files import QueueFiles
 from flaremq.storage.queue.batch_consume_queue import BATCH_UNIT_SIZE, BatchConsumeQueue
 from flaremq.storage.queue.consume_queue import UNIT_SIZE, ConsumeQueue
 from flaremq.storage.queue.consume_queue_ext import ConsumeQueueExt
@@ -190,4 +191,4 @@ class ConsumeQueues:
         return above
 
     def close(self) -> None:
-        self._handles.clear()
+        self._handles.close()
