@@ -60,11 +60,11 @@ HEAVY_MODULES = {
     "flaremq.storage.get.keys",
     "flaremq.storage.get.views",
     "flaremq.storage.put.columns",
-    "flaremq.storage.verify.bulk",
+    "flaremq.storage.verify.chain",
+    "flaremq.storage.verify.doubts",
+    "flaremq.storage.verify.index_entries",
     "flaremq.storage.verify.index_soundness",
-    "flaremq.storage.verify.parts",
     "flaremq.storage.verify.piece",
-    "flaremq.storage.verify.pieces",
 }
 # In a heavy room, but asked without loading anything.
 LIGHT_MODULES = {"flaremq.storage.kernels.loaded", "flaremq.storage.arrow.bodies"}

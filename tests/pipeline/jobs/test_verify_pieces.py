@@ -180,20 +180,20 @@ def test_lost_files_give_the_findings_of_the_serial_check(root: Path, break_it: 
 
 
 def test_only_the_stretch_in_doubt_is_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flaremq.storage.verify import parts as bulk_verify_parts
+    from flaremq.storage.verify import doubts
 
     path = sorted((root / "consumequeue" / "orders" / "0").iterdir())[1]
     data = bytearray(path.read_bytes())
     data[3] ^= 1
     path.write_bytes(data)
     walked: list[int] = []
-    records = bulk_verify_parts._records
+    records = doubts._records
 
     def counted(reader: StoreReader, start: int, end: int) -> object:
         walked.append(end - start)
         return records(reader, start, end)
 
-    monkeypatch.setattr(bulk_verify_parts, "_records", counted)
+    monkeypatch.setattr(doubts, "_records", counted)
     result = verify(None, path=str(root), properties=SIZES, piece_bytes=1_000)
     assert "unit-wrong" in {finding.kind for finding in result.findings}
     # Bad text, which is always looked at one by one, is most of what is read here.

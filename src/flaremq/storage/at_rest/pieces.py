@@ -75,6 +75,11 @@ def cut_pieces(reader: StoreReader, piece_bytes: int = PIECE_BYTES) -> list[LogP
     ]
 
 
+def whole_log(reader: StoreReader) -> LogPiece:
+    """The one piece of a log that is not cut."""
+    return LogPiece(0, reader.log_min, _END_OF_LOG, reader.log_min)
+
+
 class PieceWalk:
     """One walk over one piece: iterate to the end, then ask where it began and ended."""
 

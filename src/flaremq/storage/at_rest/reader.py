@@ -11,9 +11,8 @@ module says what is there and where the log ends.
 
 from __future__ import annotations
 
-import copy
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
@@ -25,7 +24,7 @@ from flaremq.message.java_hash import index_hash
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.check import check_record
 from flaremq.storage.at_rest.indexes import IndexGeometry, StoredIndex, find_indexes
-from flaremq.storage.at_rest.queues import QueueId, StoredQueue, find_queues
+from flaremq.storage.at_rest.queues import StoredQueue, find_queues
 from flaremq.storage.dispatch.deleted_topics import DeletedTopics
 from flaremq.storage.files import layout
 from flaremq.storage.files.checkpoint import CHECKPOINT, DurableOffsets, OffsetsFile, is_our_abort, unindexed_from
@@ -113,12 +112,6 @@ class StoreReader:
     def queues(self) -> list[StoredQueue]:
         """All queues, by topic and queue id."""
         return self._queues[0]
-
-    def narrowed(self, places: Collection[QueueId]) -> Self:
-        """The same store with these queues only; it shares the open files and ends with this reader."""
-        narrow = copy.copy(self)
-        narrow._queues = [queue for queue in self.queues if (queue.topic, queue.queue_id) in places], []
-        return narrow
 
     @cached_property
     def _indexes(self) -> tuple[list[StoredIndex], list[str]]:

@@ -224,7 +224,7 @@ def _find_doubts(reader: StoreReader, report: RescueReport) -> None:
     verifier = StoreVerifier(reader)
     report.findings = [finding for finding in verifier.findings() if finding.severity is Severity.DAMAGE]
     gone = [(lost.start, lost.end) for lost in report.damaged]
-    contradicted = {at for at in verifier.contradicted if not any(start <= at < end for start, end in gone)}
+    contradicted = {at for at in verifier.summary.contradicted if not any(start <= at < end for start, end in gone)}
     report.doubtful = sorted(contradicted.union(report.doubtful))
 
 

@@ -57,7 +57,18 @@ class Summary:
     log_min: int = 0
     log_end: int = 0
     closed_cleanly: bool = True
+    newest_timestamp: int = 0
+    contradicted: set[int] = field(default_factory=set)  # offsets of records that queues, index or themselves deny
     counts: dict[Severity, int] = field(default_factory=lambda: dict.fromkeys(Severity, 0))
+
+    def add_records(self, piece: Summary) -> None:
+        """What another check counted in its piece of the log."""
+        self.records += piece.records
+        self.record_bytes += piece.record_bytes
+        self.blanks += piece.blanks
+        self.undecodable_bodies += piece.undecodable_bodies
+        self.newest_timestamp = max(self.newest_timestamp, piece.newest_timestamp)
+        self.contradicted |= piece.contradicted
 
     @property
     def healthy(self) -> bool:

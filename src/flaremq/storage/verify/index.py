@@ -15,7 +15,6 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 from flaremq.storage.at_rest.indexes import IndexEntry, StoredIndex
 from flaremq.storage.at_rest.reader import StoreReader
@@ -43,12 +42,8 @@ class IndexChecker:
         *,
         redispatch_from: int,
         damaged: list[DamagedRange],
-        log_from: int = 0,
-        entries_right: int = 0,
     ) -> None:
-        """The first ``entries_right`` entries are known to agree with the log before ``log_from``."""
         self._reader = reader
-        self._log_from = log_from
         self._damaged = damaged  # filled by the walk over the log as it goes
         self._redispatch_from = redispatch_from
         self._spans: list[_Span] = []
@@ -61,7 +56,7 @@ class IndexChecker:
         ]
         self.entries = 0
         self._entries = self._ordered_entries()
-        self._pending: tuple[StoredIndex, IndexEntry] | None = next(islice(self._entries, entries_right, None), None)
+        self._pending: tuple[StoredIndex, IndexEntry] | None = next(self._entries, None)
         self._is_used = bool(self._covered) or not reader.closed_cleanly
         self._keys_seen = False
         self._ordinal = 0  # of records with keys, to tell neighbours
@@ -70,7 +65,7 @@ class IndexChecker:
     def check(self, hashes: list[int], *, tag_hash: int | None, physical_offset: int, store_timestamp: int) -> None:
         """One record; its keys must be indexed, its tag may be."""
         self._keys_seen |= bool(hashes)
-        if not self._is_used or physical_offset < self._log_from or not (hashes or tag_hash is not None):
+        if not self._is_used or not (hashes or tag_hash is not None):
             return
         self._ordinal += 1
         self._skip_to(physical_offset)
@@ -182,16 +177,17 @@ class IndexChecker:
             self._spans.append(_Span(finding))
         self._last_place = place
 
-    def _ordered_entries(self) -> Iterator[tuple[StoredIndex, IndexEntry]]:
+    def _ordered_entries(
+        self, reached: int = -1, behind: int | None = None
+    ) -> Iterator[tuple[StoredIndex, IndexEntry]]:
         """All entries whose offset fits between its neighbours'; the others are reported and left out."""
-        reached = -1
         ahead: tuple[StoredIndex, IndexEntry] | None = None
         for following in self._all_entries():
             if ahead is not None and self._fits(ahead, reached, following[1].physical_offset):
                 reached = ahead[1].physical_offset
                 yield ahead
             ahead = following
-        if ahead is not None and self._fits(ahead, reached, None):
+        if ahead is not None and self._fits(ahead, reached, behind):
             yield ahead
 
     def _fits(self, item: tuple[StoredIndex, IndexEntry], reached: int, following: int | None) -> bool:

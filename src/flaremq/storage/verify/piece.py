@@ -1,15 +1,17 @@
-"""Checking one piece of the log against queues and index: what is right, and where somebody must look closer.
+"""One piece of the log held against queues and index: what is right, and what the plain checkers must look at.
 
-As in verify/bulk.py only equality is decided, by making the very bytes that queues and index must hold. The difference
-is that a piece knows nothing of those before it: so it says *which* units and entries it found right, and whoever puts
-the pieces together sees whether they follow each other. A queue gets a list of spans in log order: right units
-[first, end), or a stretch of log that the plain check must read for this queue.
+Only equality is decided: the kernels make of a batch of records the very bytes its queues and index must hold, and
+comparing them with what is there costs next to nothing. What differs, or is left to plain code by the kernels, is
+*in doubt*, and the plain checkers say what it means.
+
+A piece knows nothing of those before it. So it says *which* units and entries it found right, in log order, and
+``chain`` sees whether they follow each other from piece to piece.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,25 +19,23 @@ import numpy as np
 from flaremq.message.delay import DelayLevels
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.topics import is_stored_topic
-from flaremq.storage.at_rest.indexes import StoredIndex
+from flaremq.storage.at_rest.pieces import LogPiece, PieceWalk
 from flaremq.storage.at_rest.queues import QueueId, StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.at_rest.record_table import is_read_singly, queue_groups
 from flaremq.storage.dispatch.record_views import expected_index_hashes, expected_units
 from flaremq.storage.files import layout
 from flaremq.storage.files.directory import RunReader, find_run
-from flaremq.storage.index.index_file import ENTRY_SIZE
 from flaremq.storage.kernels.compile import Integers
 from flaremq.storage.kernels.index import index_keys
 from flaremq.storage.kernels.memory import as_array
 from flaremq.storage.kernels.queue import fill_units
-from flaremq.storage.kernels.table import PHYSICAL_OFFSET, QUEUE_OFFSET, TAGS_LENGTH
-from flaremq.storage.log.walk import RecordBatch
+from flaremq.storage.kernels.table import PHYSICAL_OFFSET, QUEUE_OFFSET
+from flaremq.storage.log.walk import DamagedRange, RecordBatch
 from flaremq.storage.queue.consume_queue import UNIT_SIZE
-from flaremq.storage.verify.index_soundness import ENTRY, entries_end
-
-_INT_MAX = 2**31 - 1
-_WINDOW_ENTRIES = 1 << 15
+from flaremq.storage.verify.finding import Finding, Summary
+from flaremq.storage.verify.index_entries import EntryCursor
+from flaremq.storage.verify.log import LogChecker
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,83 +47,141 @@ class RightUnits:
 
 
 @dataclass(frozen=True, slots=True)
-class LookCloser:
-    """The records of this queue that start in the log's [start, end) are for the plain check."""
+class RightEntries:
+    """Entries [first, end), numbered through all index files, are what the records of [log_start, log_end) say."""
+
+    first: int
+    end: int
+    log_start: int
+    log_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class InDoubt:
+    """The records that start in the log's [start, end) are for the plain check."""
 
     start: int
     end: int
 
 
-QueueSpan = RightUnits | LookCloser
+QueueSpan = RightUnits | InDoubt
+IndexSpan = RightEntries | InDoubt
 
 
 @dataclass(slots=True)
 class PieceViews:
-    """What one piece says about the views; entries are numbered through all index files from 0."""
+    """What one piece says about the views, in log order."""
 
     queues: dict[QueueId, list[QueueSpan]] = field(default_factory=dict)
-    index_right: bool = True
-    entries_first: int = 0
-    entries_end: int = 0
+    index: list[IndexSpan] = field(default_factory=list)
     keys_seen: bool = False
 
 
-class PieceChecker:
-    """Feed it the batches of one piece in log order."""
+@dataclass(frozen=True, slots=True)
+class PieceFindings:
+    """Everything one piece of the log says."""
+
+    begin: int
+    end: int
+    is_tail: bool
+    findings: tuple[Finding, ...]
+    summary: Summary  # of its records
+    damaged: tuple[DamagedRange, ...]
+    first_record: tuple[int, int] | None  # its offset and store time
+    last_timestamp: int
+    views: PieceViews
+    unreadable: tuple[tuple[str, int, int], ...]
+
+
+def check_piece(
+    reader: StoreReader,
+    piece: LogPiece,
+    delay_levels: DelayLevels,
+    *,
+    find: Callable[[QueueId], StoredQueue | None],
+    on_progress: Callable[[int], None] | None = None,
+) -> PieceFindings:
+    """Walk the piece and hold its records against the queues that ``find`` gives and the index."""
+    walk = PieceWalk(reader, piece, odd_alone=True)
+    summary = Summary()
+    log = LogChecker(reader, summary, on_progress)
+    views = _ViewsChecker(reader, delay_levels, find, walk.begin)
+    findings = tuple(log.check(walk, views.check))
+    return PieceFindings(
+        walk.begin,
+        walk.end,
+        walk.is_tail,
+        findings,
+        summary,
+        tuple(log.damaged),
+        log.first_record,
+        log.last_timestamp,
+        views.views,
+        tuple(reader.files.unreadable),
+    )
+
+
+class _ViewsChecker:
+    """Gets the batches of one piece in log order."""
 
     def __init__(
-        self, reader: StoreReader, delay_levels: DelayLevels, indexes: Sequence[StoredIndex] | None, begin: int
+        self,
+        reader: StoreReader,
+        delay_levels: DelayLevels,
+        find: Callable[[QueueId], StoredQueue | None],
+        begin: int,
     ) -> None:
-        """``begin`` is where the piece begins; ``indexes`` None if the index cannot be read at all."""
-        self._reader = reader
+        self._deleted = reader.deleted
         self._delay_levels = delay_levels
         self._delay_ms = np.array([0, *delay_levels.delays_ms], np.int64)
+        self._find = find
         self._queues: dict[QueueId, StoredQueue | None] = {}
-        self.views = PieceViews(index_right=indexes is not None)
-        self._entries = EntryCursor(indexes or (), begin)
-        self.views.entries_first = self.views.entries_end = self._entries.number
-        self._with_tags: bool | None = None  # RocketMQ 5.5 also indexes tags; known once keys were seen
+        self._entries = EntryCursor(reader.indexes, begin)
+        self._with_tags = False  # RocketMQ 5.5 also indexes tags
+        self.views = PieceViews()
 
     def check(self, batch: RecordBatch) -> None:
-        end = batch.base + batch.starts[-1] + batch.sizes[-1]
+        in_doubt = InDoubt(batch.base, batch.base + batch.starts[-1] + batch.sizes[-1])
         if is_read_singly(batch):
-            self._look_at_records(batch, end)
+            self._doubt_all(batch, in_doubt)
             return
-        deleted = self._reader.deleted
         for place, members in queue_groups(batch):
-            if batch.base < deleted.reach:
-                members = members[batch.columns[PHYSICAL_OFFSET][members] >= deleted.end_of(place[0])]
+            if batch.base < self._deleted.reach:
+                members = members[batch.columns[PHYSICAL_OFFSET][members] >= self._deleted.end_of(place[0])]
                 if not len(members):
                     continue
-            span = self._right_units(place, batch.columns, members)
-            self._add(place, span or LookCloser(batch.base, end))
-        if self.views.index_right or not self.views.keys_seen:
-            self._check_index(batch, end)
+            self._add(place, self._right_units(place, batch.columns, members) or in_doubt)
+        self._add_index(self._right_entries(batch, in_doubt) or in_doubt)
 
     def _add(self, place: QueueId, span: QueueSpan) -> None:
-        spans = self.views.queues.setdefault(place, [])
+        add_span(self.views.queues.setdefault(place, []), span)
+
+    def _add_index(self, span: IndexSpan) -> None:
+        spans = self.views.index
         last = spans[-1] if spans else None
-        if isinstance(last, RightUnits) and isinstance(span, RightUnits) and last.end == span.first:
-            spans[-1] = RightUnits(last.first, span.end)
-        elif isinstance(last, LookCloser) and isinstance(span, LookCloser) and last.end == span.start:
-            spans[-1] = LookCloser(last.start, span.end)
-        elif last != span:
+        if isinstance(last, RightEntries) and isinstance(span, RightEntries) and last.end == span.first:
+            spans[-1] = RightEntries(last.first, span.end, last.log_start, span.log_end)
+        elif isinstance(last, InDoubt) and isinstance(span, InDoubt):
+            spans[-1] = InDoubt(last.start, span.end)
+        else:
             spans.append(span)
 
-    def _look_at_records(self, batch: RecordBatch, end: int) -> None:
+    def _doubt_all(self, batch: RecordBatch, in_doubt: InDoubt) -> None:
         places: dict[QueueId, None] = {}
         for offset, record in batch.records():
             message = MessageExt(record)
             self.views.keys_seen |= bool(expected_index_hashes(message))
             for unit in expected_units(message, self._delay_levels):
-                if not self._reader.deleted.hides(unit.topic, offset):
+                if not self._deleted.hides(unit.topic, offset):
                     places[unit.topic, unit.queue_id] = None
         for place in places:
-            self._add(place, LookCloser(batch.base, end))
-        self.views.index_right = False
+            self._add(place, in_doubt)
+        self._add_index(in_doubt)
 
     def _right_units(self, place: QueueId, columns: Integers, members: Integers) -> RightUnits | None:
-        queue = self._queue(place)
+        if place not in self._queues:
+            self._queues[place] = self._find(place)
+        queue = self._queues[place]
         if queue is None or queue.is_batch or queue.ext_run is not None:
             return None
         offsets = columns[QUEUE_OFFSET][members]
@@ -136,122 +194,32 @@ class PieceChecker:
             return None
         return RightUnits(first, first + count)
 
-    def _queue(self, place: QueueId) -> StoredQueue | None:
-        if place not in self._queues:
-            self._queues[place] = find_queue(self._reader, place)
-        return self._queues[place]
-
-    def _check_index(self, batch: RecordBatch, end: int) -> None:
-        log, columns, rows = as_array(batch.data), batch.columns, len(batch.starts)
-        before = self._entries.number
-        for with_tags in (False, True) if self._with_tags is None else (self._with_tags,):
-            hashes, offsets, times = index_keys(log, columns, 0, rows, 0, with_tags)
-            self.views.keys_seen |= len(hashes) > 0 and not with_tags
+    def _right_entries(self, batch: RecordBatch, covered: InDoubt) -> RightEntries | None:
+        entries, rows = self._entries, len(batch.starts)
+        in_doubt = self.views.index and isinstance(self.views.index[-1], InDoubt)
+        if in_doubt and (entries.total or self.views.keys_seen):
+            return None  # entries that are out of order make those behind them doubtful too
+        first = entries.number
+        for with_tags in (self._with_tags, not self._with_tags):
+            keys = index_keys(as_array(batch.data), batch.columns, 0, rows, 0, with_tags)
+            self.views.keys_seen |= len(keys[0]) > 0 and not with_tags
             # An entry left over for these records may be a tag's, so it decides between the two ways.
-            if self._entries.matches(hashes, offsets, times) and not self._entries.leads_before(end):
-                if len(hashes) and bool(np.any(columns[TAGS_LENGTH, :rows])):
-                    self._with_tags = with_tags
-                self.views.entries_end = self._entries.number
-                return
-            self._entries.go_to(before)
-        self.views.index_right = False
+            if entries.matches(*keys) and not entries.leads_before(covered.end):
+                self._with_tags = with_tags
+                return RightEntries(first, entries.number, covered.start, covered.end)
+            entries.number = first
+        return None
 
 
-class EntryCursor:
-    """All entries of all index files as one sequence, read from where a log offset begins."""
-
-    def __init__(self, indexes: Sequence[StoredIndex], log_offset: int) -> None:
-        self._files = [index for index in indexes if index.header.index_count > 1]
-        self._firsts = [0]  # number of the first entry of each file
-        for index in self._files:
-            self._firsts.append(self._firsts[-1] + entries_end(index) - 1)
-        self._window = np.empty(0, ENTRY)
-        self._window_first = 0
-        self.number = self.find(log_offset)
-
-    @property
-    def total(self) -> int:
-        return self._firsts[-1]
-
-    def go_to(self, number: int) -> None:
-        self.number = number
-
-    def find(self, log_offset: int) -> int:
-        """Number of the first entry at or behind this offset, if the entries are in order."""
-        for at, index in enumerate(self._files):
-            if index.header.end_offset < log_offset:
-                continue
-            low, high = self._firsts[at], self._firsts[at + 1]
-            while low < high:
-                middle = (low + high) // 2
-                entry = index.entry(middle - self._firsts[at] + 1)
-                if entry is not None and entry.physical_offset < log_offset:
-                    low = middle + 1
-                else:
-                    high = middle
-            return low
-        return self.total
-
-    def offset_at(self, number: int) -> int | None:
-        """The log offset an entry leads to; None behind the last and before the first."""
-        if not 0 <= number < self.total:
-            return None
-        at = int(np.searchsorted(self._firsts, number, side="right")) - 1
-        entry = self._files[at].entry(number - self._firsts[at] + 1)
-        return None if entry is None else entry.physical_offset
-
-    def leads_before(self, log_offset: int) -> bool:
-        """Whether the next entry leads to a place before this one."""
-        if self.number >= self.total:
-            return False
-        at = int(np.searchsorted(self._firsts, self.number, side="right")) - 1
-        part = self._read(at, 1)
-        return bool(len(part) and part["offset"][0] < log_offset)
-
-    def matches(self, hashes: Integers, offsets: Integers, times: Integers) -> bool:
-        """Whether the next entries are exactly these keys; moves behind them."""
-        done = 0
-        while done < len(hashes):
-            at = int(np.searchsorted(self._firsts, self.number, side="right")) - 1
-            if at >= len(self._files):
-                return False
-            part = self._read(at, len(hashes) - done)
-            mine = slice(done, done + len(part))
-            if not (
-                len(part)
-                and np.array_equal(part["hash"], hashes[mine])
-                and np.array_equal(part["offset"], offsets[mine])
-                and self._times_right(at, part["seconds"], times[mine])
-            ):
-                return False
-            done += len(part)
-            self.number += len(part)
-        return True
-
-    def _read(self, at: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-        """Entries from the current number on, all of file ``at``; at most ``count``, at least one if there is one."""
-        first = self.number - self._window_first
-        if not 0 <= first < len(self._window) or self._window_first < self._firsts[at]:
-            index = self._files[at]
-            length = min(_WINDOW_ENTRIES, self._firsts[at + 1] - self.number)
-            assert index.geometry is not None
-            position = index.geometry.entry_position(self.number - self._firsts[at] + 1)
-            data = index.read_raw(position, length * ENTRY_SIZE)
-            self._window = np.frombuffer(data[: len(data) // ENTRY_SIZE * ENTRY_SIZE], ENTRY)
-            self._window_first, first = self.number, 0
-        return self._window[first : first + count]
-
-    def _times_right(self, at: int, seconds: Integers, times: Integers) -> bool:
-        header = self._files[at].header
-        expected = np.clip((times - header.begin_timestamp) // 1000, 0, _INT_MAX)
-        if header.begin_timestamp <= 0:
-            expected = np.zeros_like(expected)
-        right = seconds == expected
-        if self.number == self._firsts[at]:
-            right[0] = header.begin_timestamp == times[0]  # the first entry may say any number of seconds
-        if self.number + len(times) == self._firsts[at + 1]:
-            right[-1] &= header.end_timestamp == times[-1]
-        return bool(np.all(right))
+def add_span(spans: list[QueueSpan], span: QueueSpan) -> None:
+    """Append it, or lengthen the last by it if the one continues the other."""
+    last = spans[-1] if spans else None
+    if isinstance(last, RightUnits) and isinstance(span, RightUnits) and last.end == span.first:
+        spans[-1] = RightUnits(last.first, span.end)
+    elif isinstance(last, InDoubt) and isinstance(span, InDoubt) and last.end == span.start:
+        spans[-1] = InDoubt(last.start, span.end)
+    elif last != span:
+        spans.append(span)
 
 
 def find_queue(reader: StoreReader, place: QueueId) -> StoredQueue | None:

@@ -12,11 +12,11 @@ million. They come out at the end, because a topic that was deleted and created 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flaremq.message.topics import SCHEDULE_TOPIC
-from flaremq.storage.at_rest.queues import QueueId, StoredQueue, StoredUnit
+from flaremq.storage.at_rest.queues import StoredQueue, StoredUnit
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.dispatch.record_views import ExpectedUnit
 from flaremq.storage.log.walk import DamagedRange
@@ -37,16 +37,7 @@ class _Remark:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class SuspectQueue:
-    """Right for records before ``log_offset``, which have the units [first_right, end_right)."""
-
-    first_right: int
-    end_right: int
-    log_offset: int
-
-
-class _QueueState:
+class QueueState:
     """One queue while the log is walked."""
 
     __slots__ = (
@@ -98,10 +89,7 @@ class _QueueState:
             self._claimed_batches.add(number)
 
     def claim_range(self, first: int, end: int) -> None:
-        """These were found right already; the next record is expected behind them."""
-        if 0 <= first < end:
-            self._claimed[first - self._first : end - self._first] = b"\1" * (end - first)
-            self.next_offset = end
+        self._claimed[first - self._first : end - self._first] = b"\1" * (end - first)
 
     def is_claimed(self, number: int) -> bool:
         at = number - self._first
@@ -128,24 +116,19 @@ class QueueChecker:
     def __init__(
         self,
         reader: StoreReader,
+        queues: Sequence[StoredQueue],
         *,
         redispatch_from: int,
         known_topics: set[str] | None,
         damaged: list[DamagedRange],
-        only: Mapping[QueueId, SuspectQueue] | None = None,
     ) -> None:
-        """``only`` names the queues to check; all of them if it is not given."""
         self._reader = reader
-        self._only = only
         self._damaged = damaged  # filled by the walk over the log as it goes
         self._redispatch_from = redispatch_from  # from here on, opening the store writes the units again
         self._known_topics = known_topics
         self._states = {
-            (queue.topic, queue.queue_id): _QueueState((queue.topic, queue.queue_id), queue) for queue in reader.queues
+            (queue.topic, queue.queue_id): QueueState((queue.topic, queue.queue_id), queue) for queue in queues
         }
-        for place, suspect in ({} if only is None else only).items():
-            state = self._states.setdefault(place, _QueueState(place, None))
-            state.claim_range(suspect.first_right, suspect.end_right)
         self.units = 0
         self.contradicted: set[int] = set()  # physical offsets of records that a queue denies
 
@@ -153,13 +136,9 @@ class QueueChecker:
         if self._reader.deleted.hides(unit.topic, physical_offset):
             return
         place = (unit.topic, unit.queue_id)
-        if self._only is not None:
-            suspect = self._only.get(place)
-            if suspect is None or physical_offset < suspect.log_offset:
-                return
         state = self._states.get(place)
         if state is None:
-            state = self._states[place] = _QueueState(place, None)
+            state = self._states[place] = QueueState(place, None)
         if unit.is_light and state.queue is None:
             return  # light queues are an option of the broker: without their folder they were off
         number = unit.queue_offset
@@ -189,9 +168,7 @@ class QueueChecker:
 
     def findings(self, *, log_end: int) -> Iterator[Finding]:
         """Everything said about the queues, now that the whole log was seen."""
-        for place, state in sorted(self._states.items()):
-            if self._only is not None and place not in self._only:
-                continue
+        for _, state in sorted(self._states.items()):
             self._check_unclaimed(state, log_end)
             if state.restarts:
                 yield self._finding(
@@ -207,7 +184,7 @@ class QueueChecker:
             for remark in state.remarks:
                 yield self._finding(state, remark)
 
-    def _check_order(self, state: _QueueState, unit: ExpectedUnit, physical_offset: int | None) -> None:
+    def _check_order(self, state: QueueState, unit: ExpectedUnit, physical_offset: int) -> None:
         number, expected = unit.queue_offset, state.next_offset
         if expected >= 0 and number != expected:
             if number == 0:
@@ -223,13 +200,12 @@ class QueueChecker:
                     f"the log has no record for queue offsets {expected} to {number - 1}",
                 )
             else:
-                if physical_offset is not None:
-                    self.contradicted.add(physical_offset)
+                self.contradicted.add(physical_offset)
                 detail = f"two records claim queue offset {number}"
                 state.remark("queue-offset-repeated", Severity.DAMAGE, number, 1, detail)
         state.next_offset = number + unit.message_count
 
-    def _missing(self, state: _QueueState, unit: ExpectedUnit, physical_offset: int, what: str) -> None:
+    def _missing(self, state: QueueState, unit: ExpectedUnit, physical_offset: int, what: str) -> None:
         number = unit.queue_offset
         detail = f"{what} for queue offset {number}, record {physical_offset}"
         if not self._reader.closed_cleanly and physical_offset >= self._redispatch_from:
@@ -242,7 +218,7 @@ class QueueChecker:
 
     def _wrong_tags(
         self,
-        state: _QueueState,
+        state: QueueState,
         unit: ExpectedUnit,
         found: StoredUnit,
         physical_offset: int,
@@ -269,7 +245,7 @@ class QueueChecker:
             self.contradicted.add(physical_offset)
         return severity
 
-    def _check_unclaimed(self, state: _QueueState, log_end: int) -> None:
+    def _check_unclaimed(self, state: QueueState, log_end: int) -> None:
         if state.queue is None:
             return
         # Units already called wrong when their record was met; each such remark spans as many as were met.
@@ -285,7 +261,7 @@ class QueueChecker:
             if not (state.is_claimed(number) or unit.is_filler or number in said):
                 self._unclaimed(state, unit, log_end)
 
-    def _unclaimed(self, state: _QueueState, unit: StoredUnit, log_end: int) -> None:
+    def _unclaimed(self, state: QueueState, unit: StoredUnit, log_end: int) -> None:
         number, start, end = unit.queue_offset, unit.physical_offset, unit.physical_offset + unit.size
         place = f"unit {number} points to record {start} of {unit.size} bytes"
         if not unit.is_real:
@@ -317,7 +293,7 @@ class QueueChecker:
         pending = not self._reader.closed_cleanly and physical_offset >= self._redispatch_from
         return Severity.NOTE if pending else Severity.DAMAGE
 
-    def _finding(self, state: _QueueState, remark: _Remark) -> Finding:
+    def _finding(self, state: QueueState, remark: _Remark) -> Finding:
         topic, queue_id = state.place
         kind = remark.kind.partition(":")[0]
         more = remark.end - remark.first - 1

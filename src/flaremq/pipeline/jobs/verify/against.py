@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from flaremq.pipeline.jobs.verify.certificate import Certificate, config_digests
+from flaremq.pipeline.jobs.verify.check import StoreCheck
 from flaremq.pipeline.jobs.verify.difference import Difference, State
-from flaremq.pipeline.jobs.verify.tasks import QueueBlock, TaskRounds
+from flaremq.pipeline.jobs.verify.tasks import Marks, QueueBlock, TaskExecutor
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.files.layout import file_name
-from flaremq.storage.verify.finding import Finding, Severity
-from flaremq.storage.verify.pieces import PieceVerifier
+from flaremq.storage.verify.finding import Severity
 
 
-def marks_of(certificate: Certificate) -> dict[int, list[int]]:
-    """The digests of the log to ask for: the certificate's blocks, by where they start."""
-    marks: dict[int, list[int]] = {}
+def marks_of(certificate: Certificate) -> Marks:
+    """The digests to ask for: of the certificate's blocks of the log, by where they start, and of its entries."""
+    log: dict[int, list[int]] = {}
     for start, end, _ in certificate.log_blocks:
-        marks.setdefault(start, []).append(end)
-    return marks
+        log.setdefault(start, []).append(end)
+    return Marks(log, {name: int(fields["count"]) for name, fields in certificate.indexes.items()})
 
 
-def compare(
-    certificate: Certificate,
-    reader: StoreReader,
-    verifier: PieceVerifier,
-    rounds: TaskRounds,
-    findings: Sequence[Finding],
-) -> Iterator[Difference]:
+def compare(certificate: Certificate, check: StoreCheck) -> Iterator[Difference]:
     """Everything that is not as the certificate says."""
-    yield from _compare_log(certificate, reader, rounds)
-    yield from _compare_queues(certificate, reader, rounds)
-    yield from _compare_indexes(certificate, reader, verifier, findings)
-    yield from _compare_config(certificate, reader)
+    yield from _compare_log(certificate, check.reader, check.executor)
+    yield from _compare_queues(certificate, check.reader, check.executor)
+    yield from _compare_indexes(certificate, check)
+    yield from _compare_config(certificate, check.reader)
 
 
-def _compare_log(certificate: Certificate, reader: StoreReader, rounds: TaskRounds) -> Iterator[Difference]:
+def _compare_log(certificate: Certificate, reader: StoreReader, executor: TaskExecutor) -> Iterator[Difference]:
     for start, end, digest in certificate.log_blocks:
         where = f"[{start}, {end})"
         if end <= reader.log_min or start < reader.log_min:
@@ -44,16 +38,16 @@ def _compare_log(certificate: Certificate, reader: StoreReader, rounds: TaskRoun
             continue
         file = reader.log.run.file_at(start)
         name = file_name(start) if file is None else file_name(file.start)
-        found = rounds.log_digests.get(start, {}).get(end) or rounds.hash_log_block(start, end)
+        found = executor.log_digest(start, end)
         if found is None:
             yield Difference(State.MISSING, "log", name, f"bytes {where} of the log are not there", start)
         elif found != digest:
             yield Difference(State.CHANGED, "log", name, f"bytes {where} of the log are not what they were", start)
 
 
-def _compare_queues(certificate: Certificate, reader: StoreReader, rounds: TaskRounds) -> Iterator[Difference]:
+def _compare_queues(certificate: Certificate, reader: StoreReader, executor: TaskExecutor) -> Iterator[Difference]:
     wanted = certificate.queue_blocks
-    found = rounds.hash_queues([(block.place, block.first, block.end) for block in wanted])
+    found = executor.hash_queues([(block.place, block.first, block.end) for block in wanted])
     for before, now in zip(wanted, found, strict=True):
         if before.digest != now.digest:
             yield _queue_difference(before, now, reader)
@@ -72,12 +66,12 @@ def _queue_difference(before: QueueBlock, now: QueueBlock, reader: StoreReader) 
     return Difference(State.CHANGED, "queue", where, "these units are not what they were", before.first)
 
 
-def _compare_indexes(
-    certificate: Certificate, reader: StoreReader, verifier: PieceVerifier, findings: Sequence[Finding]
-) -> Iterator[Difference]:
-    now = {index.name: index for index in verifier.indexes}
+def _compare_indexes(certificate: Certificate, check: StoreCheck) -> Iterator[Difference]:
+    reader = check.reader
+    now = {index.name: index for index in check.chain.indexes}
     in_order = not any(
-        finding.severity is not Severity.NOTE and finding.path.startswith(reader.layout.index) for finding in findings
+        finding.severity is not Severity.NOTE and finding.path.startswith(reader.layout.index)
+        for finding in check.findings
     )
     for name, before in certificate.indexes.items():
         found = now.get(name)

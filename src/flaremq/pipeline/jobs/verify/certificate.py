@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from flaremq.errors import InvalidArgumentError, NotFoundError
-from flaremq.pipeline.jobs.verify.tasks import QueueBlock, QueueRange, TaskRounds
+from flaremq.pipeline.jobs.verify.check import StoreCheck
+from flaremq.pipeline.jobs.verify.tasks import QueueBlock, QueueRange, TaskExecutor
 from flaremq.storage.at_rest.digest import DIGEST
-from flaremq.storage.at_rest.pieces import LogPiece
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.files.directory import read_small_file
 from flaremq.storage.files.filesystem import LocalFileSystem, write_atomically
-from flaremq.storage.verify.finding import Finding
-from flaremq.storage.verify.pieces import PieceVerifier, QueueRest
+from flaremq.storage.verify.chain import QueueVerdict
 
 KIND = "flaremq-certificate"
 VERSION = 1
@@ -94,18 +93,9 @@ class Certificate:
         return dict(self.fields["config"])
 
 
-def certify(
-    reader: StoreReader,
-    verifier: PieceVerifier,
-    rounds: TaskRounds,
-    *,
-    pieces: Sequence[LogPiece],
-    block_bytes: int,
-    findings: Sequence[Finding],
-    verdict: str,
-    broker_name: str,
-) -> Certificate:
+def certify(check: StoreCheck, *, verdict: str, broker_name: str) -> Certificate:
     """The certificate of a check that has just been made."""
+    reader = check.reader
     fields: dict[str, Any] = {
         "kind": KIND,
         "version": VERSION,
@@ -114,10 +104,10 @@ def certify(
         "store": {"path": reader.layout.root, "brokerName": broker_name},
         "algorithm": DIGEST,
         "verdict": verdict,
-        "summary": verifier.summary.to_dict(),
-        "findings": [finding.to_dict() for finding in findings],
-        "log": _log_fields(reader, verifier, rounds, pieces, block_bytes),
-        "queues": _queue_fields(verifier.queue_ranges, rounds),
+        "summary": check.summary.to_dict(),
+        "findings": [finding.to_dict() for finding in check.findings],
+        "log": _log_fields(check),
+        "queues": _queue_fields(check.chain.queues, check.executor),
         "indexes": [
             {
                 "file": index.name,
@@ -126,7 +116,7 @@ def certify(
                 "endOffset": index.end_offset,
                 DIGEST: index.digest,
             }
-            for index in verifier.indexes
+            for index in check.chain.indexes
         ],
         "config": config_digests(reader),
         "checkpoint": reader.checkpoint,
@@ -146,67 +136,61 @@ def config_digests(reader: StoreReader) -> dict[str, str]:
     return digests
 
 
-def queue_blocks_of(ranges: Sequence[QueueRest]) -> list[QueueRange]:
+def queue_blocks_of(ranges: Sequence[QueueVerdict]) -> list[QueueRange]:
     """Each queue's units cut into blocks, at the same places whatever the queue's first unit is."""
     wanted: list[QueueRange] = []
-    for rest in ranges:
-        begin = rest.first
-        while begin < rest.end:
-            end = min(begin // QUEUE_BLOCK_UNITS * QUEUE_BLOCK_UNITS + QUEUE_BLOCK_UNITS, rest.end)
-            wanted.append((rest.place, begin, end))
+    for verdict in ranges:
+        begin = verdict.first
+        while begin < verdict.end:
+            end = min(begin // QUEUE_BLOCK_UNITS * QUEUE_BLOCK_UNITS + QUEUE_BLOCK_UNITS, verdict.end)
+            wanted.append((verdict.place, begin, end))
             begin = end
     return wanted
 
 
-def _log_fields(
-    reader: StoreReader,
-    verifier: PieceVerifier,
-    rounds: TaskRounds,
-    pieces: Sequence[LogPiece],
-    block_bytes: int,
-) -> dict[str, Any]:
-    log_end = verifier.summary.log_end
+def _log_fields(check: StoreCheck) -> dict[str, Any]:
+    reader, executor, log_end = check.reader, check.executor, check.summary.log_end
     files: list[dict[str, Any]] = []
     for file in reader.log.run.files:
         if file.start >= log_end and files:
             break
         end = min(file.end, log_end)
-        inside = [found for found in verifier.chain if file.start <= found.begin < file.end]
+        inside = [found for found in check.chain.found if file.start <= found.begin < file.end]
         blocks: list[list[Any]] = []
-        for piece in pieces:
+        for piece in check.pieces:
             if file.start <= piece.start < end:
                 stop = min(piece.end, end)
-                digest = rounds.log_digests.get(piece.start, {}).get(stop) or rounds.hash_log_block(piece.start, stop)
+                digest = executor.log_digest(piece.start, stop)
                 blocks.append([piece.start, stop, digest])
         files.append(
             {
                 "file": os.path.basename(file.path),
                 "start": file.start,
                 "end": end,
-                "records": sum(found.records for found in inside),
-                "recordBytes": sum(found.record_bytes for found in inside),
+                "records": sum(found.summary.records for found in inside),
+                "recordBytes": sum(found.summary.record_bytes for found in inside),
                 "blocks": blocks,
             }
         )
-    return {"minOffset": reader.log_min, "maxOffset": log_end, "blockBytes": block_bytes, "files": files}
+    return {"minOffset": reader.log_min, "maxOffset": log_end, "blockBytes": check.block_bytes, "files": files}
 
 
-def _queue_fields(ranges: Sequence[QueueRest], rounds: TaskRounds) -> list[dict[str, Any]]:
+def _queue_fields(ranges: Sequence[QueueVerdict], executor: TaskExecutor) -> list[dict[str, Any]]:
     blocks: dict[tuple[str, int], list[QueueBlock]] = {}
-    for block in rounds.hash_queues(queue_blocks_of(ranges)):
+    for block in executor.hash_queues(queue_blocks_of(ranges)):
         blocks.setdefault(block.place, []).append(block)
     return [
         {
-            "topic": rest.place[0],
-            "queueId": rest.place[1],
-            "minOffset": rest.first,
-            "maxOffset": rest.end,
+            "topic": verdict.place[0],
+            "queueId": verdict.place[1],
+            "minOffset": verdict.first,
+            "maxOffset": verdict.end,
             "blocks": [
                 [block.first, block.end, block.digest, block.first_physical, block.end_physical]
-                for block in blocks.get(rest.place, [])
+                for block in blocks.get(verdict.place, [])
             ],
         }
-        for rest in sorted(ranges, key=lambda rest: rest.place)
+        for verdict in sorted(ranges, key=lambda verdict: verdict.place)
     ]
 
 

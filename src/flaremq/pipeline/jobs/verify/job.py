@@ -20,15 +20,14 @@ from flaremq.pipeline.jobs.store_place import StorePlace, open_store, place_of, 
 from flaremq.pipeline.jobs.tasks import Progress
 from flaremq.pipeline.jobs.verify.against import compare, marks_of
 from flaremq.pipeline.jobs.verify.certificate import Certificate, certify
+from flaremq.pipeline.jobs.verify.check import StoreCheck, check_store
 from flaremq.pipeline.jobs.verify.difference import Difference
-from flaremq.pipeline.jobs.verify.tasks import TaskRounds
+from flaremq.pipeline.jobs.verify.tasks import Marks
 from flaremq.pipeline.options import parse_options
 from flaremq.pipeline.sources.open import check_log_below, source_spec
-from flaremq.storage.at_rest.pieces import PIECE_BYTES, cut_pieces
+from flaremq.storage.at_rest.pieces import PIECE_BYTES
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.verify.finding import Finding, Summary
-from flaremq.storage.verify.index_soundness import entries_end
-from flaremq.storage.verify.pieces import PieceVerifier
 
 SOUND, DAMAGED, DIFFERS = "sound", "damaged", "differs"
 
@@ -96,7 +95,6 @@ def verify(
     earlier = None if against is None else Certificate.load(against)
     if certificate is not None:
         _check_new_file(certificate)
-    block_bytes = piece_bytes or (PIECE_BYTES if earlier is None else earlier.block_bytes)
     if archive is not None:
         check_log_below(path, properties or {})
     runner = TaskRunner(spark, on_progress)
@@ -105,56 +103,50 @@ def verify(
         reader = held.enter_context(open_store(path, properties))
         other = None if replica is None else held.enter_context(open_store(replica, without_log_place(properties)))
         if archive is not None:
-            from flaremq.pipeline.jobs.verify.archive import check_archive, compare_archive
+            from flaremq.pipeline.jobs.verify.archive import check_archive
 
             check_archive(archive, name)
-        place = _place(reader, properties)
-        rounds = TaskRounds(runner, place, [i.name for i in reader.indexes if i.geometry and entries_end(i) > 1])
-        if certificate is not None or earlier is not None:
-            rounds.log_marks = {} if earlier is None else marks_of(earlier)
-        if earlier is not None:
-            rounds.index_marks = {index: int(fields["count"]) for index, fields in earlier.indexes.items()}
-        pieces = cut_pieces(reader, block_bytes)
-        verifier = PieceVerifier(reader, pieces, rounds, delay_levels=place.delay_levels)
-        findings = tuple(verifier.findings())
-        differences: list[Difference] = []
-        if earlier is not None:
-            differences += compare(earlier, reader, verifier, rounds, findings)
+        block_bytes = piece_bytes or (PIECE_BYTES if earlier is None else earlier.block_bytes)
+        marks = marks_of(earlier) if earlier is not None else None if certificate is None else Marks()
+        check = check_store(reader, _place(reader, properties), runner, block_bytes, marks)
+        differences = [] if earlier is None else [*compare(earlier, check)]
         if other is not None:
-            from flaremq.pipeline.jobs.verify.replica import compare_replica
-
-            places = (place, _place(other, properties))
-            end = verifier.summary.log_end
-            differences += compare_replica(
-                runner, master=reader, replica=other, places=places, pieces=pieces, log_end=end
-            )
+            differences += _compare_replica(runner, check, other, properties)
         equal = None
         if archive is not None:
+            from flaremq.pipeline.jobs.verify.archive import compare_archive
+
             equal, found = compare_archive(
                 runner, path=reader.layout.root, archive=archive, broker_name=name, geometry=properties
             )
             differences += found
         result = VerifyResult(
             reader.layout.root,
-            verifier.summary,
-            findings,
+            check.summary,
+            check.findings,
             tuple(differences),
             None if certificate is None else os.path.abspath(certificate),
             equal,
             0.0,
         )
         if certificate is not None:
-            certify(
-                reader,
-                verifier,
-                rounds,
-                pieces=pieces,
-                block_bytes=block_bytes,
-                findings=findings,
-                verdict=result.verdict,
-                broker_name=name,
-            ).save(certificate)
+            certify(check, verdict=result.verdict, broker_name=name).save(certificate)
     return replace(result, seconds=time.monotonic() - started)
+
+
+def _compare_replica(
+    runner: TaskRunner, check: StoreCheck, replica: StoreReader, properties: Mapping[str, str] | None
+) -> Iterable[Difference]:
+    from flaremq.pipeline.jobs.verify.replica import compare_replica
+
+    return compare_replica(
+        runner,
+        master=check.reader,
+        replica=replica,
+        places=(_place(check.reader, properties), _place(replica, properties)),
+        pieces=check.pieces,
+        log_end=check.summary.log_end,
+    )
 
 
 def _check_new_file(path: str) -> None:
@@ -169,9 +161,4 @@ def _place(reader: StoreReader, properties: Mapping[str, str] | None) -> StorePl
     """With the one geometry all index files have, so that no task has to work it out again."""
     place = place_of(reader, properties)
     known = {index.geometry for index in reader.indexes}
-    return replace(place, geometry=_only(known)) if place.geometry is None else place
-
-
-def _only(values: Iterable[Any]) -> Any:
-    found = list(values)
-    return found[0] if len(found) == 1 else None
+    return replace(place, geometry=known.pop()) if place.geometry is None and len(known) == 1 else place

@@ -1,4 +1,4 @@
-"""The rounds of a check (bulk_verify_pieces.py) as tasks, with the digests a certificate needs."""
+"""The rounds of a check in pieces (storage/verify/chain.py) as tasks, with the digests a certificate needs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from flaremq.storage.at_rest.digest import hash_log, hash_units
 from flaremq.storage.at_rest.pieces import LogPiece
 from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.at_rest.reader import StoreReader
+from flaremq.storage.verify.chain import QueueClaim, QueueVerdict, check_queue
 from flaremq.storage.verify.index_soundness import IndexSoundness, check_index
-from flaremq.storage.verify.piece import find_queue
-from flaremq.storage.verify.pieces import PieceFindings, QueueAsk, QueueRest, check_piece, check_rest
+from flaremq.storage.verify.piece import PieceFindings, check_piece, find_queue
 
 _QUEUES_A_TASK = 256
 _Item = TypeVar("_Item")
@@ -34,47 +34,59 @@ class QueueBlock:
     end_physical: int = -1
 
 
-@dataclass(slots=True)
-class TaskRounds:
-    """The rounds on a runner. ``log_marks`` asks for digests at these offsets of the piece that starts at the key,
-    ``index_marks`` at this entry of the index file of that name; None for no digests of the log at all."""
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Where digests are asked for besides the ends of pieces and files: at these offsets of the piece that starts at
+    the key, at this entry of the index file of that name."""
 
-    runner: TaskRunner
-    place: StorePlace
-    indexes: Sequence[str]  # names of the files that hold entries and can be read
-    log_marks: Mapping[int, Sequence[int]] | None = None
-    index_marks: Mapping[str, int] = field(default_factory=dict)
-    log_digests: dict[int, dict[int, str]] = field(default_factory=dict)  # piece start -> mark -> digest
+    log: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    index: Mapping[str, int] = field(default_factory=dict)
 
-    def log(self, pieces: Sequence[LogPiece]) -> list[PieceFindings]:
-        tasks = [_PieceTask(self.place, piece, None) for piece in pieces]
-        return [result.findings for result in self.runner.run(tasks, run_piece, "log")]
 
-    def log_and_index(self, pieces: Sequence[LogPiece]) -> tuple[list[PieceFindings], list[IndexSoundness]]:
+class TaskExecutor:
+    """Runs the rounds as tasks."""
+
+    def __init__(self, runner: TaskRunner, place: StorePlace, indexes: Sequence[str], marks: Marks | None) -> None:
+        """``indexes`` names the files that hold entries and can be read; without ``marks`` the log gets no digests."""
+        self._runner = runner
+        self._place = place
+        self._indexes = indexes
+        self._marks = marks
+        self._log_digests: dict[int, dict[int, str]] = {}  # piece start -> mark -> digest
+
+    def check_log(self, pieces: Sequence[LogPiece]) -> list[PieceFindings]:
+        tasks = [_PieceTask(self._place, piece, None) for piece in pieces]
+        return [result.findings for result in self._runner.run(tasks, run_piece, "log")]
+
+    def check_log_and_index(self, pieces: Sequence[LogPiece]) -> tuple[list[PieceFindings], list[IndexSoundness]]:
         tasks: list[_PieceTask | _IndexTask] = [
-            _IndexTask(self.place, name, self.index_marks.get(name, 0)) for name in self.indexes
+            _IndexTask(self._place, name, self._marks.index.get(name, 0) if self._marks else 0)
+            for name in self._indexes
         ]
         for piece in pieces:
-            marks = None if self.log_marks is None else tuple(self.log_marks.get(piece.start, ()))
-            tasks.append(_PieceTask(self.place, piece, marks))
-        results = self.runner.run(tasks, _run_either, "log and index")
+            marks = None if self._marks is None else tuple(self._marks.log.get(piece.start, ()))
+            tasks.append(_PieceTask(self._place, piece, marks))
+        results = self._runner.run(tasks, _run_either, "log and index")
         found = [result for result in results if isinstance(result, PieceResult)]
         for piece, result in zip(pieces, found, strict=True):
-            self.log_digests[piece.start] = result.digests
+            self._log_digests[piece.start] = result.digests
         return [result.findings for result in found], [r for r in results if isinstance(r, IndexSoundness)]
 
-    def queues(self, asks: Sequence[QueueAsk], log_end: int) -> list[QueueRest]:
-        groups = _grouped(asks, self.runner.parallelism)
-        tasks = [_QueueTask(self.place, tuple(group), log_end) for group in groups]
-        return [rest for rests in self.runner.run(tasks, _run_queues, "queues") for rest in rests]
+    def check_queues(self, claims: Sequence[QueueClaim], log_end: int) -> list[QueueVerdict]:
+        groups = _grouped(claims, self._runner.parallelism)
+        tasks = [_QueueTask(self._place, tuple(group), log_end) for group in groups]
+        return [verdict for verdicts in self._runner.run(tasks, _run_queues, "queues") for verdict in verdicts]
 
     def hash_queues(self, ranges: Sequence[QueueRange]) -> list[QueueBlock]:
-        tasks = [_HashTask(self.place, tuple(group)) for group in _grouped(ranges, self.runner.parallelism)]
-        return [block for blocks in self.runner.run(tasks, _run_hashes, "queue digests") for block in blocks]
+        tasks = [_HashTask(self._place, tuple(group)) for group in _grouped(ranges, self._runner.parallelism)]
+        return [block for blocks in self._runner.run(tasks, _run_hashes, "queue digests") for block in blocks]
 
-    def hash_log_block(self, start: int, end: int) -> str | None:
-        """For a block whose end was not known when its piece was read."""
-        with self.place.open() as reader:
+    def log_digest(self, start: int, end: int) -> str | None:
+        """Of a block of the log; read anew if its end was not known when its piece was read."""
+        known = self._log_digests.get(start, {}).get(end)
+        if known is not None:
+            return known
+        with self._place.open() as reader:
             return hash_log(reader, start, [end]).get(end)
 
 
@@ -95,7 +107,7 @@ class _IndexTask:
 @dataclass(frozen=True, slots=True)
 class _QueueTask:
     place: StorePlace
-    asks: tuple[QueueAsk, ...]
+    claims: tuple[QueueClaim, ...]
     log_end: int
 
 
@@ -113,7 +125,9 @@ class PieceResult:
 
 def run_piece(task: _PieceTask) -> PieceResult:
     with task.place.open() as reader:
-        findings = check_piece(reader, task.piece, task.place.delay_levels)
+        findings = check_piece(
+            reader, task.piece, task.place.delay_levels, find=lambda place: find_queue(reader, place)
+        )
         if task.marks is None:
             return PieceResult(findings, {})
         end = findings.end if findings.is_tail or task.piece.is_last else task.piece.end
@@ -129,9 +143,9 @@ def _run_either(task: _PieceTask | _IndexTask) -> PieceResult | IndexSoundness:
         return check_index(index, task.mark)
 
 
-def _run_queues(task: _QueueTask) -> list[QueueRest]:
+def _run_queues(task: _QueueTask) -> list[QueueVerdict]:
     with task.place.open() as reader:
-        return [check_rest(reader, find_queue(reader, ask.place), ask, task.log_end) for ask in task.asks]
+        return [check_queue(reader, find_queue(reader, claim.place), claim, task.log_end) for claim in task.claims]
 
 
 def _run_hashes(task: _HashTask) -> list[QueueBlock]:

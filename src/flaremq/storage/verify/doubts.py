@@ -1,8 +1,7 @@
-"""The plain checkers for parts of a store: only the queues, stretches of log and index files that are in doubt.
+"""The plain checkers for what is in doubt: some queues, stretches of log and index files of a store.
 
-``QueueChecker`` and ``IndexChecker`` expect to see everything from some point on. Here they are told of what was found
-right already as if they had seen it, so that one wrong unit in a terabyte costs a look at a few megabytes, and what
-they say is what they would have said after reading it all.
+``QueueChecker`` and ``IndexChecker`` expect to see everything. Here what was found right already counts as seen, so
+that one wrong unit in a terabyte costs reading a few megabytes, and the findings are those of reading it all.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from flaremq.storage.dispatch.record_views import ExpectedUnit, expected_index_h
 from flaremq.storage.index.index_file import ENTRY
 from flaremq.storage.log.walk import DamagedRange, RecordBatch
 from flaremq.storage.verify.index import IndexChecker
-from flaremq.storage.verify.index_soundness import entries_end
-from flaremq.storage.verify.piece import LookCloser, QueueSpan, RightUnits
-from flaremq.storage.verify.queues import QueueChecker, SuspectQueue
+from flaremq.storage.verify.index_entries import entries_end
+from flaremq.storage.verify.piece import InDoubt, QueueSpan, RightUnits
+from flaremq.storage.verify.queues import QueueChecker
 
 _CHUNK_ENTRIES = 1 << 14
 
 
-class QueuePartsChecker(QueueChecker):
+class DoubtfulQueues(QueueChecker):
     """The queues named in ``spans``; what the spans call right is taken as seen."""
 
     def __init__(
@@ -40,23 +39,22 @@ class QueuePartsChecker(QueueChecker):
         delay_levels: DelayLevels,
     ) -> None:
         super().__init__(
-            reader.narrowed(spans),  # a queue costs memory for all of its units
+            reader,
+            [queue for queue in reader.queues if (queue.topic, queue.queue_id) in spans],
             redispatch_from=redispatch_from,
             known_topics=known_topics,
             damaged=damaged,
-            only={place: SuspectQueue(-1, -1, 0) for place in spans},
         )
         self._ahead = {place: list(reversed(parts)) for place, parts in spans.items()}
         self._delay_levels = delay_levels
-        self._log = reader
 
     def look(self) -> None:
         """Read what must be looked at and take the rest as seen, each queue in log order."""
         for start, end in _united(self._ahead.values()):
-            for offset, record in _records(self._log, start, end):
+            for offset, record in _records(self._reader, start, end):
                 message = MessageExt(record)
                 for unit in expected_units(message, self._delay_levels):
-                    if self._is_due(unit, offset):
+                    if self._is_in_doubt(unit, offset):
                         self.check(
                             unit,
                             physical_offset=offset,
@@ -66,14 +64,14 @@ class QueuePartsChecker(QueueChecker):
         for place in self._ahead:
             self._pass(place, None)
 
-    def _is_due(self, unit: ExpectedUnit, offset: int) -> bool:
+    def _is_in_doubt(self, unit: ExpectedUnit, offset: int) -> bool:
         place = (unit.topic, unit.queue_id)
         if place not in self._ahead:
             return False
         part = self._pass(place, offset)
         return part is not None and part.start <= offset
 
-    def _pass(self, place: QueueId, offset: int | None) -> LookCloser | None:
+    def _pass(self, place: QueueId, offset: int | None) -> InDoubt | None:
         """The next stretch to look at that reaches behind ``offset``; right units before it are claimed."""
         ahead = self._ahead[place]
         while ahead:
@@ -87,8 +85,10 @@ class QueuePartsChecker(QueueChecker):
 
     def _claim(self, place: QueueId, part: RightUnits) -> None:
         state = self._states[place]
-        count = part.end - part.first
-        self._check_order(state, ExpectedUnit(*place, part.first, 0, count), None)
+        first = None if state.queue is None else state.queue.unit_at(part.first)
+        assert first is not None  # it was found right
+        unit = ExpectedUnit(*place, part.first, 0, part.end - part.first)
+        self._check_order(state, unit, first.physical_offset)
         state.claim_range(part.first, part.end)
 
 
@@ -104,7 +104,7 @@ class IndexPart:
     offset_behind: int | None = None
 
 
-class IndexPartChecker(IndexChecker):
+class DoubtfulIndex(IndexChecker):
     """The entries of one part, and in themselves the files named ``unsound``."""
 
     def __init__(
@@ -132,16 +132,13 @@ class IndexPartChecker(IndexChecker):
                 store_timestamp=message.store_timestamp,
             )
 
-    def _ordered_entries(self) -> Iterator[tuple[StoredIndex, IndexEntry]]:
-        reached = -1 if self._part.offset_before is None else self._part.offset_before
-        ahead: tuple[StoredIndex, IndexEntry] | None = None
-        for following in self._all_entries():
-            if ahead is not None and self._fits(ahead, reached, following[1].physical_offset):
-                reached = ahead[1].physical_offset
-                yield ahead
-            ahead = following
-        if ahead is not None and self._fits(ahead, reached, self._part.offset_behind):
-            yield ahead
+    def _ordered_entries(
+        self, reached: int = -1, behind: int | None = None
+    ) -> Iterator[tuple[StoredIndex, IndexEntry]]:
+        part = self._part
+        return super()._ordered_entries(
+            reached if part.offset_before is None else part.offset_before, part.offset_behind
+        )
 
     def _all_entries(self) -> Iterator[tuple[StoredIndex, IndexEntry]]:
         begin = 0
@@ -180,7 +177,7 @@ def _records(reader: StoreReader, start: int, end: int) -> Iterator[tuple[int, m
 
 def _united(queues: Iterable[Sequence[QueueSpan]]) -> list[tuple[int, int]]:
     """The stretches of log any of these queues asks for, ascending and apart from each other."""
-    wanted = sorted((part.start, part.end) for parts in queues for part in parts if isinstance(part, LookCloser))
+    wanted = sorted((part.start, part.end) for parts in queues for part in parts if isinstance(part, InDoubt))
     united: list[tuple[int, int]] = []
     for start, end in wanted:
         if united and start <= united[-1][1]:
