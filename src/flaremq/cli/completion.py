@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import click
 
-from flaremq.cli.parameters import debug_option
-
 _SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(_SHELLS))
-@debug_option
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print what a shell needs to complete commands, options and topics.

@@ -1,4 +1,4 @@
-"""What a command line says when it does not work out, and with which exit code.
+"""Errors of a command line: one sentence and an exit code.
 
     0    done
     1    the check found something, or the work failed
@@ -41,7 +41,7 @@ READER_GONE = 141
 
 
 class ReaderGoneError(Exception):
-    """Whoever read our output has closed it. No ``BrokenPipeError``: click would end the program at that."""
+    """The reader of our output has closed it. No ``BrokenPipeError``: click would end the program at that."""
 
 
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
@@ -74,7 +74,7 @@ def report(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else FAILED
     if isinstance(error, ReaderGoneError | BrokenPipeError):
-        # Whoever read our output has enough. Nothing more may be written, not even at interpreter exit.
+        # The reader of our output has gone. Nothing more may be written, not even at interpreter exit.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_GONE

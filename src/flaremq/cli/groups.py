@@ -1,4 +1,4 @@
-"""The one kind of command group: it imports a command only to run it or to show its help.
+"""The one kind of command group: it imports a command only to run it or to show its help, and gives it ``--debug``.
 
 ``--help`` must answer at once, so the overview of a group is made of what stands in its table and its own module.
 """
@@ -10,6 +10,22 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import click
+
+from flaremq.cli import failure
+
+
+def _want_traceback(_: click.Context, __: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        failure.want_traceback()
+
+
+_DEBUG = click.Option(
+    ["--debug"],
+    is_flag=True,
+    expose_value=False,
+    callback=_want_traceback,
+    help="Show a traceback when something fails.",
+)
 
 
 class LazyGroup(click.Group):
@@ -24,16 +40,23 @@ class LazyGroup(click.Group):
     ) -> None:
         super().__init__(*arguments, **settings)
         self._elsewhere = dict(elsewhere or {})
+        self.params.append(_DEBUG)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """By name; a group with no command of its own keeps the order of its table."""
         return sorted([*self.commands, *self._elsewhere]) if self.commands else list(self._elsewhere)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._elsewhere:
-            return super().get_command(ctx, cmd_name)
-        module, _, name = self._elsewhere[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
+        command = self.find_command(cmd_name)
+        if command is not None and _DEBUG not in command.params:
+            command.params.append(_DEBUG)
+        return command
+
+    def find_command(self, name: str) -> click.Command | None:
+        if name not in self._elsewhere:
+            return self.commands.get(name)
+        module, _, attribute = self._elsewhere[name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

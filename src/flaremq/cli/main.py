@@ -16,7 +16,6 @@ import click
 
 from flaremq.cli import failure
 from flaremq.cli.groups import LazyGroup
-from flaremq.cli.parameters import debug_option
 
 # command -> (where it lives, one line for the overview), in the order the overview has
 COMMANDS = {
@@ -59,7 +58,6 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
 )
-@debug_option
 def flaremq() -> None:
     """RocketMQ in Python: the same protocol on the wire, the same files on disk.
 

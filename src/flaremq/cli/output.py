@@ -1,8 +1,8 @@
 """Three ways to print a result: a table for people, JSON for programs, JSON lines for streams.
 
 Without ``-o`` the terminal decides: a table on one, JSON (or JSON lines for results of any length) in a pipe.
-Only results go to stdout. Progress, warnings and errors go to stderr, so a pipe stays parsable. Names and bodies are
-strangers' text: what people read has no control character in it, whoever sent it.
+Only results go to stdout. Progress, warnings and errors go to stderr, so a pipe stays parsable. Names and bodies come
+from senders: what a terminal gets of them has no control character in it.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from flaremq.cli import failure
-
 END_OF_TIME_MS = 2**63 - 1
 LATEST_MS = -1  # the end of a queue, as brokers understand a point in time
 
@@ -18,22 +16,6 @@ if TYPE_CHECKING:
     from flaremq.storage.options import StoreOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def debug_option(command: F) -> F:
-    """``--debug``, accepted anywhere on the line."""
-
-    def note(_: click.Context, __: click.Parameter, wanted: bool) -> None:
-        if wanted:
-            failure.want_traceback()
-
-    return click.option(
-        "--debug",
-        is_flag=True,
-        expose_value=False,
-        callback=note,
-        help="Show a traceback when something fails.",
-    )(command)
 
 
 def output_option(*formats: str) -> Callable[[F], F]:
@@ -57,7 +39,7 @@ body_option = click.option(
 path_argument = click.argument("path", metavar="PATH", type=click.Path(exists=True, file_okay=False))
 
 
-def options_options(command: F) -> F:
+def store_options(command: F) -> F:
     """``-c broker.conf`` and ``--set key=value`` of commands that read a store."""
     return _options("A broker.conf with the options the store was written with.", "maxHashSlotNum=200")(command)
 

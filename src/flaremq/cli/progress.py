@@ -12,7 +12,7 @@ TaskProgress = Callable[[str, int, int], None]  # step, done, total
 
 @contextmanager
 def bytes_progress(title: str, start: int, end: int, *, show: bool = True) -> Iterator[Callable[[int], None]]:
-    """Lends a function to be told the offset reached, from ``start`` to ``end``; shows rate and time left."""
+    """Lends a function to call with the offset reached, from ``start`` to ``end``; shows rate and time left."""
     if not show or end <= start:
         yield lambda _: None
         return
@@ -22,14 +22,14 @@ def bytes_progress(title: str, start: int, end: int, *, show: bool = True) -> It
 
 @contextmanager
 def count_progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Lends a function to be told how many are done."""
+    """Lends a function to call with the number done."""
     with _bars("MofNComplete", "TimeRemaining") as update:
         yield lambda done: update(title, done, total)
 
 
 @contextmanager
 def task_progress() -> Iterator[TaskProgress | None]:
-    """Lends a function to be told step, tasks done and tasks in all; a bar a step. None where nobody would see it."""
+    """Lends a function to call with step, tasks done and tasks in all; a bar a step. None without a terminal."""
     with _bars("MofNComplete", "TimeElapsed", "TimeRemaining") as update:
         yield update if sys.stderr.isatty() else None
 

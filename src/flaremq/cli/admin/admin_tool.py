@@ -1,6 +1,6 @@
 """AdminTool: the admin client with what only a command line asks for.
 
-Mostly orders to one address, where the library speaks of topics and groups, and reading along with a topic.
+Mostly requests to one address, where the library speaks of topics and groups, and following a topic.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class AdminTool(Admin):
         return dict(sorted(KVTable.from_json(reply.body_bytes).table.items()))
 
     async def known_progress(self, group: str, topic: str | None = None) -> ConsumeStats:
-        """How far a group is; ``NotFoundError`` if there is no such group, of which brokers would tell nothing."""
+        """How far a group is; ``NotFoundError`` if there is no such group, for which brokers answer an empty table."""
         stats = await self.group_progress(group, topic=topic)
         if not stats.offset_table and group not in await self.list_groups():
             raise NotFoundError(f"group {group!r} does not exist")

@@ -1,4 +1,4 @@
-"""What the commands that give orders to a cluster share: its address, the admin client, times, short answers."""
+"""What the commands of this room share: the address of a cluster, the admin client, short answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def topic_argument(command: F) -> F:
 
 
 def place_options(command: F) -> F:
-    """``--cluster`` and ``--broker``: whom an order is for, all brokers if neither is given."""
+    """``--cluster`` and ``--broker``: the brokers a command is for, all if neither is given."""
     command = click.option("--broker", metavar="NAME", help="Only this broker, by name or address.")(command)
     return click.option("--cluster", metavar="NAME", help="Only the brokers of this cluster.")(command)
 
@@ -88,7 +88,7 @@ async def _next(parts: AsyncGenerator[T, None]) -> T:
 
 @contextlib.contextmanager
 def hinted(name_servers: str) -> Iterator[None]:
-    """Says what to do next where no name server answers."""
+    """Adds what to do next to the error that no name server answers."""
     from flaremq.cli.admin.name_server import HINT
 
     try:

@@ -10,7 +10,7 @@ from flaremq.cli import failure
 from flaremq.cli import output as out
 from flaremq.cli.admin.administration import administer, name_server_option
 from flaremq.cli.groups import LazyGroup
-from flaremq.cli.parameters import debug_option, output_option
+from flaremq.cli.parameters import output_option
 
 if TYPE_CHECKING:
     from flaremq.cli.admin.admin_tool import AdminTool
@@ -30,7 +30,6 @@ _LIST_COLUMNS = {
 
 
 @click.group(name="cluster", cls=LazyGroup)
-@debug_option
 def cluster() -> None:
     """The brokers of a cluster and how they are."""
 
@@ -100,7 +99,6 @@ def _report_silent(rows: list[dict[str, Any]]) -> int:
 @click.argument("name", metavar="[CLUSTER]", required=False)
 @name_server_option
 @output_option("jsonl", "json", "table")
-@debug_option
 def list_(name: str | None, name_servers: str, output: str | None) -> int:
     """All brokers with their rates. Exit code 1 if one of them does not answer."""
     import time
@@ -115,7 +113,6 @@ def list_(name: str | None, name_servers: str, output: str | None) -> int:
 @click.argument("name", metavar="[CLUSTER]", required=False)
 @name_server_option
 @output_option("json", "jsonl", "table")
-@debug_option
 def status(name: str | None, name_servers: str, output: str | None) -> int:
     """Everything the brokers tell about themselves. Exit code 1 if one of them does not answer."""
     rows = administer(name_servers, lambda admin: _status_rows(admin, name))

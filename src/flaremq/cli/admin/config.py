@@ -9,7 +9,7 @@ import click
 from flaremq.cli import output as out
 from flaremq.cli.admin.administration import administer, answer, name_server_option, place_options
 from flaremq.cli.groups import LazyGroup
-from flaremq.cli.parameters import debug_option, output_option
+from flaremq.cli.parameters import output_option
 
 if TYPE_CHECKING:
     from flaremq.cli.admin.admin_tool import AdminTool
@@ -18,7 +18,6 @@ _name_server_flag = click.option("--of-name-server", is_flag=True, help="Those o
 
 
 @click.group(name="config", cls=LazyGroup)
-@debug_option
 def config() -> None:
     """Options of running servers: read them, change some."""
 
@@ -29,7 +28,6 @@ def config() -> None:
 @place_options
 @name_server_option
 @output_option("jsonl", "json", "table")
-@debug_option
 def get(
     names: tuple[str, ...],
     of_name_server: bool,
@@ -71,7 +69,6 @@ def _unknown(server: str, name: str, known: dict[str, str]) -> str:
 @place_options
 @name_server_option
 @output_option("json", "jsonl", "table")
-@debug_option
 def set_(
     assignments: tuple[str, ...],
     of_name_server: bool,

@@ -14,7 +14,7 @@ from flaremq.cli.admin.administration import (
     place_options,
 )
 from flaremq.cli.groups import LazyGroup
-from flaremq.cli.parameters import debug_option, output_option
+from flaremq.cli.parameters import output_option
 
 if TYPE_CHECKING:
     from flaremq.cli.admin.admin_tool import AdminTool
@@ -57,7 +57,6 @@ def is_own_group(name: str) -> bool:
         "reset": ("flaremq.cli.admin.group_progress:reset", "Let a group go on from another time."),
     },
 )
-@debug_option
 def group() -> None:
     """List, create, delete consumer groups, see how far they are, move them."""
 
@@ -67,7 +66,6 @@ def group() -> None:
 @click.option("--all", "show_all", is_flag=True, help="With those RocketMQ makes for itself.")
 @name_server_option
 @output_option("jsonl", "json", "table")
-@debug_option
 def list_(cluster: str | None, show_all: bool, name_servers: str, output: str | None) -> None:
     """The groups that brokers keep settings of."""
 
@@ -120,7 +118,6 @@ def list_(cluster: str | None, show_all: bool, name_servers: str, output: str | 
 @place_options
 @name_server_option
 @output_option("json", "jsonl", "table")
-@debug_option
 def create(
     group: str, cluster: str | None, broker: str | None, name_servers: str, output: str | None, **settings: Any
 ) -> None:
@@ -151,7 +148,6 @@ def create(
 @place_options
 @name_server_option
 @output_option("json", "jsonl", "table")
-@debug_option
 def delete(
     group: str, keep_offsets: bool, cluster: str | None, broker: str | None, name_servers: str, output: str | None
 ) -> None:

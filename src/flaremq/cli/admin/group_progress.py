@@ -9,7 +9,7 @@ import click
 from flaremq.cli import output as out
 from flaremq.cli.admin.administration import administer, name_server_option
 from flaremq.cli.admin.group import group_argument, is_own_group
-from flaremq.cli.parameters import debug_option, output_option, time_value
+from flaremq.cli.parameters import output_option, time_value
 
 if TYPE_CHECKING:
     from flaremq.cli.admin.admin_tool import AdminTool
@@ -43,7 +43,6 @@ _PROGRESS_COLUMNS = {
 @click.option("--topic", metavar="TOPIC", help="Only this topic.")
 @name_server_option
 @output_option("jsonl", "json", "table")
-@debug_option
 def progress(group: str | None, topic: str | None, name_servers: str, output: str | None) -> None:
     """How far a group is behind in each queue; without a group, how far each group is."""
     if group is None:
@@ -110,7 +109,6 @@ async def group_rows(admin: AdminTool, groups: list[str]) -> list[dict[str, Any]
 @group_argument
 @name_server_option
 @output_option("json", "jsonl", "table")
-@debug_option
 def connections(group: str, name_servers: str, output: str | None) -> None:
     """The consumers of a group that are connected, and what they subscribe to.
 
@@ -168,7 +166,6 @@ def _connection_rows(found: ConsumerConnection) -> tuple[list[dict[str, Any]], l
 @click.option("--dry-run", is_flag=True, help="Only say what would become of each queue.")
 @name_server_option
 @output_option("jsonl", "json", "table")
-@debug_option
 def reset(group: str, topic: str, timestamp: int, dry_run: bool, name_servers: str, output: str | None) -> None:
     """Let a group go on from another time, whether its consumers are connected or not."""
 

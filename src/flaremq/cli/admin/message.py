@@ -18,7 +18,7 @@ from flaremq.cli.admin.administration import (
     topic_argument,
 )
 from flaremq.cli.groups import LazyGroup
-from flaremq.cli.parameters import END_OF_TIME_MS, body_option, debug_option, duration_value, output_option, time_value
+from flaremq.cli.parameters import END_OF_TIME_MS, body_option, duration_value, output_option, time_value
 
 if TYPE_CHECKING:
     from flaremq.cli.admin.admin_tool import AdminTool
@@ -50,7 +50,6 @@ _TIMES = ("bornTimestamp", "storeTimestamp")
         "tail": ("flaremq.cli.admin.message_read:tail", "Messages as they come in, until Ctrl-C."),
     },
 )
-@debug_option
 def message() -> None:
     """Send messages, find them by key or id, read a topic."""
 
@@ -83,7 +82,6 @@ def print_messages(rows: Iterable[dict[str, Any]], output: str | None) -> None:
 @click.option("--queue-id", type=click.IntRange(min=0), help="Send it to this queue.")
 @name_server_option
 @output_option("jsonl", "json", "table")
-@debug_option
 def send(
     topic: str,
     body: str | None,
@@ -129,6 +127,11 @@ def send(
 
     with hinted(name_servers):
         results = asyncio.run(run())
+    _print_results(results, output)
+    return failure.DONE if all(result.ok for result in results) else failure.FAILED
+
+
+def _print_results(results: list[SendResult], output: str | None) -> None:
     rows = [
         {
             "messageId": result.message_id,
@@ -140,12 +143,10 @@ def send(
         }
         for result in results
     ]
-    chosen = out.chosen(output, in_pipe=out.JSONL)
-    if chosen == out.TABLE and len(rows) == 1:
-        out.print_record(rows[0])  # one below the other: side by side the ids would be cut, and they are wanted whole
+    if len(rows) == 1 and out.chosen(output, in_pipe=out.JSONL) == out.TABLE:
+        out.print_record(rows[0])  # one field a line: a table would cut the ids
     else:
-        out.print_rows(rows, chosen)
-    return failure.DONE if all(result.ok for result in results) else failure.FAILED
+        out.print_rows(rows, output)
 
 
 def _bodies(body: str | None, lines: bool) -> list[bytes]:
@@ -199,7 +200,6 @@ async def _send(
 @body_option
 @name_server_option
 @output_option("jsonl", "json", "table")
-@debug_option
 def query(
     topic: str, key: str, max_count: int, begin: int, end: int | None, body: str, name_servers: str, output: str | None
 ) -> int:
@@ -227,7 +227,6 @@ def query(
 @body_option
 @name_server_option
 @output_option("json", "jsonl", "table")
-@debug_option
 def get(
     topic: str,
     message_id: str | None,

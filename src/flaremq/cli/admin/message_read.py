@@ -14,7 +14,7 @@ import click
 from flaremq.cli import output as out
 from flaremq.cli.admin.administration import administer_in_parts, name_server_option, topic_argument
 from flaremq.cli.admin.message import chosen_queues, message_row, print_messages
-from flaremq.cli.parameters import body_option, debug_option, output_option, time_value
+from flaremq.cli.parameters import body_option, output_option, time_value
 from flaremq.visible import visible
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ async def _start_offset(admin: AdminTool, queue: MessageQueue, timestamp_ms: int
 @body_option
 @name_server_option
 @output_option("jsonl", "json", "table")
-@debug_option
 def print_(
     topic: str,
     broker: str | None,
@@ -133,7 +132,6 @@ async def read_queue(
 @body_option
 @name_server_option
 @output_option("jsonl", "table")
-@debug_option
 def tail(
     topic: str,
     start: int,

@@ -18,7 +18,7 @@ from flaremq.cli.admin.administration import (
 )
 from flaremq.cli.admin.topic_names import kind_of, read_topics
 from flaremq.cli.groups import LazyGroup
-from flaremq.cli.parameters import debug_option, output_option
+from flaremq.cli.parameters import output_option
 
 if TYPE_CHECKING:
     from flaremq.cli.admin.admin_tool import AdminTool
@@ -45,7 +45,6 @@ _ROUTE_COLUMNS = {
 
 
 @click.group(name="topic", cls=LazyGroup)
-@debug_option
 def topic() -> None:
     """List, create, delete topics of a cluster, and look at them."""
 
@@ -56,7 +55,6 @@ def topic() -> None:
 @click.option("--all", "all_kinds", is_flag=True, help="Also the topics of RocketMQ itself.")
 @name_server_option
 @output_option("jsonl", "json", "table")
-@debug_option
 def list_(cluster: str | None, kind: str | None, all_kinds: bool, name_servers: str, output: str | None) -> None:
     """All topics but those of RocketMQ itself; the topics of retries and of dead letters included."""
     topics, own_names = read_topics(name_servers, cluster)
@@ -85,7 +83,6 @@ def list_(cluster: str | None, kind: str | None, all_kinds: bool, name_servers: 
 @place_options
 @name_server_option
 @output_option("json", "jsonl", "table")
-@debug_option
 def create(
     topic: str,
     queues: int | None,
@@ -151,7 +148,6 @@ async def _known_settings(admin: AdminTool, topic: str, cluster: str | None, bro
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @name_server_option
 @output_option("json", "jsonl", "table")
-@debug_option
 def delete(topic: str, cluster: str | None, yes: bool, name_servers: str, output: str | None) -> int:
     """Delete a topic on all brokers and name servers; its messages cannot be read any more.
 
@@ -179,7 +175,6 @@ def delete(topic: str, cluster: str | None, yes: bool, name_servers: str, output
 @topic_argument
 @name_server_option
 @output_option("jsonl", "json", "table")
-@debug_option
 def status(topic: str, name_servers: str, output: str | None) -> None:
     """Both ends of each queue, and when it was last written to."""
 
@@ -204,7 +199,6 @@ def status(topic: str, name_servers: str, output: str | None) -> None:
 @topic_argument
 @name_server_option
 @output_option("jsonl", "json", "table")
-@debug_option
 def route(topic: str, name_servers: str, output: str | None) -> None:
     """The brokers of a topic, their addresses by broker id, and how many queues each has."""
 

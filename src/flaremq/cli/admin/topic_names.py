@@ -1,4 +1,4 @@
-"""Names of topics for those who wait: lists at once, and completion in a shell."""
+"""Names of topics without the client, whose import takes longer than the question: for lists and completion."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def complete_topic(context: click.Context, _: click.Parameter, incomplete: str) 
     """Names of topics that begin so. Nothing at all where no name server answers: a shell waits for us."""
     try:
         topics, own_names = read_topics(context.params.get("name_servers") or _default_name_server(context))
-    except Exception:  # whatever it is, the command itself will say it better
+    except Exception:  # completion stays silent; the command reports the error
         return []
     wanted = (name for name in topics if name.startswith(incomplete))
     return [name for name in wanted if incomplete or kind_of(name, own_names) == "user"]

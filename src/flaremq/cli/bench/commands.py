@@ -12,16 +12,15 @@ import shutil
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from flaremq.cli import output as out
 from flaremq.cli.bench.load import COUNT, TOPIC, Load, bench_folder, body_size_option, messages_option, path_option
-from flaremq.cli.bench.report import machine, measured
+from flaremq.cli.bench.report import print_report
 from flaremq.cli.groups import LazyGroup
-from flaremq.cli.parameters import debug_option, read_properties
+from flaremq.cli.parameters import read_properties
 
 if TYPE_CHECKING:
     from flaremq import Message, MessageStore
@@ -37,7 +36,6 @@ F = TypeVar("F", bound=Callable[..., Any])
         "spark": ("flaremq.cli.bench.spark:spark", "Read a store with Spark."),
     },
 )
-@debug_option
 def bench() -> None:
     """Measure this machine: put, get, query, recover; send, consume over the wire; spark. Prints JSON."""
 
@@ -45,7 +43,6 @@ def bench() -> None:
 def _load_options(command: F) -> F:
     """What every benchmark takes."""
     for option in (
-        debug_option,
         click.option("--set", "assignments", metavar="KEY=VALUE", multiple=True, help="Set a store option."),
         path_option,
         body_size_option(),
@@ -84,7 +81,8 @@ def put(flush: str, threads: int, batch: int, **load_options: Any) -> None:
     every = array("q")
     for one in latencies:
         every.extend(one)
-    _report("put", load, {"flush": flush, "threads": threads, "batch": batch}, calls * batch * threads, seconds, every)
+    settings = {"flush": flush, "threads": threads, "batch": batch, **load.settings}
+    print_report("put", settings, calls * batch * threads, seconds, every)
 
 
 def _put_all(store: MessageStore, queue: int, groups: list[list[Message]], latencies: array[int]) -> None:
@@ -123,7 +121,7 @@ def get(form: str, count: int, **load_options: Any) -> None:
         read = sum(_timed(_reads(store, form, count), latencies))
         seconds = time.perf_counter() - began
     assert read == load.messages, f"{read} of {load.messages} messages read"
-    _report("get", load, {"as": form, "count": count}, read, seconds, latencies)
+    print_report("get", {"as": form, "count": count, **load.settings}, read, seconds, latencies)
 
 
 def _reads(store: MessageStore, form: str, count: int) -> Iterator[int]:
@@ -161,7 +159,7 @@ def query(queries: int, **load_options: Any) -> None:
         found = sum(_timed((len(store.query(TOPIC, key)) for key in keys), latencies))
         seconds = time.perf_counter() - began
     assert found == queries, f"{found} of {queries} keys found"
-    _report("query", load, {"stored": load.messages}, queries, seconds, latencies)
+    print_report("query", {"stored": load.messages, **load.settings}, queries, seconds, latencies)
 
 
 @bench.command()
@@ -199,15 +197,8 @@ def recover(after: str, rounds: int, **load_options: Any) -> None:
             assert stored == load.messages, f"{stored} of {load.messages} messages after opening"
         store.close()
     seconds = sum(latencies) / 1e9
-    _report("recover", load, {"after": after, "rounds": rounds}, load.messages * rounds, seconds, latencies)
-
-
-def _report(
-    name: str, load: Load, settings: dict[str, Any], count: int, seconds: float, latencies: Sequence[int]
-) -> None:
-    every = {**settings, "bodySize": load.body_size, "options": load.properties}
-    result = {"benchmark": name, "settings": every, "machine": machine()}
-    out.print_json(result | measured(count, seconds, latencies, load.body_size))
+    settings = {"after": after, "rounds": rounds, **load.settings}
+    print_report("recover", settings, load.messages * rounds, seconds, latencies)
 
 
 def _timed(work: Iterator[int], latencies: array[int]) -> Iterator[int]:

@@ -53,6 +53,11 @@ class Load:
     path: str | None
     properties: dict[str, str]
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """For the report."""
+        return {"bodySize": self.body_size, "options": self.properties}
+
     def options(self, flush: str) -> StoreOptions:
         from flaremq import StoreOptions
 

@@ -7,6 +7,8 @@ import platform
 from collections.abc import Sequence
 from typing import Any
 
+from flaremq.cli.output import print_json
+
 
 def machine() -> dict[str, Any]:
     """What a reader needs to know to compare."""
@@ -23,16 +25,20 @@ def machine() -> dict[str, Any]:
     }
 
 
-def measured(count: int, seconds: float, latencies_ns: Sequence[int], body_size: int) -> dict[str, Any]:
-    """Rate and latency of ``count`` messages handled in ``seconds``."""
+def print_report(name: str, settings: dict[str, Any], count: int, seconds: float, latencies_ns: Sequence[int]) -> None:
+    """Rate and latency of ``count`` messages handled in ``seconds``, as JSON; ``settings`` has their ``bodySize``."""
     rate = count / seconds if seconds else 0.0
-    return {
+    result = {
+        "benchmark": name,
+        "settings": settings,
+        "machine": machine(),
         "messages": count,
         "seconds": round(seconds, 4),
         "messagesPerSecond": round(rate, 1),
-        "bodyBytesPerSecond": round(rate * body_size),
+        "bodyBytesPerSecond": round(rate * settings["bodySize"]),
         "latencyMicros": latency_micros(latencies_ns),
     }
+    print_json(result)
 
 
 def latency_micros(latencies_ns: Sequence[int]) -> dict[str, float]:

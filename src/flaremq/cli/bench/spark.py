@@ -11,9 +11,8 @@ from typing import Any
 import click
 
 from flaremq.cli.bench.load import COUNT, TOPIC, Load, bench_folder, body_size_option, messages_option, path_option
-from flaremq.cli.bench.report import machine, measured
-from flaremq.cli.output import print_json
-from flaremq.cli.parameters import debug_option, read_properties
+from flaremq.cli.bench.report import print_report
+from flaremq.cli.parameters import read_properties
 from flaremq.cli.pipeline.job import spark_for, spark_options
 from flaremq.errors import FlareMQError
 
@@ -31,7 +30,6 @@ from flaremq.errors import FlareMQError
 @click.option("--rounds", type=COUNT, default=5, show_default=True, help="How often; the latency is that of a round.")
 @path_option
 @spark_options
-@debug_option
 def spark(
     case: str,
     messages: int,
@@ -55,9 +53,8 @@ def spark(
             if round_number >= 0:
                 latencies.append(time.perf_counter_ns() - began)
         chosen = session.sparkContext.master
-    numbers = measured(messages * rounds, sum(latencies) / 1e9, latencies, body_size)
     asked = {"case": case, "bodySize": body_size, "rounds": rounds, "master": chosen}
-    print_json({"benchmark": "spark", "settings": asked, "machine": machine(), **numbers})
+    print_report("spark", asked, messages * rounds, sum(latencies) / 1e9, latencies)
 
 
 def _fill(load: Load, path: str) -> None:

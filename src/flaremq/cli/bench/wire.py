@@ -14,9 +14,7 @@ from collections.abc import Iterator
 import click
 
 from flaremq.cli.bench.load import COUNT, bench_folder, body_size_option, messages_option, path_option
-from flaremq.cli.bench.report import machine, measured
-from flaremq.cli.output import print_json
-from flaremq.cli.parameters import debug_option
+from flaremq.cli.bench.report import print_report
 
 TOPIC = "flaremq_bench"
 _flush = click.option(
@@ -36,7 +34,6 @@ _namesrv = click.option("-n", "--namesrv", metavar="ADDR", default=None, help="M
 @_flush
 @path_option
 @_namesrv
-@debug_option
 def send(messages: int, in_flight: int, body_size: int, flush: str, path: str | None, namesrv: str | None) -> None:
     """Send messages; the latency is from the call to the acknowledgement."""
     from flaremq.remoting import event_loop
@@ -44,7 +41,7 @@ def send(messages: int, in_flight: int, body_size: int, flush: str, path: str | 
     with _broker(namesrv, flush, path) as address:
         latencies, seconds = event_loop.run(_send_all(address, messages, in_flight, body_size))
     settings = {"inFlight": in_flight, "bodySize": body_size, "flush": flush if namesrv is None else "as it is"}
-    _report("send", settings, measured(messages, seconds, latencies, body_size))
+    print_report("send", settings, messages, seconds, latencies)
 
 
 @click.command()
@@ -52,14 +49,13 @@ def send(messages: int, in_flight: int, body_size: int, flush: str, path: str | 
 @body_size_option(1)
 @path_option
 @_namesrv
-@debug_option
 def consume(messages: int, body_size: int, path: str | None, namesrv: str | None) -> None:
     """Consume a backlog as a new group; the latency is that of one batch handed out."""
     from flaremq.remoting import event_loop
 
     with _broker(namesrv, "ASYNC_FLUSH", path) as address:
         latencies, seconds = event_loop.run(_consume_all(address, messages, body_size))
-    _report("consume", {"bodySize": body_size}, measured(messages, seconds, latencies, body_size))
+    print_report("consume", {"bodySize": body_size}, messages, seconds, latencies)
 
 
 async def _send_all(address: str, messages: int, in_flight: int, body_size: int) -> tuple[array[int], float]:
@@ -126,7 +122,3 @@ def _broker(namesrv: str | None, flush: str, path: str | None) -> Iterator[str]:
 
     with bench_folder(path) as folder, ServerProcess(folder, flushDiskType=flush) as server:
         yield server.name_server
-
-
-def _report(name: str, settings: dict[str, object], result: dict[str, object]) -> None:
-    print_json({"benchmark": name, "settings": settings, "machine": machine(), **result})

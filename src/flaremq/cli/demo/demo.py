@@ -18,7 +18,6 @@ import click
 from flaremq.cli import failure
 from flaremq.cli import output as out
 from flaremq.cli.demo.summary import Summary
-from flaremq.cli.parameters import debug_option
 from flaremq.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 )
 @click.option("--master", default="local[2]", show_default=True, help="The Spark master.")
 @click.option("-o", "--output", type=click.Choice(["story", "json"]), default="story", help="A story, or its numbers.")
-@debug_option
 def demo(messages: int, folder: str | None, master: str, output: str) -> int:
     """The whole product in one go: broker, clients, a Spark stream, archive, proof, SQL, report.
 

@@ -39,7 +39,7 @@ class DemoSpark:
         self._batches: dict[int, Counter[tuple[str, str]]] = {}
 
     def start(self) -> None:
-        """Meant for a thread of its own; ``raise_if_failed`` tells the outcome."""
+        """Meant for a thread of its own; ``raise_if_failed`` raises what went wrong."""
         from flaremq.pipeline.jobs.session import spark_session
 
         try:

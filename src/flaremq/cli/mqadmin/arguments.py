@@ -66,7 +66,7 @@ class Arguments:
         try:
             codecs.lookup(value)
         except LookupError:
-            self.refuse(f"--{name}: nobody knows the charset {value!r}.")
+            self.refuse(f"--{name}: unknown charset {value!r}.")
         return value
 
     def refuse(self, sentence: str) -> NoReturn:

@@ -16,7 +16,6 @@ from flaremq.cli.admin.administration import DEFAULT_NAME_SERVER, NAME_SERVER_HE
 from flaremq.cli.groups import LazyGroup
 from flaremq.cli.mqadmin.arguments import Arguments
 from flaremq.cli.mqadmin.table import ABSENT, COMMANDS, AdminCommand, Flag
-from flaremq.cli.parameters import debug_option
 
 _NAMES = {name.lower(): name for name in COMMANDS}
 _OVERVIEW = {name: ("", row.summary) for name, row in COMMANDS.items()}  # built from its row, not imported
@@ -25,9 +24,9 @@ _OVERVIEW = {name: ("", row.summary) for name, row in COMMANDS.items()}  # built
 class _MqadminGroup(LazyGroup):
     """Builds a command from its row. Names may be written in any case, as in the original."""
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        name = _NAMES.get(cmd_name.lower())
-        return self.commands.get(cmd_name) if name is None else _build(name, COMMANDS[name])
+    def find_command(self, name: str) -> click.Command | None:
+        known = _NAMES.get(name.lower())
+        return self.commands.get(name) if known is None else _build(known, COMMANDS[known])
 
     def refuse(self, ctx: click.Context, name: str) -> NoReturn:
         """With the reason why it is not there, or the nearest names."""
@@ -63,7 +62,7 @@ def _build(name: str, row: AdminCommand) -> click.Command:
             help=NAME_SERVER_HELP,
         )
     )
-    return debug_option(command)
+    return command
 
 
 def _option(flag: Flag) -> click.Option:
@@ -74,7 +73,6 @@ def _option(flag: Flag) -> click.Option:
 
 
 @click.group(name="mqadmin", cls=_MqadminGroup, elsewhere=_OVERVIEW)
-@debug_option
 def mqadmin() -> None:
     """RocketMQ's own commands: the same names, the same flags, the same columns.
 

@@ -1,4 +1,4 @@
-"""Clients in RocketMQ's own spelling: who is connected, and what they tell about themselves."""
+"""Clients in RocketMQ's own spelling: connections and running info."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _judge(infos: dict[str, ConsumerRunningInfo]) -> None:
 
 
 def running_info_lines(info: ConsumerRunningInfo, client_id: str) -> Iterator[str]:
-    """What one consumer tells about itself, section by section."""
+    """The running info of one consumer, section by section."""
     yield "#Consumer Properties#"
     for name, value in info.properties.items():
         yield f"{name:<40}: {value}"

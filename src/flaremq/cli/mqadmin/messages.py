@@ -154,12 +154,12 @@ def _keep_body(message: ReceivedMessage) -> str:
     import tempfile
 
     folder = os.path.join(tempfile.gettempdir(), "rocketmq", "msgbodys")
-    # The id comes from whoever sent the message: it may only ever name a file in this folder.
+    # The sender chose the id: it may name only a file in this folder.
     unique_key = message.uniq_key or ""
     name = unique_key if re.fullmatch(r"[0-9A-Za-z_-]{1,128}", unique_key) else message.offset_message_id
     path = os.path.join(folder, name)
     os.makedirs(folder, exist_ok=True)
-    # Others may write to the temporary folder too: never through a link they left there.
+    # Others may write to the temporary folder too: do not follow their links.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(message.body)

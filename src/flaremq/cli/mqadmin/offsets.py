@@ -58,7 +58,7 @@ async def _owners(admin: AdminTool, group: str) -> dict[MessageQueue, str]:
         try:
             info = await admin.consumer_running_info(group, client.client_id)
         except ReplyError:
-            continue  # a client that does not tell
+            continue  # a client without running info
         owners |= dict.fromkeys(info.mq_table, client.client_id.partition("@")[0])
     return owners
 

@@ -85,7 +85,7 @@ async def consume_message(admin: AdminTool, args: Arguments) -> None:
     if offset is not None and queue_id is None:
         args.refuse("--offset needs --queueId.")
     if args.maybe("MessageNumber") is not None:
-        echo(f"The oldler {count} message will be provided")  # their word
+        echo(f"The oldler {count} message will be provided")  # sic, as in the original
     for queue in await admin.queues(args.text("topic")):
         if broker not in (None, queue.broker_name) or queue_id not in (None, str(queue.queue_id)):
             continue

@@ -469,7 +469,7 @@ _NO_LITE: Final = "there are no lite topics"
 _NO_COLD: Final = "reads of cold data are not throttled"
 _NO_STATIC: Final = "there are no static topics"
 _NO_CONTAINER: Final = "there are no broker containers; `flaremq broker --processes N` starts several brokers"
-# Commands of RocketMQ that are not here, and why: whoever types one should learn that it is no typing error.
+# Commands of RocketMQ that are not here, and why: an answer that tells them from a typing error.
 ABSENT: Final[Mapping[str, str]] = {
     **dict.fromkeys(("createUser", "updateUser", "deleteUser", "getUser", "listUser", "copyUser"), _NO_USERS),
     **dict.fromkeys(("createAcl", "updateAcl", "deleteAcl", "getAcl", "listAcl", "copyAcl"), _NO_USERS),

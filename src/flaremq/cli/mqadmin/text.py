@@ -136,7 +136,7 @@ def message_text(message: ReceivedMessage) -> str:
 
 
 def body_text(body: bytes, charset: str = "UTF-8") -> str:
-    """A body read as text, whatever is in it; ``LookupError`` for a charset nobody knows."""
+    """A body read as text, whatever is in it; ``LookupError`` for an unknown charset."""
     return body.decode(charset, "replace")
 
 

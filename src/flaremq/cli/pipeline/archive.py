@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from flaremq.cli.parameters import debug_option, output_option
+from flaremq.cli.parameters import output_option
 from flaremq.cli.pipeline.job import options_of, show_result, source_options, spark_for, spark_options
 from flaremq.cli.progress import task_progress
 
@@ -20,7 +20,6 @@ from flaremq.cli.progress import task_progress
 )
 @spark_options
 @output_option("json", "table")
-@debug_option
 def archive(
     to: str,
     follow: bool,

@@ -1,11 +1,10 @@
-"""``flaremq pipeline``: the Spark jobs. Commands that have much to say live in modules of their own."""
+"""``flaremq pipeline``: the Spark jobs, a module a command."""
 
 from __future__ import annotations
 
 import click
 
 from flaremq.cli.groups import LazyGroup
-from flaremq.cli.parameters import debug_option
 
 # command -> (module, one line for the overview), in the order the overview has
 COMMANDS = {
@@ -20,7 +19,6 @@ COMMANDS = {
 
 
 @click.group(cls=LazyGroup, elsewhere=COMMANDS)
-@debug_option
 def pipeline() -> None:
     """Spark jobs over a store, a cluster or an archive.
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import click
 
-from flaremq.cli.parameters import debug_option
-
 
 @click.command()
 @click.argument("target", metavar="OUT.zip", type=click.Path(dir_okay=False))
-@debug_option
 def package(target: str) -> None:
     """Write a zip of FlareMQ that spark-submit --py-files ships to executors.
 

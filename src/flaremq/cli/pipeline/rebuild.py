@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from flaremq.cli.parameters import debug_option, options_options, output_option, read_properties
+from flaremq.cli.parameters import output_option, read_properties, store_options
 from flaremq.cli.pipeline.job import show_result, spark_for, spark_options, store_option
 from flaremq.cli.progress import task_progress
 from flaremq.errors import InvalidArgumentError
@@ -14,10 +14,9 @@ from flaremq.errors import InvalidArgumentError
 @store_option
 @click.option("--to", metavar="DIR", help="Write consumequeue and index below this new folder.")
 @click.option("--in-place", is_flag=True, help="Put them into the store itself, which must be closed.")
-@options_options
+@store_options
 @spark_options
 @output_option("json", "table")
-@debug_option
 def rebuild(
     path: str,
     to: str | None,

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from flaremq.cli.parameters import debug_option, output_option
+from flaremq.cli.parameters import output_option
 from flaremq.cli.pipeline.job import options_of, show_result, source_options, spark_for, spark_options
 from flaremq.cli.progress import task_progress
 
@@ -22,7 +22,6 @@ from flaremq.cli.progress import task_progress
 @click.option("--id", "replay_id", metavar="NAME", help="Runs of one name send each message once, together.")
 @spark_options
 @output_option("json", "table")
-@debug_option
 def replay(
     keys: tuple[str, ...],
     tags: str | None,

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from flaremq.cli import output as out
-from flaremq.cli.parameters import debug_option, output_option
+from flaremq.cli.parameters import output_option
 from flaremq.cli.pipeline.job import options_of, source_options, spark_for, spark_options
 from flaremq.cli.progress import task_progress
 
@@ -17,7 +17,6 @@ from flaremq.cli.progress import task_progress
 @click.option("--out", "page", metavar="FILE", help="Write a self-contained HTML page here.")
 @spark_options
 @output_option("json", "table")
-@debug_option
 def report(page: str | None, master: str | None, settings: tuple[str, ...], output: str | None, **source: Any) -> None:
     """Traffic, sizes, latency, tags and keys, retries, lag and capacity.
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from flaremq.cli import output as out
-from flaremq.cli.parameters import debug_option, output_option
+from flaremq.cli.parameters import output_option
 from flaremq.cli.pipeline.job import options_of, source_options, spark_for, spark_options
 from flaremq.errors import InvalidArgumentError
 
@@ -19,7 +19,6 @@ from flaremq.errors import InvalidArgumentError
 @click.argument("query", required=False)
 @spark_options
 @output_option("jsonl", "table")
-@debug_option
 def sql(query: str | None, master: str | None, settings: tuple[str, ...], output: str | None, **source: Any) -> None:
     """Ask in Spark SQL: one QUERY; without one a prompt, or the statements in a pipe.
 

@@ -8,7 +8,7 @@ import click
 
 from flaremq.cli import failure
 from flaremq.cli import output as out
-from flaremq.cli.parameters import debug_option, options_options, output_option, read_properties
+from flaremq.cli.parameters import output_option, read_properties, store_options
 from flaremq.cli.pipeline.job import STORE, check_archive_place, show_result, spark_for, spark_options, store_option
 from flaremq.cli.progress import task_progress
 
@@ -24,10 +24,9 @@ from flaremq.cli.progress import task_progress
 )
 @click.option("--archive", metavar="DIR", help="Hold it against an archive.")
 @click.option("--replica", metavar="STORE", type=STORE, help="Hold it against a replica.")
-@options_options
+@store_options
 @spark_options
 @output_option("json", "table")
-@debug_option
 def verify(
     path: str,
     certificate: str | None,

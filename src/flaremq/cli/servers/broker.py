@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flaremq.cli.parameters import check_log_place, debug_option, server_options
+from flaremq.cli.parameters import check_log_place, server_options
 from flaremq.cli.servers.serve import log_level, log_option, print_options, print_options_flag, serve, split_listen
 from flaremq.errors import InvalidArgumentError
 
@@ -43,7 +43,6 @@ _PORT_STEP = 10  # room for the VIP and HA ports of each
 )
 @print_options_flag
 @log_option
-@debug_option
 def broker(
     name_servers: str | None,
     data: str | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from flaremq.cli.parameters import debug_option, server_options
+from flaremq.cli.parameters import server_options
 from flaremq.cli.servers.serve import log_option, print_options, print_options_flag, serve, split_listen
 
 
@@ -13,7 +13,6 @@ from flaremq.cli.servers.serve import log_option, print_options, print_options_f
 @server_options("namesrv.conf", "orderMessageEnable=true")
 @print_options_flag
 @log_option
-@debug_option
 def namesrv(listen: str | None, config_file: str | None, assignments: tuple[str, ...], print_only: bool) -> None:
     """A name server: knows which broker has which topics, and tells clients."""
     from flaremq.namesrv.options import NamesrvOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from flaremq.cli.parameters import check_log_place, debug_option, server_options
+from flaremq.cli.parameters import check_log_place, server_options
 from flaremq.cli.servers.serve import Server, log_option, serve, split_listen
 
 
@@ -25,7 +25,6 @@ from flaremq.cli.servers.serve import Server, log_option, serve, split_listen
 )
 @server_options("broker.conf", "flushDiskType=ASYNC_FLUSH")
 @log_option
-@debug_option
 def up(data: str, listen: str, broker_listen: str, config_file: str | None, assignments: tuple[str, ...]) -> None:
     """Name server and broker in one process, for development and small installations.
 

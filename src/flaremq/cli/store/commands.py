@@ -19,13 +19,12 @@ from flaremq.cli.groups import LazyGroup
 from flaremq.cli.parameters import (
     END_OF_TIME_MS,
     body_option,
-    debug_option,
     moment_value,
-    options_options,
     output_option,
     path_argument,
     read_options,
     read_properties,
+    store_options,
 )
 from flaremq.cli.progress import bytes_progress
 
@@ -48,7 +47,6 @@ _MESSAGE_COLUMNS = ("physicalOffset", "topic", "queueId", "queueOffset", "tags",
         ),
     },
 )
-@debug_option
 def store() -> None:
     """Look into a store directory written by us or by RocketMQ 4.9/5.x, check it, repair it.
 
@@ -73,9 +71,8 @@ def open_reader(path: str, config_file: str | None, assignments: tuple[str, ...]
 @store.command()
 @path_argument
 @click.option("--page-cache", is_flag=True, help="Add the share of each file that is in memory.")
-@options_options
+@store_options
 @output_option("json", "jsonl", "table")
-@debug_option
 def info(
     path: str, page_cache: bool, config_file: str | None, assignments: tuple[str, ...], output: str | None
 ) -> None:
@@ -97,9 +94,8 @@ def info(
 @click.option("--from", "start", type=click.IntRange(min=0), default=0, help="First physical offset (included).")
 @click.option("--to", "end", type=click.IntRange(min=0), help="Last physical offset (not included).")
 @body_option
-@options_options
+@store_options
 @output_option("jsonl", "json", "table")
-@debug_option
 def dump(
     path: str,
     topic: str | None,
@@ -143,9 +139,8 @@ def dump(
 
 @store.command()
 @path_argument
-@options_options
+@store_options
 @output_option("json", "jsonl", "table")
-@debug_option
 def verify(path: str, config_file: str | None, assignments: tuple[str, ...], output: str | None) -> int:
     """Check every record, queue unit, index entry and file against each other.
 
@@ -199,9 +194,8 @@ def _show_findings(findings: list[Finding], path: str) -> None:
 )
 @click.option("--end", metavar="TIME", callback=moment_value, help="Stored at or before this time.")
 @body_option
-@options_options
+@store_options
 @output_option("jsonl", "json", "table")
-@debug_option
 def query(
     path: str,
     topic: str,

@@ -13,7 +13,7 @@ import click
 
 from flaremq.cli import failure
 from flaremq.cli import output as out
-from flaremq.cli.parameters import debug_option, options_options, output_option, path_argument, read_properties
+from flaremq.cli.parameters import output_option, path_argument, read_properties, store_options
 from flaremq.cli.progress import bytes_progress
 from flaremq.cli.store.commands import open_reader
 
@@ -26,9 +26,8 @@ _PLACES_NAMED = 8  # of records in doubt; the report in the new store has all
 @click.command()
 @path_argument
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@options_options
+@store_options
 @output_option("json", "jsonl", "table")
-@debug_option
 def recover(path: str, dry_run: bool, config_file: str | None, assignments: tuple[str, ...], output: str | None) -> int:
     """Open the store as a broker would, then close it cleanly.
 
@@ -85,9 +84,8 @@ def _describe(report: RecoveryReport) -> dict[str, Any]:
     type=click.Path(),
     help="New folder for the healthy store.",
 )
-@options_options
+@store_options
 @output_option("json", "jsonl", "table")
-@debug_option
 def rescue(path: str, target: str, config_file: str | None, assignments: tuple[str, ...], output: str | None) -> int:
     """Write a new, healthy store from whatever valid records a damaged one holds.
 
