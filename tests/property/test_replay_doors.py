@@ -82,7 +82,7 @@ def name_messages(source: Source, tasks: list[ReplayTask], expected: dict[str, R
     """Each message says what id it had; this also finds out that all of them are read."""
     found = 0
     for task in tasks:
-        for batch in source.read(list(task.spans), ReadRequest(SCHEMA)):
+        for batch in source.read(list(task.piece.spans), ReadRequest(SCHEMA)):
             for origin, message_id in zip(origins_of(batch), batch.column("msgId").to_pylist(), strict=True):
                 expected[origin].properties[b"REPLAY_MSG_ID"] = message_id.encode()
                 found += 1

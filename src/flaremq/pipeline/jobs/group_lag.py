@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from flaremq.client.admin.admin import Admin
+from flaremq.client.blocking import LoopThread
 from flaremq.client.options import ClientOptions
 from flaremq.errors import NotFoundError, ReplyError
 from flaremq.java_json import parse_java_json
@@ -35,7 +34,7 @@ class GroupLag:
 def group_lags(spec: SourceSpec, extents: Iterable[QueueExtent]) -> list[GroupLag]:
     """Every group of a source, sorted; none for an archive alone. ``extents`` must cover all topics of a store."""
     if spec.name_server is not None:
-        return sorted(_in_thread(spec.name_server, spec.wire.client))
+        return sorted(_on_own_loop(spec.name_server, spec.wire.client))
     ends = {extent.queue: extent.max_offset for extent in extents}
     return sorted(lag for broker, path in spec.paths for lag in _of_store(broker, path, ends))
 
@@ -81,10 +80,13 @@ def _is_number(text: object) -> bool:
     return isinstance(text, int) or (isinstance(text, str) and text.isascii() and text.isdigit())
 
 
-def _in_thread(name_server: str, options: ClientOptions) -> list[GroupLag]:
-    """On a loop of its own: the caller may be a notebook, which runs one already."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(lambda: asyncio.run(_of_cluster(name_server, options))).result()
+def _on_own_loop(name_server: str, options: ClientOptions) -> list[GroupLag]:
+    """The caller may be a notebook, which runs a loop already."""
+    loop = LoopThread("flaremq-lag")
+    try:
+        return loop.call(_of_cluster(name_server, options))
+    finally:
+        loop.close()
 
 
 async def _of_cluster(name_server: str, options: ClientOptions) -> list[GroupLag]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from flaremq.client.blocking import LoopThread
 from flaremq.client.streams.ledger import StreamName
@@ -19,7 +19,6 @@ from flaremq.message.write_stream import Stored
 from flaremq.pipeline.sink.options import SinkOptions
 from flaremq.pipeline.sink.task import LaneKey, TaskIdentity
 
-_T = TypeVar("_T")
 _CHUNK_BYTES: Final = 4 << 20  # parcels that are handed over together
 
 
@@ -28,11 +27,17 @@ class WireTarget:
 
     def __init__(self, options: SinkOptions, task: TaskIdentity | None, *, begun_ms: int = 0) -> None:
         """``begun_ms`` is a time before the first attempt at the task, 0 if nobody knows one."""
-        self._options = options
         self._task = task
         self._begun_ms = begun_ms
-        self._thread: LoopThread | None = None
-        self._wire: StreamWire | None = None
+        self._thread: LoopThread  # while it is open
+        self._wire = StreamWire(
+            options.name_server,
+            group=options.producer_group,
+            options=options.producer_options(),
+            window=options.requests_in_flight,
+            patience_seconds=options.retry_timeout_ms / 1000,
+            sends_in_doubt=options.sends_in_doubt,
+        )
         self._token = secrets.token_hex(8)
         self._streams: dict[LaneKey, OpenStream] = {}
         self._waiting: list[tuple[OpenStream, Parcel]] = []
@@ -42,7 +47,7 @@ class WireTarget:
     def __enter__(self) -> WireTarget:
         self._thread = LoopThread("flaremq-sink")
         try:
-            self._call(self._start())
+            self._thread.call(self._wire.start())
         except BaseException:
             self._thread.close()
             raise
@@ -52,39 +57,36 @@ class WireTarget:
         try:
             if self._sending is not None:
                 self._sending.cancel()
-            self._call(self._close())
+            self._thread.call(self._close())
         finally:
-            assert self._thread is not None
             self._thread.close()
 
     def check_topic(self, topic: str) -> None:
         """Find out whether the cluster can be reached and the topic exists or would be created."""
-        assert self._wire is not None
         if topic:
-            self._call(self._wire.queues(topic))
+            self._thread.call(self._wire.queues(topic))
         else:
-            self._call(self._wire.instance.routes.refresh(self._wire.options.create_topic_key))
+            self._thread.call(self._wire.instance.routes.refresh(self._wire.options.create_topic_key))
 
     def find_begun(self, lanes: Sequence[tuple[LaneKey, TaskIdentity]]) -> list[tuple[LaneKey, TaskIdentity]]:
         """Those of the lanes that have a first message, without becoming anybody's writer."""
-        assert self._wire is not None
         names = [
             StreamName(lane.topic, lane.stream(task), lane.stem(task), self._token, lane.is_delayed)
             for lane, task in lanes
         ]
-        begun = self._call(self._wire.find_begun(names))
+        begun = self._thread.call(self._wire.find_begun(names))
         return [lane for lane, name in zip(lanes, names, strict=True) if name in begun]
 
     # As a SinkTarget
 
     def open(self, lane: LaneKey) -> Stored:
         assert self._task is not None
-        stream = self._call(self._open(lane, self._task))
+        stream = self._thread.call(self._open(lane, self._task))
         self._streams[lane] = stream
         return stream.stored
 
     def chains(self, lane: LaneKey, numbers: Iterable[int]) -> dict[int, int]:
-        return self._call(self._streams[lane].chains(list(numbers)))
+        return self._thread.call(self._streams[lane].chains(list(numbers)))
 
     def put(self, lane: LaneKey, parcel: Parcel) -> None:
         self._waiting.append((self._streams[lane], parcel))
@@ -94,7 +96,7 @@ class WireTarget:
 
     def finish(self) -> None:
         self._hand_over()
-        self._call(self._finish())
+        self._thread.call(self._finish())
 
     # On the task's thread
 
@@ -102,35 +104,16 @@ class WireTarget:
         if self._sending is not None:
             self._sending.result()
         parcels, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        assert self._thread is not None
         self._sending = self._thread.start(_send_all(parcels))
 
-    def _call(self, work: Coroutine[Any, Any, _T]) -> _T:
-        assert self._thread is not None
-        return self._thread.call(work)
-
     # On the event loop
-
-    async def _start(self) -> None:
-        options = self._options
-        self._wire = StreamWire(
-            options.name_server,
-            group=options.producer_group,
-            options=options.producer_options(),
-            window=options.requests_in_flight,
-            patience_seconds=options.retry_timeout_ms / 1000,
-            sends_in_doubt=options.sends_in_doubt,
-        )
-        await self._wire.start()
 
     async def _close(self) -> None:
         for stream in self._streams.values():
             stream.abandon()
-        if self._wire is not None:
-            await self._wire.close()
+        await self._wire.close()
 
     async def _open(self, lane: LaneKey, task: TaskIdentity) -> OpenStream:
-        assert self._wire is not None
         queues = await self._wire.queues(lane.topic)
         if lane.queue_id >= 0:
             chosen = [queue for queue in queues if queue.queue_id == lane.queue_id]

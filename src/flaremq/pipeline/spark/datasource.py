@@ -117,6 +117,8 @@ class PushingReader(BatchReader):
 
 
 def _called_with_filters() -> bool:
+    """Whether Spark will hand filters over. Its API does not tell: the session's flag is not passed to the planner
+    process, and a reader that has ``pushFilters`` fails while it is off. So the call stack is looked at."""
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename.endswith(_PUSHDOWN_CALLER):

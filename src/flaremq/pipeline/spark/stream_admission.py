@@ -10,8 +10,6 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from flaremq.pipeline.model.source import Source
-from flaremq.pipeline.planning.offsets import Offsets
 from flaremq.pipeline.spark.stream_reader import StreamReader
 
 
@@ -26,7 +24,5 @@ class AdmittingStreamReader(StreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        def find(source: Source) -> Offsets:
-            return {queue: extent.max_offset for queue, extent in self._look(source).items()}
-
-        self._target = self._asking(find)
+        extents = self._ask_source(self._refresh_extents)
+        self._target = {queue: extent.max_offset for queue, extent in extents.items()}

@@ -53,7 +53,7 @@ class StreamReader(DataSourceStreamReader):
         self._planned_end: Offsets | None = None
         self._waiting_since: float | None = None
         self._progress: ProgressWriter | None = None
-        self._told: dict[str, Any] | None = None
+        self._reported: dict[str, Any] | None = None
         self._warned: set[QueueRef] = set()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -66,40 +66,39 @@ class StreamReader(DataSourceStreamReader):
     # Where the next batch ends
 
     def initialOffset(self) -> dict[str, Any]:
-        def find(source: Source) -> Offsets:
-            extents = source.extents(self.options.selector)
-            self._extents = {extent.queue: extent for extent in extents}
-            start = starting_offsets(source, self.options, extents, default=LATEST)
-            checked_spans(start, {}, extents, fail_on_data_loss=self.options.fail_on_data_loss)
-            return start
-
         self._open_progress()
-        self._planned_end = self._asking(find)
+        self._planned_end = self._ask_source(self._starting_offsets)
         return to_nested(self._planned_end)
+
+    def _starting_offsets(self, source: Source) -> Offsets:
+        extents = source.extents(self.options.selector)
+        self._extents = {extent.queue: extent for extent in extents}
+        start = starting_offsets(source, self.options, extents, default=LATEST)
+        checked_spans(start, {}, extents, fail_on_data_loss=self.options.fail_on_data_loss)
+        return start
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
         begin = self._planned_end or {} if start is None else from_nested(start)
         rows_max, bytes_max = self._limits(limit)
         self._open_progress()
-        self._tell(to_nested(begin))
+        self._report_progress(to_nested(begin))
+        return to_nested(self._ask_source(lambda source: self._batch_end(source, begin, rows_max, bytes_max)))
 
-        def find(source: Source) -> Offsets:
-            held = self._look(source)
-            begin_here = {queue: begin.get(queue, extent.min_offset) for queue, extent in held.items()}
-            end = self._available(begin, held)
+    def _batch_end(self, source: Source, begin: Offsets, rows_max: int, bytes_max: int) -> Offsets:
+        held = self._refresh_extents(source)
+        begin_here = {queue: begin.get(queue, extent.min_offset) for queue, extent in held.items()}
+        end = self._available(begin, held)
+        waiting = {queue: max(0, end[queue] - begin_here[queue]) for queue in begin_here}
+        if self._should_wait(sum(waiting.values())):
+            return begin
+        if bytes_max and any(waiting.values()):
+            spans = [Span(queue, begin_here[queue], end[queue]) for queue in sorted(waiting) if waiting[queue]]
+            end |= take_bytes(source.profiles(spans), bytes_max)
             waiting = {queue: max(0, end[queue] - begin_here[queue]) for queue in begin_here}
-            if self._should_wait(sum(waiting.values())):
-                return begin
-            if bytes_max and any(waiting.values()):
-                spans = [Span(queue, begin_here[queue], end[queue]) for queue in sorted(waiting) if waiting[queue]]
-                end |= take_bytes(source.profiles(spans), bytes_max)
-                waiting = {queue: max(0, end[queue] - begin_here[queue]) for queue in begin_here}
-            if rows_max and sum(waiting.values()) > rows_max:
-                shares = share_out({queue: count for queue, count in waiting.items() if count}, rows_max)
-                end |= {queue: begin_here[queue] + count for queue, count in shares.items()}
-            return end
-
-        return to_nested(self._asking(find))
+        if rows_max and sum(waiting.values()) > rows_max:
+            shares = share_out({queue: count for queue, count in waiting.items() if count}, rows_max)
+            end |= {queue: begin_here[queue] + count for queue, count in shares.items()}
+        return end
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """What is there now, for the progress of the query: the batch's end behind it is its lag."""
@@ -113,7 +112,7 @@ class StreamReader(DataSourceStreamReader):
         rows_max = getattr(limit, "max_rows", own.max_offsets_per_trigger)
         return rows_max, getattr(limit, "max_bytes", own.max_bytes_per_trigger)
 
-    def _look(self, source: Source) -> dict[QueueRef, QueueExtent]:
+    def _refresh_extents(self, source: Source) -> dict[QueueRef, QueueExtent]:
         try:
             extents = source.extents(self.options.selector)
         except NotFoundError:
@@ -132,17 +131,17 @@ class StreamReader(DataSourceStreamReader):
             }
         for queue, offset in begin.items():
             if queue not in held:
-                self._lost(queue, f"queue {queue} is gone; the stream had come to offset {offset}")
+                self._report_loss(queue, f"queue {queue} is gone; the stream had come to offset {offset}")
                 end[queue] = offset
             elif held[queue].max_offset < offset:
-                self._lost(
+                self._report_loss(
                     queue,
                     f"queue {queue} ends at {held[queue].max_offset}, before {offset}, which the stream had come to; "
                     "was the store replaced?",
                 )
         return end
 
-    def _lost(self, queue: QueueRef, sentence: str) -> None:
+    def _report_loss(self, queue: QueueRef, sentence: str) -> None:
         if self.options.fail_on_data_loss:
             raise UnavailableError(f"{sentence} Set failOnDataLoss=false to go on with what is left")
         if queue not in self._warned:
@@ -170,21 +169,20 @@ class StreamReader(DataSourceStreamReader):
         self._open_progress()
         if begin == finish:
             return []
+        pieces = self._ask_source(lambda source: self._pieces(source, begin, finish))
+        return [InputPartition(piece) for piece in pieces]
 
-        def cut(source: Source) -> list[ScanPiece]:
-            held = self._extents
-            if any(queue not in held or held[queue].max_offset < offset for queue, offset in finish.items()):
-                held = self._look(source)
-            missing = sorted(queue for queue in finish if queue not in held and begin.get(queue) != finish[queue])
-            for queue in missing:
-                self._lost(queue, f"queue {queue} is gone; offsets up to {finish[queue]} are wanted")
-            extents = [held[queue] for queue in sorted(finish) if queue in held]
-            spans, warnings = checked_spans(begin, finish, extents, fail_on_data_loss=self.options.fail_on_data_loss)
-            for warning in warnings:
-                _log.warning("%s", warning)
-            return plan_pieces(source, self.spec, spans, self.options, self.request, repeatable=True)
-
-        return [InputPartition(piece) for piece in self._asking(cut)]
+    def _pieces(self, source: Source, begin: Offsets, end: Offsets) -> list[ScanPiece]:
+        held = self._extents
+        if any(queue not in held or held[queue].max_offset < offset for queue, offset in end.items()):
+            held = self._refresh_extents(source)
+        for queue in sorted(queue for queue in end if queue not in held and begin.get(queue) != end[queue]):
+            self._report_loss(queue, f"queue {queue} is gone; offsets up to {end[queue]} are wanted")
+        extents = [held[queue] for queue in sorted(end) if queue in held]
+        spans, warnings = checked_spans(begin, end, extents, fail_on_data_loss=self.options.fail_on_data_loss)
+        for warning in warnings:
+            _log.warning("%s", warning)
+        return plan_pieces(source, self.spec, spans, self.options, self.request, repeatable=True)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from flaremq.pipeline.spark.datasource import conforming
@@ -197,19 +195,19 @@ class StreamReader(DataSourceStreamReader):
     # Progress of the group
 
     def commit(self, end: dict[str, Any]) -> None:
-        self._tell(end)
+        self._report_progress(end)
 
-    def _tell(self, done: dict[str, Any]) -> None:
+    def _report_progress(self, done: dict[str, Any]) -> None:
         """Best effort: the checkpoint decides where the stream goes on, this only shows it to others.
 
         Spark calls ``commit`` when it starts the next batch, so for the last batch of AvailableNow never. But it asks
         for the end of a batch only when all before its start is done, so that is told too.
         """
-        if self._progress is None or done == self._told:
+        if self._progress is None or done == self._reported:
             return
         try:
             self._progress.commit(done)
-            self._told = done
+            self._reported = done
         except (FlareMQError, OSError) as error:
             _log.warning("progress of group %s was not committed: %s", self.options.consumer_group, error)
 
@@ -235,7 +233,7 @@ class StreamReader(DataSourceStreamReader):
             self._progress.close()
             self._progress = None
 
-    def _asking(self, question: Callable[[Source], _T]) -> _T:
+    def _ask_source(self, question: Callable[[Source], _T]) -> _T:
         """The answer of the open source; a failure is asked once more of a new one, unless the question is wrong."""
         if self._source is not None:
             try:

@@ -15,20 +15,23 @@ from typing import Any
 import orjson
 
 from flaremq.errors import InvalidArgumentError
+from flaremq.message.compression import INFLATED_SIZE_MAX
 from flaremq.message.write_stream import stem_of
+from flaremq.pipeline.jobs.replay.rows import SCHEMA
 from flaremq.pipeline.jobs.replay.task import ReplayReport, ReplayTask, run_replay_task
 from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.tasks import Progress, run_tasks
-from flaremq.pipeline.model.source import SourceSpec
+from flaremq.pipeline.model.source import ReadRequest, SourceSpec
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.options import ScanOptions, parse_options
-from flaremq.pipeline.planning.partitions import scan_spans
+from flaremq.pipeline.planning.partitions import ScanPiece, scan_spans
 from flaremq.pipeline.sink.options import SinkOptions, parse_sink_options
 from flaremq.pipeline.sink.rows import check_topic
 from flaremq.pipeline.sink.staging import STAGING, StagedBatch, decide, remove_batch
 from flaremq.pipeline.sink.store import check_store, take_in
 from flaremq.pipeline.sink.wire import WireTarget
 from flaremq.pipeline.sources.open import open_source, source_spec
+from flaremq.storage.arrow.bodies import AS_STORED, BodyRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +130,11 @@ def plan_replay(
     by_queue: dict[QueueRef, list[Span]] = {}
     for span in sorted(spans):
         by_queue.setdefault(span.queue, []).append(span)
-    return [
-        ReplayTask(
-            spec,
-            queue,
-            tuple(given),
-            sink,
-            name,
-            options.key_list,
-            options.tags,
-            options.fail_on_data_loss,
-            keep_queues,
-        )
-        for queue, given in by_queue.items()
-    ]
+    # What cannot be inflated, or not to a message that the target takes, is carried over as it is stored.
+    bodies = BodyRule(AS_STORED, min(INFLATED_SIZE_MAX, sink.max_message_size))
+    request = ReadRequest(SCHEMA, tags=options.tags, fail_on_data_loss=options.fail_on_data_loss, bodies=bodies)
+    pieces = [ScanPiece(tuple(given), options.key_list) for given in by_queue.values()]
+    return [ReplayTask(spec, piece, request, sink, name, keep_queues) for piece in pieces]
 
 
 def finish_replay(sink: SinkOptions, name: str, reports: Sequence[ReplayReport]) -> None:

@@ -18,19 +18,18 @@ from typing import Final
 import pyarrow as pa
 
 from flaremq.client.streams.sending import Parcel
-from flaremq.message.compression import INFLATED_SIZE_MAX
 from flaremq.message.write_stream import NOTHING_STORED, Stored, stem_of
-from flaremq.pipeline.jobs.replay.rows import SCHEMA, origin_of, sink_rows
+from flaremq.pipeline.jobs.replay.rows import origin_of, sink_rows
 from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec
-from flaremq.pipeline.model.spans import QueueRef, Span
+from flaremq.pipeline.model.spans import QueueRef
 from flaremq.pipeline.options import index_geometry
+from flaremq.pipeline.planning.partitions import ScanPiece, read_piece
 from flaremq.pipeline.sink.ledger import StoreLedger
 from flaremq.pipeline.sink.options import SinkOptions
 from flaremq.pipeline.sink.staging import StagedFile, StagingTarget, batch_folder
 from flaremq.pipeline.sink.task import LaneKey, SinkTarget, SinkTask, TaskIdentity, TaskReport
 from flaremq.pipeline.sink.wire import WireTarget
 from flaremq.pipeline.sources.open import open_source
-from flaremq.storage.arrow.bodies import AS_STORED, BodyRule
 from flaremq.storage.at_rest.reader import StoreReader
 
 _SLICES_PER_SECOND: Final = 10  # a rate is kept in steps of a tenth of a second
@@ -39,18 +38,19 @@ _QUEUES_MAX: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ReplayTask:
-    """Spans of one queue; picklable."""
+    """Messages of one queue; picklable."""
 
     spec: SourceSpec
-    queue: QueueRef
-    spans: tuple[Span, ...]
+    piece: ScanPiece
+    request: ReadRequest
     sink: SinkOptions
     replay_id: str
-    keys: tuple[str, ...] = ()
-    tags: frozenset[str] = frozenset()
-    fail_on_data_loss: bool = True
     keep_queues: bool = False
     rate: float | None = None  # messages a second of this task
+
+    @property
+    def queue(self) -> QueueRef:
+        return self.piece.spans[0].queue
 
     @property
     def identity(self) -> TaskIdentity:
@@ -110,13 +110,8 @@ def _write(target: SinkTarget, task: ReplayTask, batches: Iterable[pa.RecordBatc
 
 
 def _rows(source: Source, task: ReplayTask, skipped: list[int]) -> Iterator[pa.RecordBatch]:
-    # What cannot be inflated, or not to a message that the target takes, is carried over as it is stored.
-    bodies = BodyRule(AS_STORED, min(INFLATED_SIZE_MAX, task.sink.max_message_size))
-    request = ReadRequest(SCHEMA, tags=task.tags, fail_on_data_loss=task.fail_on_data_loss, bodies=bodies)
-    spans = list(task.spans)
-    found = source.read_keys(task.keys, spans, request) if task.keys else source.read(spans, request)
     step = max(1, int(task.rate / _SLICES_PER_SECOND)) if task.rate is not None else None
-    for batch in found:
+    for batch in read_piece(source, task.piece, task.request):
         rows, left_out = sink_rows(batch, task.replay_id, to_topic=task.sink.topic, keep_queues=task.keep_queues)
         skipped.append(left_out)
         for first in range(0, rows.num_rows, step or max(1, rows.num_rows)):
