@@ -29,11 +29,10 @@ def main(given: dict[str, Any]) -> None:
         return {**answer, "died": os.path.exists(f"{out}/died-reading")}
 
     def killed_archive() -> Any:
-        from flaremq.pipeline.archive import increment as archive_run
-        from flaremq.pipeline.jobs import archive as job
+        from flaremq.pipeline.jobs.archive import increment, job
 
         # Several tasks of a small store; planned here, on the driver.
-        archive_run.TASK_BYTES = given["archive_task_bytes"]
+        increment.TASK_BYTES = given["archive_task_bytes"]
         run_task, marker = job.run_archive_task, f"{out}/died-archiving"
 
         def dying(task: Any) -> Any:
