@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -98,7 +98,7 @@ def local_text(milliseconds: int | None) -> str | None:
     """``2026-11-16 09:30:00`` in local time; None for no time."""
     if milliseconds is None or milliseconds <= 0:
         return None
-    return datetime.fromtimestamp(milliseconds / 1000).strftime("%Y-%m-%d %H:%M:%S")
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000))
 
 
 def print_record(record: Mapping[str, Any], *, title: str | None = None) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flaremq.errors import InvalidReplyError, NotFoundReplyError, ReplyError, UnavailableReplyError
-from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RemotingCommand
+
+if TYPE_CHECKING:  # the command line asks a name server without these bodies
+    from flaremq.protocol.bodies.queue import MessageQueue
 
 _KINDS: dict[int, type[ReplyError]] = {
     ResponseCode.SYSTEM_BUSY: UnavailableReplyError,

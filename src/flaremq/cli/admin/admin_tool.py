@@ -1,6 +1,6 @@
 """AdminTool: the admin client with what only a command line asks for.
 
-Mostly requests to one address, where the library speaks of topics and groups, and following a topic.
+Mostly requests to one address, where the library speaks of topics and groups.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from flaremq.cli import failure
 from flaremq.cli import output as out
 from flaremq.cli.parameters import moment_value
 from flaremq.errors import InvalidArgumentError, NotFoundError
-from flaremq.options import parse_assignments
 
 F = TypeVar("F", bound=Callable[..., Any])
 STORE = click.Path(exists=True, file_okay=False)
@@ -69,6 +68,8 @@ def options_of(
     more: tuple[str, ...] = (),
 ) -> dict[str, str]:
     """The same as the options of ``format("flaremq")``."""
+    from flaremq.options import parse_assignments
+
     given = {
         "path": path,
         "nameServer": name_server,
@@ -107,6 +108,7 @@ def check_archive_place(archive: str) -> None:
 def spark_for(name: str, master: str | None, settings: tuple[str, ...]) -> Iterator[Callable[[], Any]]:
     """What starts the session of a command when a job asks for it, after all that can be checked without; stopped at
     the end. Errors of ours that come back through Spark are raised as themselves."""
+    from flaremq.options import parse_assignments
     from flaremq.pipeline.jobs.session import spark_session
     from flaremq.pipeline.jobs.tasks import translated_errors
 
