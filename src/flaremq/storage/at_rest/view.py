@@ -173,7 +173,7 @@ class StoreView:
                 unit = queue.unit_at(offset)
                 time = None if unit is None else self._store_timestamp(unit.physical)
                 if unit is not None and time is not None:
-                    return Answer(unit.offset, unit.end, time >= timestamp_ms)
+                    return unit.offset, unit.end, time >= timestamp_ms
                 offset = max(offset + 1, 0 if unit is None else unit.end)
             return None
 
@@ -238,7 +238,7 @@ class StoreView:
 
         def ask(offset: int, end: int) -> Answer | None:
             unit = queue.next_real(offset, end, log_end)
-            return None if unit is None else Answer(unit.offset, unit.end, unit.physical >= physical)
+            return None if unit is None else (unit.offset, unit.end, unit.physical >= physical)
 
         return queue.past_filler(first_behind(ask, low, high), high)
 

@@ -470,7 +470,7 @@ class MessageReader:
             for at in range(queue_offset, end):  # a filler or damaged record says nothing: its successor is asked
                 time = self.store_timestamp(queue, at)
                 if time is not None:
-                    return Answer(at, at + 1, time >= timestamp_ms)
+                    return at, at + 1, time >= timestamp_ms
             return None
 
         low = by_halves(ask, low, high)

@@ -229,7 +229,7 @@ class ConsumeQueue:
                 return None
             unit = self.unit(place)
             # An impossible offset is damage, which reading repairs: it may be retained.
-            return Answer(place, place + 1, unit is None or not 0 <= unit[0] < log_min_offset)
+            return place, place + 1, unit is None or not 0 <= unit[0] < log_min_offset
 
         self.min_offset = self._next_real(first_behind(ask, max(self.min_offset, self.first_offset), self.end))
 

@@ -8,7 +8,7 @@ on one side of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flaremq.storage.queue.consume_queue import UnitPlace
@@ -18,14 +18,8 @@ _STEPS_BACK = 64  # units at the end of a queue that are looked at one by one be
 _LOOK_AHEAD_UNITS = 512  # more than two pages
 
 
-class Answer(NamedTuple):
-    """What the unit of [start, end) says: whether it lies at or behind the point that is looked for."""
-
-    start: int
-    end: int
-    is_behind: bool
-
-
+# First offset of a unit, the offset behind it, and whether it lies at or behind the point that is looked for.
+Answer = tuple[int, int, bool]
 Ask = Callable[[int, int], Answer | None]  # the first answer of the offsets [low, high)
 
 
@@ -37,10 +31,12 @@ def by_halves(ask: Ask, low: int, high: int) -> int:
         answer = ask(middle, top)
         if answer is None:
             high = middle
-        elif answer.is_behind:
-            high = min(middle, max(answer.start, low))  # the first message of its batch
+            continue
+        start, end, is_behind = answer
+        if is_behind:
+            high = middle if start >= middle else max(start, low)  # the first message of its batch
         else:
-            low = min(max(answer.end, middle + 1), high)
+            low = min(end, high)
     return low
 
 
@@ -55,7 +51,7 @@ def first_behind(ask: Ask, low: int, high: int) -> int:
 
 def _is_behind(ask: Ask, place: int) -> bool:
     answer = ask(place, place + 1)
-    return answer is not None and answer.is_behind
+    return answer is not None and answer[2]
 
 
 def last_whole(
