@@ -26,14 +26,13 @@ from flaremq.storage.at_rest.tail import units_between
 from flaremq.storage.at_rest.unit_arrays import ScanQueue, Units
 from flaremq.storage.at_rest.view import StoreView
 from flaremq.storage.files.checkpoint import OffsetsFile, parse_hints
-from flaremq.storage.files.directory import FileRun, RunReader, find_run, read_small_file
+from flaremq.storage.files.directory import FileRun, find_run, read_small_file
 from flaremq.storage.files.layout import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
 from flaremq.storage.log.walk import find_record
 from flaremq.storage.queue.consume_queue import UnitPlace
 
 _END_BYTES = 16 << 20  # of the log's end, whose records are held against the queues
 _SEARCH_BYTES = 256 << 20  # how far behind or before a suspicious queue its next record is looked for
-_PROBE_BYTES = 4096
 _ADVICE = "set failOnDataLoss=false to read what is there"
 
 
@@ -229,7 +228,7 @@ class _Search:
 
     def _end_window(self) -> tuple[int, int]:
         """Where the last records of the log begin, and where it ends at most."""
-        end = _written_end(self._log)
+        end = self._log.written_end()
         low = end - _END_BYTES
         start = self._log.run.start if low <= self._log.run.start else find_record(self._log, low)
         return (end if start is None else start), end + _SEARCH_BYTES
@@ -271,18 +270,3 @@ def _is_full(queue: ScanQueue) -> bool:
     if queue.stored is None or not queue.stored.run.files:
         return False
     return (queue.file_end + 1) * queue.stored.unit_size > queue.stored.run.files[-1].end
-
-
-def _written_end(log: RunReader) -> int:
-    """Where the log ends, about: by halves over the last file that holds anything."""
-    for file in reversed(log.run.files):
-        low, high = 0, -(-(log.data_end(file) - file.start) // _PROBE_BYTES)
-        while low < high:
-            middle = (low + high) // 2
-            if log.read_file(file, middle * _PROBE_BYTES, _PROBE_BYTES).strip(b"\0"):
-                low = middle + 1
-            else:
-                high = middle
-        if low:
-            return file.start + low * _PROBE_BYTES
-    return log.run.start

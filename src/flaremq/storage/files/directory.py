@@ -24,6 +24,7 @@ from flaremq.storage.files.filesystem import FileSystem
 from flaremq.storage.files.handles import OpenFiles
 
 _CHUNK_BYTES = 1 << 18
+_PROBE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,20 @@ class RunReader:
     def data_end(self, file: StoreFile) -> int:
         """Offset in the run behind which this file was never written (and reads as zeros)."""
         return min(file.start + self._files.get(file.path).data_end(), file.end)
+
+    def written_end(self) -> int:
+        """Where the run ends, about: by halves over the last file that holds anything."""
+        for file in reversed(self.run.files):
+            low, high = 0, -(-(self.data_end(file) - file.start) // _PROBE_BYTES)
+            while low < high:
+                middle = (low + high) // 2
+                if self.read_file(file, middle * _PROBE_BYTES, _PROBE_BYTES).strip(b"\0"):
+                    low = middle + 1
+                else:
+                    high = middle
+            if low:
+                return file.start + low * _PROBE_BYTES
+        return self.run.start
 
 
 def nonzero_end(read: Callable[[int, int], bytes], end: int) -> int:

@@ -121,18 +121,8 @@ def find_record(reader: RunReader, offset: int) -> int | None:
 
 def wants_bulk(reader: RunReader, start: int, threshold: int) -> bool:
     """Whether there is enough log behind ``start`` for the kernels to pay for being loaded."""
-    files = reader.run.files
-    if not files or files[-1].end - start < threshold:
-        return False
-    # Files are made at full length: look how far the last one is written, by halves, roughly.
-    low, high = files[-1].start, reader.data_end(files[-1])
-    while high - low > threshold // 8:
-        middle = (low + high) // 2
-        if reader.read(middle, 4096).strip(b"\0"):
-            low = middle
-        else:
-            high = middle
-    return high - start >= threshold
+    files = reader.run.files  # made at full length, so how far the last one is written must be looked up
+    return bool(files) and files[-1].end - start >= threshold and reader.written_end() - start >= threshold
 
 
 class _Walker:
