@@ -212,7 +212,7 @@ def test_missing_queue_file_is_refused(folder: Path) -> None:
     files = files_in(folder)
     for durable_end in (None, 25 * 20):
         with pytest.raises(CorruptionError, match="missing"):
-            files.settle_gap(durable_end)
+            files.drop_behind_gap(durable_end)
     assert len(list(folder.iterdir())) == 2
 
 
@@ -220,7 +220,7 @@ def test_files_behind_a_lost_name_are_dropped_if_nothing_in_them_was_durable(fol
     append(queue_in(folder), *range(25))
     (folder / f"{FILE_SIZE:020d}").unlink()
     files = files_in(folder)
-    files.settle_gap(FILE_SIZE)
+    files.drop_behind_gap(FILE_SIZE)
     assert files.starts == (0,)
     assert [path.name for path in folder.iterdir()] == [f"{0:020d}"]
 

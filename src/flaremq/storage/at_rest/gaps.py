@@ -21,7 +21,6 @@ from typing import NamedTuple
 from flaremq.errors import CorruptionError
 from flaremq.message.record.codec import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from flaremq.message.topics import is_system_topic
-from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.at_rest.tail import units_between
 from flaremq.storage.at_rest.unit_arrays import ScanQueue, Units
 from flaremq.storage.at_rest.view import StoreView
@@ -30,6 +29,7 @@ from flaremq.storage.files.directory import FileRun, find_run, read_small_file
 from flaremq.storage.files.layout import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
 from flaremq.storage.log.walk import find_record
 from flaremq.storage.queue.consume_queue import UnitPlace
+from flaremq.storage.queue.table import QueueId
 
 _END_BYTES = 16 << 20  # of the log's end, whose records are held against the queues
 _SEARCH_BYTES = 256 << 20  # how far behind or before a suspicious queue its next record is looked for

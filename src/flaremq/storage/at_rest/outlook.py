@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.message_ext import MessageExt
-from flaremq.storage.at_rest.queues import QueueId, QueueRange
+from flaremq.storage.at_rest.queues import QueueRange
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.dispatch.deleted_topics import DeletedTopics
 from flaremq.storage.dispatch.record_views import expected_units
 from flaremq.storage.files.checkpoint import StoreCheckpoint, is_our_abort
 from flaremq.storage.log.walk import DamagedRange, LogTail, RecordBatch
+from flaremq.storage.queue.table import QueueId
 
 _ANY_LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVELS)  # only offsets are used here, never due times
 

@@ -26,8 +26,6 @@ from flaremq.storage.queue.batch_consume_queue import BATCH_UNIT
 from flaremq.storage.queue.consume_queue import EXT_ADDRESS_MAX, FILLER_SIZE, UNIT
 from flaremq.storage.queue.consume_queue_ext import EXT_HEAD
 
-QueueId = tuple[str, int]  # topic and queue id
-
 _EXT_BASE = 2**63
 _CHUNK_UNITS = 1 << 14
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.kernels.compile import Integers
 from flaremq.storage.kernels.memory import as_array
 from flaremq.storage.kernels.queue import group_queues
@@ -21,6 +20,7 @@ from flaremq.storage.kernels.table import (
     TOPIC_LENGTH,
 )
 from flaremq.storage.log.walk import RecordBatch
+from flaremq.storage.queue.table import QueueId
 
 # Rows that stand for more than one queue offset or queue, or whose text the kernels do not read.
 _SINGLY_MARKS = MARK_INNER_BATCH | MARK_MULTI_DISPATCH | MARK_BAD_TEXT

@@ -14,13 +14,13 @@ import numpy as np
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.message_ext import MessageExt
 from flaremq.storage.at_rest.outlook import redispatch_start
-from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.at_rest.record_table import is_read_singly, queue_groups
 from flaremq.storage.at_rest.unit_arrays import Units, joined
 from flaremq.storage.dispatch.record_views import expected_units
 from flaremq.storage.kernels.table import PHYSICAL_OFFSET, QUEUE_OFFSET, SIZE, TAGS_CODE
 from flaremq.storage.log.walk import DamagedRange, LogTail, RecordBatch
+from flaremq.storage.queue.table import QueueId
 
 _LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVELS)  # tags codes of the schedule topic are never used to filter
 _COLUMNS = (QUEUE_OFFSET, PHYSICAL_OFFSET, SIZE, TAGS_CODE)

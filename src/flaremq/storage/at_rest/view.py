@@ -7,7 +7,7 @@ could take away.
 
 * While somebody holds the store, the queue files tell, and what dispatch has not written yet is not there yet.
 * At rest after a kill, records behind the last checkpoint may have no units yet; the view walks that tail of the log
-  and shows the units recovery would write (``scan_tail``). Everybody who looks finds the same.
+  and shows the units recovery would write (``tail``). Everybody who looks finds the same.
 
 Nothing is written: no lock is taken, no file is made. (A lease, ``engine/leases.py``, is the caller's own decision.)
 """

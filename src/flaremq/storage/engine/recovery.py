@@ -36,7 +36,7 @@ from flaremq.storage.log.resync import next_record
 from flaremq.storage.log.walk import DamagedRange
 from flaremq.storage.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from flaremq.storage.queue.consume_queue import FILLER_SIZE, UNIT, UNIT_SIZE, ConsumeQueue
-from flaremq.storage.queue.table import QueueKey
+from flaremq.storage.queue.table import QueueId
 
 _log = logging.getLogger(__name__)
 _REWRITE_CHUNK = 1 << 20
@@ -128,7 +128,7 @@ class Recovery:
     def _prepare_clean(self, report: RecoveryReport) -> int:
         hints = self._queue_hints(log_end=self._offsets.log_end)
         for key, queue in self._queues.simple.items():
-            queue.files.settle_gap(None)
+            queue.files.drop_behind_gap(None)
             self._settle_clean_queue(queue, hints.get(key) if hints else None)
         for batch in self._queues.batch.values():
             batch.recover(self._log.files.files[-1].end)
@@ -212,7 +212,7 @@ class Recovery:
         self._queues.remove({key for key in self._queues.places if self._deleted.was_deleted_since(key[0], start)})
         for key, queue in self._queues.simple.items():
             durable = None if hints is None else hints.get(key, 0)
-            queue.files.settle_gap(None if durable is None else durable * UNIT_SIZE)
+            queue.files.drop_behind_gap(None if durable is None else durable * UNIT_SIZE)
             queue.end = queue.scan_end()
             if durable is None:
                 self._drop_unproven_units(queue, start)
@@ -385,7 +385,7 @@ class Recovery:
         else:
             queue.truncate(queue.first_offset)
 
-    def _drop_earlier_lives(self, start: int, hints: dict[QueueKey, int] | None) -> int:
+    def _drop_earlier_lives(self, start: int, hints: dict[QueueId, int] | None) -> int:
         """Remove queues that show records of before their topic's deletion; where to start to have them built anew.
 
         We leave none behind, but another broker that used the store meanwhile knows nothing of deletions.

@@ -84,7 +84,7 @@ class QueueFiles:
                 self.starts, self._orphans = self.starts[: starts.index(after)], tuple(starts[starts.index(after) :])
                 break
 
-    def settle_gap(self, durable_end: int | None) -> None:
+    def drop_behind_gap(self, durable_end: int | None) -> None:
         """Files behind a missing one: dropped if everything durable lies before the gap, else an error.
 
         ``durable_end`` is the position up to which the queue is known to be on disk, None if nobody knows. After a

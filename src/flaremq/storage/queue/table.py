@@ -22,7 +22,7 @@ from flaremq.storage.queue.consume_queue import UNIT_SIZE, ConsumeQueue
 from flaremq.storage.queue.consume_queue_ext import ConsumeQueueExt
 
 BATCH_FILE_SIZE = 13_800_000  # bytes: 300,000 units of 46
-QueueKey = tuple[str, int]
+QueueId = tuple[str, int]  # topic and queue id
 
 
 class ConsumeQueues:
@@ -61,9 +61,9 @@ class ConsumeQueues:
         self._batch_file_size = -(-batch_file_size // BATCH_UNIT_SIZE) * BATCH_UNIT_SIZE
         self._read_only = read_only
         self._handles = HandleCache(filesystem, read_only=read_only)
-        self.simple: dict[QueueKey, ConsumeQueue] = {}
-        self.batch: dict[QueueKey, BatchConsumeQueue] = {}
-        self.ext: dict[QueueKey, ConsumeQueueExt] = {}
+        self.simple: dict[QueueId, ConsumeQueue] = {}
+        self.batch: dict[QueueId, BatchConsumeQueue] = {}
+        self.ext: dict[QueueId, ConsumeQueueExt] = {}
 
     def load(self) -> None:
         """Find every queue folder; folders that are no queue are left alone."""
@@ -81,7 +81,7 @@ class ConsumeQueues:
             ext = self.ext[key] = ConsumeQueueExt(self._files(CONSUME_QUEUE_EXT, key, size))
             ext.files.load()
 
-    def _folders(self, kind: str) -> list[QueueKey]:
+    def _folders(self, kind: str) -> list[QueueId]:
         root = self._layout.path(kind)
         keys = []
         for topic in self._filesystem.list_directory(root):
@@ -96,11 +96,11 @@ class ConsumeQueues:
             ]
         return keys
 
-    def _files(self, kind: str, key: QueueKey, file_size: int) -> QueueFiles:
+    def _files(self, kind: str, key: QueueId, file_size: int) -> QueueFiles:
         folder = self._layout.queue_folder(*key, kind=kind)
         return QueueFiles(self._filesystem, self._handles, folder, file_size, read_only=self._read_only)
 
-    def _first_length(self, kind: str, key: QueueKey) -> int:
+    def _first_length(self, kind: str, key: QueueId) -> int:
         """Sizes no option tells are read off the first file."""
         folder = self._layout.queue_folder(*key, kind=kind)
         names = self._filesystem.list_directory(folder)
@@ -129,12 +129,12 @@ class ConsumeQueues:
         return [*self.simple.values(), *self.batch.values()]
 
     @property
-    def places(self) -> set[QueueKey]:
+    def places(self) -> set[QueueId]:
         """Every topic and queue id with a queue of some kind."""
         return {*self.simple, *self.batch, *self.ext}
 
     @property
-    def tables(self) -> tuple[Mapping[QueueKey, ConsumeQueue | BatchConsumeQueue | ConsumeQueueExt], ...]:
+    def tables(self) -> tuple[Mapping[QueueId, ConsumeQueue | BatchConsumeQueue | ConsumeQueueExt], ...]:
         """The queues of each kind."""
         return self.simple, self.batch, self.ext
 
@@ -159,7 +159,7 @@ class ConsumeQueues:
                 queue.files.flush()
                 queue.files.sync_names(synced)
 
-    def remove(self, keys: Collection[QueueKey]) -> None:
+    def remove(self, keys: Collection[QueueId]) -> None:
         """Forget these queues, files and folders included, durably; under the dispatch lock."""
         if not keys:
             return

@@ -20,7 +20,6 @@ import numpy as np
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.delay import DelayLevels
 from flaremq.message.message_ext import MessageExt
-from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.at_rest.record_table import is_read_singly, queue_groups
 from flaremq.storage.files.filesystem import LocalFileSystem
@@ -32,7 +31,7 @@ from flaremq.storage.kernels.memory import as_array
 from flaremq.storage.kernels.queue import parse_units
 from flaremq.storage.log.walk import DamagedRange, RecordBatch
 from flaremq.storage.queue.consume_queue import UNIT, UNIT_SIZE
-from flaremq.storage.queue.table import ConsumeQueues
+from flaremq.storage.queue.table import ConsumeQueues, QueueId
 from flaremq.storage.rebuild.spill import Spill, dispatcher_into, read_section
 
 _KEYS_AT_ONCE = 1 << 20

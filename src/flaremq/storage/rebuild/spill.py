@@ -30,7 +30,6 @@ from flaremq.message.java_hash import index_hash
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.sys_flag import gets_index_entry, gets_queue_unit
 from flaremq.storage.at_rest.pieces import LogPiece, PieceWalk
-from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.dispatch.deleted_topics import DeletedTopics
 from flaremq.storage.dispatch.dispatcher import Dispatcher
@@ -52,7 +51,7 @@ from flaremq.storage.kernels.table import (
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.log.walk import DamagedRange, LogTail, RecordBatch
 from flaremq.storage.queue.consume_queue import UNIT, UNIT_SIZE
-from flaremq.storage.queue.table import ConsumeQueues
+from flaremq.storage.queue.table import ConsumeQueues, QueueId
 
 _PLAIN_MARKS = MARK_INNER_BATCH | MARK_BAD_TEXT
 

@@ -20,10 +20,10 @@ from flaremq.message.record.codec import BLANK, MAGIC_BLANK, OFFSETS, QUEUE_OFFS
 from flaremq.message.record.crc import CRC_PROPERTY_SIZE, crc_property, has_crc_property, record_crc
 from flaremq.message.sys_flag import gets_queue_unit
 from flaremq.message.topics import HALF_TOPIC, OP_HALF_TOPIC
-from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.dispatch.record_views import MULTI_DISPATCH, MULTI_OFFSETS, light_queue_id, number_or
 from flaremq.storage.files.filesystem import File, FileSystem
 from flaremq.storage.files.layout import file_name
+from flaremq.storage.queue.table import QueueId
 
 _BLOCK_BYTES = 4 << 20
 _PREPARED_OFFSET_FROM_BODY = -12  # PREPAREDTRANSACTIONOFFSET i64, then BODYLENGTH i32, then the body

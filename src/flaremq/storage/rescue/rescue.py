@@ -24,13 +24,13 @@ from typing import Any
 from flaremq.errors import CorruptionError, InvalidArgumentError
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.check import CheckReason, check_record
-from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.files.filesystem import write_atomically
 from flaremq.storage.files.layout import StoreLayout
 from flaremq.storage.log.walk import DamagedRange, LogTail, RecordBatch
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
+from flaremq.storage.queue.table import QueueId
 from flaremq.storage.rescue.config import copy_config
 from flaremq.storage.rescue.losses import LossFinder
 from flaremq.storage.rescue.relocation import LogWriter, Relocation

@@ -18,12 +18,13 @@ import numpy as np
 from flaremq.message.delay import DelayLevels
 from flaremq.storage.at_rest.outlook import redispatch_start
 from flaremq.storage.at_rest.pieces import LogPiece, chain_pieces, whole_log
-from flaremq.storage.at_rest.queues import QueueId, StoredQueue
+from flaremq.storage.at_rest.queues import StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.kernels.memory import as_array
 from flaremq.storage.kernels.queue import parse_units
 from flaremq.storage.log.walk import DamagedRange
 from flaremq.storage.queue.consume_queue import FILLER_SIZE, UNIT_SIZE
+from flaremq.storage.queue.table import QueueId
 from flaremq.storage.verify.doubts import DoubtfulIndex, DoubtfulQueues, IndexPart
 from flaremq.storage.verify.finding import Finding, Summary
 from flaremq.storage.verify.index_entries import EntryCursor, with_entries

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from flaremq.message.delay import DelayLevels
 from flaremq.message.message_ext import MessageExt
 from flaremq.storage.at_rest.indexes import IndexEntry, StoredIndex
-from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.dispatch.record_views import ExpectedUnit, expected_index_hashes, expected_units, tag_index_hash
 from flaremq.storage.index.index_file import ENTRY
 from flaremq.storage.log.walk import DamagedRange, RecordBatch
+from flaremq.storage.queue.table import QueueId
 from flaremq.storage.verify.index import IndexChecker
 from flaremq.storage.verify.index_entries import entries_end
 from flaremq.storage.verify.piece import InDoubt, QueueSpan, RightUnits

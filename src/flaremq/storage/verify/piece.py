@@ -20,7 +20,7 @@ from flaremq.message.delay import DelayLevels
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.topics import is_stored_topic
 from flaremq.storage.at_rest.pieces import LogPiece, PieceWalk
-from flaremq.storage.at_rest.queues import QueueId, StoredQueue
+from flaremq.storage.at_rest.queues import StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.at_rest.record_table import is_read_singly, queue_groups
 from flaremq.storage.dispatch.record_views import expected_index_hashes, expected_units
@@ -33,6 +33,7 @@ from flaremq.storage.kernels.queue import fill_units
 from flaremq.storage.kernels.table import PHYSICAL_OFFSET, QUEUE_OFFSET
 from flaremq.storage.log.walk import DamagedRange, RecordBatch
 from flaremq.storage.queue.consume_queue import UNIT_SIZE
+from flaremq.storage.queue.table import QueueId
 from flaremq.storage.verify.finding import Finding, Summary
 from flaremq.storage.verify.index_entries import EntryCursor
 from flaremq.storage.verify.log import LogChecker

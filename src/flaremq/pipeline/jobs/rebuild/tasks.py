@@ -12,10 +12,11 @@ from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.store_place import StorePlace
 from flaremq.storage.at_rest.indexes import DEFAULT_GEOMETRY, IndexGeometry
 from flaremq.storage.at_rest.pieces import LogPiece, chain_pieces, cut_pieces
-from flaremq.storage.at_rest.queues import QueueId, StoredQueue
+from flaremq.storage.at_rest.queues import StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.files.layout import INDEX
 from flaremq.storage.options import StoreOptions
+from flaremq.storage.queue.table import QueueId
 from flaremq.storage.rebuild.fill import (
     BuiltIndex,
     BuiltQueue,

@@ -9,10 +9,11 @@ from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.store_place import StorePlace
 from flaremq.pipeline.jobs.verify.difference import Difference, State
 from flaremq.storage.at_rest.pieces import LogPiece
-from flaremq.storage.at_rest.queues import QueueId, QueueRange, StoredQueue
+from flaremq.storage.at_rest.queues import QueueRange, StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.files.layout import file_name
 from flaremq.storage.queue.consume_queue import UNIT
+from flaremq.storage.queue.table import QueueId
 from flaremq.storage.verify.piece import find_queue
 
 _WINDOW = 4 << 20

@@ -10,8 +10,8 @@ from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.store_place import StorePlace
 from flaremq.storage.at_rest.digest import hash_log, hash_units
 from flaremq.storage.at_rest.pieces import LogPiece
-from flaremq.storage.at_rest.queues import QueueId
 from flaremq.storage.at_rest.reader import StoreReader
+from flaremq.storage.queue.table import QueueId
 from flaremq.storage.verify.chain import QueueClaim, QueueVerdict, check_queue
 from flaremq.storage.verify.index_soundness import IndexSoundness, check_index
 from flaremq.storage.verify.piece import PieceFindings, check_piece, find_queue
