@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.source_tree import Module, modules, target
 
-BASE = {"errors", "options", "clock", "java_json", "times", "visible", "log_lines"}
+BASE = {"errors", "atomic_file", "options", "clock", "java_json", "times", "visible", "log_lines"}
 STORE_SIDE = {"storage", "message"} | BASE
 WIRE_SIDE = {"remoting", "protocol"} | BASE
 SERVERS = {"broker", "namesrv", "client", "pipeline"}
@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "options": {"errors"},
     "java_json": set(),
     "times": set(),
+    "atomic_file": set(),
     "visible": set(),
     "log_lines": {"visible"},
     "message": BASE,

@@ -21,6 +21,7 @@ ORDER = {
         arrow engine verify message_store rebuild rescue""",
     "broker": """pace options scheduler filter store_loop catalog statistics members long_polling delay ingest pop
         transactions streams live_config requests administration registration parts registry service""",
+    "namesrv": "options kv_config topic_queues broker_table route_info requests service",
     "client": """options errors blocking client_id transport routes heartbeats instance producer consumer admin
         scan streams""",
     "pipeline": """model kernels options planning archive sources sink spark scan jobs jobs.archive jobs.replay

@@ -16,11 +16,11 @@ from typing import Any, cast
 from flaremq.clock import ManualClock
 from flaremq.errors import FlareMQError
 from flaremq.java_json import parse_java_json
-from flaremq.namesrv.handlers_broker import BrokerHandlers
-from flaremq.namesrv.handlers_config import ConfigHandlers
-from flaremq.namesrv.handlers_route import RouteHandlers
 from flaremq.namesrv.kv_config import KVConfig
 from flaremq.namesrv.options import NamesrvOptions
+from flaremq.namesrv.requests.broker import BrokerHandlers
+from flaremq.namesrv.requests.config import ConfigHandlers
+from flaremq.namesrv.requests.route import RouteHandlers
 from flaremq.namesrv.route_info import RouteInfo
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RemotingCommand

@@ -91,7 +91,8 @@ def test_new_content_is_synced_before_it_replaces_the_old(tmp_path: Path, monkey
     monkeypatch.setattr(os, "fsync", note_sync)
     monkeypatch.setattr(os, "replace", note_replace)
     asyncio.run(KVConfig(str(tmp_path / "kv.json")).put("ns", "k", "v"))
-    assert done == ["sync of kv.json.tmp", "rename", f"sync of {tmp_path.name}"]
+    assert [step.partition(" of kv.json.")[0] for step in done] == ["sync", "rename", f"sync of {tmp_path.name}"]
+    assert os.listdir(tmp_path) == ["kv.json"]
 
 
 def test_concurrent_changes_are_all_kept(tmp_path: Path) -> None:

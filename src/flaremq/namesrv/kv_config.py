@@ -10,10 +10,10 @@ The table belongs to the event loop; the writing, which waits for the disk, runs
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from typing import Any, Final
 
+from flaremq.atomic_file import replace_file
 from flaremq.errors import CorruptionError, InvalidArgumentError, StoreIOError
 from flaremq.java_json import parse_java_json, write_java_json
 
@@ -67,7 +67,10 @@ class KVConfig:
         data = write_java_json({"configTable": table})
         if len(data) > SIZE_MAX:
             raise InvalidArgumentError(f"the key-value configuration would exceed {SIZE_MAX} bytes")
-        await asyncio.to_thread(_write_atomically, self._path, data)
+        try:
+            await asyncio.to_thread(replace_file, self._path, data)
+        except OSError as error:
+            raise StoreIOError("writing the key-value configuration", self._path, error) from error
         self._table = table
 
 
@@ -89,24 +92,3 @@ def _parse(path: str, data: bytes) -> Table:
         namespace: {key: text for key, text in entries.items() if isinstance(text, str)}
         for namespace, entries in table.items()
     }
-
-
-def _write_atomically(path: str, data: bytes) -> None:
-    """Replace the file so that after any crash it holds the old or the new content, never less."""
-    folder = os.path.dirname(os.path.abspath(path))
-    temporary = path + ".tmp"
-    try:
-        os.makedirs(folder, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        with open(os.open(temporary, flags, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise StoreIOError("writing the key-value configuration", path, error) from error

@@ -12,11 +12,11 @@ import logging
 
 from flaremq.clock import Clock, SystemClock
 from flaremq.namesrv.broker_table import LiveBroker
-from flaremq.namesrv.handlers_broker import BrokerHandlers
-from flaremq.namesrv.handlers_config import ConfigHandlers
-from flaremq.namesrv.handlers_route import RouteHandlers
 from flaremq.namesrv.kv_config import KVConfig
 from flaremq.namesrv.options import NamesrvOptions
+from flaremq.namesrv.requests.broker import BrokerHandlers
+from flaremq.namesrv.requests.config import ConfigHandlers
+from flaremq.namesrv.requests.route import RouteHandlers
 from flaremq.namesrv.route_info import RouteInfo
 from flaremq.remoting.address import format_address
 from flaremq.remoting.connection import Connection

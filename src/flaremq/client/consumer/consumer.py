@@ -135,9 +135,7 @@ class Consumer:
             consumption,
             self._offsets,
             self._subscriptions,
-            start_from=self._start_from,
-            is_orderly=self._is_orderly,
-            is_broadcasting=self._is_broadcasting,
+            self._start_from,
         )
         ConsumerRequests(
             instance, self.group, consumption, rebalancer, self._offsets, self._subscriptions, self._description

@@ -56,8 +56,8 @@ class Consumption:
         self._instance = instance
         self._options = options
         self._offsets = offsets
-        self._is_orderly = is_orderly
-        self._is_broadcasting = is_broadcasting
+        self.is_orderly = is_orderly
+        self.is_broadcasting = is_broadcasting
         self._is_subscription_sent = is_subscription_sent
         self._now = instance.clock.monotonic
         self._pull_api = PullApi(instance, group)
@@ -76,9 +76,9 @@ class Consumption:
         lost = [held for held in self.queues.values() if self._master_of(held) == address]
         for process_queue in lost:
             process_queue.reported_offset = -1
-            if self._is_orderly:
+            if self.is_orderly:
                 process_queue.locked_until = 0.0
-        if lost and self._is_orderly and self._instance.is_running:
+        if lost and self.is_orderly and self._instance.is_running:
             self._instance.spawn(self._lock_again(lost))
 
     def _master_of(self, process_queue: ProcessQueue) -> str | None:
@@ -103,7 +103,7 @@ class Consumption:
     def take_up(self, queue: MessageQueue, subscription: SubscriptionData, offset: int) -> ProcessQueue:
         """Begin to pull from a queue; an orderly consumer has locked it."""
         process_queue = ProcessQueue(queue, subscription, offset, self._options, self.delivery)
-        if self._is_orderly:
+        if self.is_orderly:
             process_queue.locked_until = self._now() + LOST_AFTER
         self.queues[queue] = process_queue
         process_queue.pull_task = self._instance.spawn(self._pull_loop(process_queue))
@@ -115,7 +115,7 @@ class Consumption:
             process_queue = self.queues.pop(queue, None)
             if process_queue is None:
                 continue
-            if self._is_orderly and process_queue.in_hand:
+            if self.is_orderly and process_queue.in_hand:
                 # Its message is being worked on: the next owner must not overtake it.
                 process_queue.is_paused = True
                 self._leaving[queue] = process_queue
@@ -139,7 +139,7 @@ class Consumption:
         except FlareMQError as error:
             _log.warning("the offset of %s was not saved: %s", queue_name(process_queue.queue), error)
         process_queue.drop()
-        if self._is_orderly:
+        if self.is_orderly:
             await self.locks.unlock((process_queue.queue,))
 
     def move(self, queue: MessageQueue, offset: int) -> None:
@@ -179,7 +179,7 @@ class Consumption:
         address = self._instance.routes.reader(queue.broker_name, process_queue.broker_id)
         if not self._instance.heartbeats.is_known_at(address):
             await self._instance.heartbeats.ensure(address)
-        commit_offset = -1 if self._is_broadcasting else process_queue.commit_offset
+        commit_offset = -1 if self.is_broadcasting else process_queue.commit_offset
         if commit_offset == process_queue.reported_offset:
             commit_offset = -1
         process_queue.last_pull = self._now()
@@ -207,7 +207,7 @@ class Consumption:
         if reply.status is PullStatus.OFFSET_ILLEGAL:
             queue = process_queue.queue
             _log.info("%s moves from offset %d to %d", queue_name(queue), process_queue.next_offset, reply.next_offset)
-            if not self._is_broadcasting:
+            if not self.is_broadcasting:
                 await self._offsets.save_offset(queue, reply.next_offset)
             self.move(queue, reply.next_offset)
             return False
@@ -251,11 +251,11 @@ class Consumption:
         process_queue = message.process_queue
         if process_queue is None or process_queue.is_dropped:
             return None
-        if self._is_broadcasting:
+        if self.is_broadcasting:
             _log.warning("message %s failed; a broadcasting consumer has no retry", message.message_id)
             process_queue.finish(message)
             self.delivery.offer(process_queue)
-        elif self._is_orderly and not self._is_exhausted(message):
+        elif self.is_orderly and not self._is_exhausted(message):
             pause = self._options.suspend_current_queue_time_millis / 1000
             process_queue.suspended_until = self._now() + pause
             self.delivery.give_back(message)
@@ -280,7 +280,7 @@ class Consumption:
         return 0 <= retries_max <= message.times_here
 
     async def _return(self, message: ReceivedMessage, process_queue: ProcessQueue) -> None:
-        level = -1 if self._is_orderly else message.retry_level or 0
+        level = -1 if self.is_orderly else message.retry_level or 0
         try:
             await self._send_back.send(message, level)
         except FlareMQError as error:
@@ -293,7 +293,7 @@ class Consumption:
 
     def expire(self) -> None:
         """Give messages back that have been in a hand for too long; where order counts, there is no too long."""
-        if self._is_orderly or self._is_broadcasting:
+        if self.is_orderly or self.is_broadcasting:
             return
         now = self._now()
         for iterator in self.delivery.iterators:

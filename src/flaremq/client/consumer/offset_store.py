@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Protocol
 
+from flaremq.atomic_file import replace_file
 from flaremq.client.consumer.process_queue import ProcessQueue
 from flaremq.client.instance import ClientInstance
 from flaremq.errors import FlareMQError, StoreIOError
@@ -150,11 +149,6 @@ def _write_file(path: Path, offsets: dict[MessageQueue, int]) -> None:
         for queue, offset in sorted(offsets.items())
     ]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-            json.dump({"offsets": rows}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(file.name, path)
+        replace_file(path, json.dumps({"offsets": rows}, indent=1).encode())
     except OSError as error:
         raise StoreIOError("writing offsets", path, error) from error

@@ -44,10 +44,7 @@ class Rebalancer:
         consumption: Consumption,
         offsets: OffsetStore,
         subscriptions: dict[str, SubscriptionData],
-        *,
         start_from: str | int,
-        is_orderly: bool,
-        is_broadcasting: bool,
     ) -> None:
         self._instance = instance
         self._group = group
@@ -57,8 +54,6 @@ class Rebalancer:
         self._offsets = offsets
         self._subscriptions = subscriptions
         self._start_from = start_from
-        self._is_orderly = is_orderly
-        self._is_broadcasting = is_broadcasting
         self._wanted = asyncio.Event()
         self._turn = asyncio.Lock()  # one rebalance at a time
         self._is_stopped = False
@@ -117,7 +112,7 @@ class Rebalancer:
     async def _rebalance_topic(self, topic: str, subscription: SubscriptionData) -> bool:
         route = await self._instance.routes.find(topic)
         queues = sorted(route.read_queues)
-        if not self._is_broadcasting:
+        if not self._consumption.is_broadcasting:
             client_ids = await self._client_ids(route)
             client_id = self._instance.client_id
             if client_id not in client_ids:
@@ -133,7 +128,7 @@ class Rebalancer:
         if any(map(self._consumption.is_leaving, queues)):
             is_complete = False
             queues = [queue for queue in queues if not self._consumption.is_leaving(queue)]
-        if self._is_orderly and queues:
+        if self._consumption.is_orderly and queues:
             locked = await self._consumption.locks.lock(queues)
             is_complete = is_complete and locked.issuperset(
                 queues

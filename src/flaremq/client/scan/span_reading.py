@@ -51,8 +51,7 @@ class SpanReader:
         self,
         pulls: QueuePulls,
         queue: QueuePlace,
-        start: int,
-        end: int,
+        offsets: range,
         *,
         tags: frozenset[str] = frozenset(),
         depth: Callable[[int], int] = lambda window_bytes: 4,
@@ -61,8 +60,8 @@ class SpanReader:
     ) -> None:
         self._pulls = pulls
         self._queue = queue
-        self._start = start
-        self._end = end
+        self._start = offsets.start
+        self._end = offsets.stop
         self._expression = SEPARATOR.join(sorted(tags)) if tags else ALL_TAGS
         self._has_filter = bool(tags)
         self._depth = depth

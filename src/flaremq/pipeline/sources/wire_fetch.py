@@ -97,8 +97,7 @@ class WireFetch:
         reader = SpanReader(
             self._pulls,
             span.queue,
-            span.start,
-            span.end,
+            range(span.start, span.end),
             tags=self._tags,
             depth=self._depth,
             fail_on_data_loss=self._fail_on_data_loss,

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from flaremq.clock import Clock
 from flaremq.namesrv.broker_table import MASTER_ID
-from flaremq.namesrv.handlers_broker import ZONE_NAME
 from flaremq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVConfig
 from flaremq.namesrv.options import NamesrvOptions
+from flaremq.namesrv.requests.broker import ZONE_NAME
 from flaremq.namesrv.route_info import RouteInfo
 from flaremq.protocol.bodies.route import TopicRouteData
 from flaremq.protocol.bodies.topic import TopicList
