@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from flaremq.broker.catalog.catalog import Catalog
 from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
 from flaremq.broker.catalog.groups import GroupTable
 from flaremq.broker.catalog.topics import TopicTable
@@ -169,11 +170,9 @@ class PopLab:
             )
         self.service = PopService(
             options,
-            self.store_loop,
             clock,
-            self.topics,
-            self.groups,
-            self.offsets,
+            self.store_loop,
+            Catalog(self.topics, self.groups, self.offsets),
             BrokerStatistics("DefaultCluster", clock.now_ms()),
             order_info=self.order_info,
             chance=random.Random(7),
@@ -181,7 +180,7 @@ class PopLab:
         self.handler = PopHandler(options, self.store_loop, clock, self.topics, self.groups, self.service)
         self.acks = PopAckHandler(self.topics, self.service)
         await self.service.start()
-        await self.topics.settle()
+        await self.topics.save_changes()
         return self
 
     async def close(self) -> None:

@@ -236,7 +236,7 @@ def test_group_that_pulls_for_the_first_time_is_saved_without_being_waited_for(t
         async with BrokerLab(path=str(tmp_path / "store")) as lab:
             lab.topic("orders")
             await lab.pull("orders", group="newcomers")
-            await until(lambda: lab.broker.state.groups.is_settled)
+            await until(lambda: lab.broker.state.groups.is_saved)
             assert b"newcomers" in (tmp_path / "store" / "config" / "subscriptionGroup.json").read_bytes()
 
     run(scenario)
@@ -249,7 +249,7 @@ def test_deleted_group_takes_its_request_modes_and_statistics_along() -> None:
             state.groups.update(SubscriptionGroupConfig(group_name="readers"))
             mode = SetMessageRequestModeRequestBody(topic="orders", consumer_group="readers", mode="POP")
             state.request_modes.update(mode)
-            state.statistics.note_get("readers", "orders", 0, 1, 10)
+            state.statistics.note_get("readers", "orders", 1, 10)
             reply = await lab.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "readers"})
             assert reply.code == 0
             assert state.request_modes.find("orders", "readers").mode == "PULL"

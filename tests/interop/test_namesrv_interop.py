@@ -229,14 +229,14 @@ def test_our_registration_is_understood_by_the_real_name_server(release: str, pa
                 assert (entry.perm, entry.read_queue_nums) == (config.perm, config.read_queue_nums), name
                 assert route.broker_datas[0].broker_addrs == {0: "127.0.0.1:10911"}
             topics.update(TopicConfig(topic_name="new", read_queue_nums=2, write_queue_nums=2))
-            await topics.settle()
+            await topics.save_changes()
             assert await wire.find_route(address, "new") is not None
             ordered = {"namespace": "ORDER_TOPIC_CONFIG", "key": "new", "value": "broker-a:2"}
             assert (await wire.ask(address, RequestCode.PUT_KV_CONFIG, **ordered)).code == ResponseCode.SUCCESS
             listed = await wire.ask(address, RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="ORDER_TOPIC_CONFIG")
             assert KVTable.from_json(listed.body_bytes).table == {"new": "broker-a:2"}
             topics.update(TopicConfig(topic_name="another"))
-            await topics.settle()
+            await topics.save_changes()
             found = topics.find("new")
             assert found is not None and found.order
             await registration.stop()

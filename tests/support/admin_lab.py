@@ -12,6 +12,7 @@ from flaremq.broker.administration.group_query import GroupQueryHandler
 from flaremq.broker.administration.progress import ConsumeStatsHandler
 from flaremq.broker.administration.relay import ClientRelayHandler
 from flaremq.broker.administration.reset_offset import ResetOffsetHandler
+from flaremq.broker.catalog.catalog import Catalog
 from flaremq.broker.live_config import Applier, ConfigAdmin
 from flaremq.broker.members.client_info import ClientInfo
 from flaremq.broker.options import BrokerOptions
@@ -73,9 +74,9 @@ class AdminLab:
             AdminHandler(store_loop, topics, self.config, self.runtime_info, delay=self._delay),
             ClientRelayHandler(options, store_loop, topics, groups, consumers),
             ConsumeStatsHandler(
-                options, store_loop, topics, groups, offsets, consumers, statistics, self.clock, lambda: ADDRESS
+                options, self.clock, store_loop, Catalog(topics, groups, offsets), consumers, statistics
             ),
-            GroupQueryHandler(store_loop, offsets, consumers, statistics, lambda: ADDRESS),
+            GroupQueryHandler(options, store_loop, offsets, consumers, statistics),
             QueryHandler(store_loop),
             ResetOffsetHandler(options, store_loop, topics, groups, offsets, consumers),
         ):

@@ -36,6 +36,7 @@ from flaremq.options import (
     rows_by_key,
     values_from_properties,
 )
+from flaremq.remoting.address import format_address
 from flaremq.remoting.options import RemotingOptions
 from flaremq.storage.option_names import IGNORED_BY_ROCKETMQ, NOT_IMPLEMENTED, OTHER_LAYERS
 from flaremq.storage.options import StoreOptions, no_replication
@@ -395,6 +396,11 @@ class BrokerOptions:
     def to_properties(self, *, changed_only: bool = False) -> dict[str, str]:
         """The names and texts that :meth:`from_properties` would read back."""
         return properties_of(self, changed_only=changed_only)
+
+    @property
+    def address(self) -> str:
+        """Where clients find this broker, as name servers tell them."""
+        return format_address(self.broker_ip1, self.listen_port)
 
     @property
     def warnings(self) -> list[str]:

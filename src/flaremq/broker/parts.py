@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any
 
+from flaremq.broker.catalog.catalog import Catalog
 from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
 from flaremq.broker.catalog.groups import GroupTable
 from flaremq.broker.catalog.request_modes import RequestModes
@@ -68,6 +69,7 @@ class BrokerState:
         self.topics = TopicTable(options, self._file("topics.json"), clock, store_loop.run)
         self.groups = GroupTable(options, self._file("subscriptionGroup.json"), clock, store_loop.run)
         self.offsets = ConsumerOffsets(options, self._file("consumerOffset.json"), clock, store_loop.run)
+        self.catalog = Catalog(self.topics, self.groups, self.offsets)
         self.request_modes = RequestModes(options, self._file("messageRequestMode.json"), store_loop.run)
         self.consumers = ConsumerTable(options, clock)
         self.producers = ProducerTable(options, clock)
@@ -87,16 +89,7 @@ class BrokerState:
         self._order_file = self._file("consumerOrderInfo.json")
         self.order_info = ConsumerOrderInfo()
         self._order_saver = TableSaver(self._order_file, lambda: self._order_document, store_loop.run)
-        self.pop = PopService(
-            options,
-            store_loop,
-            clock,
-            self.topics,
-            self.groups,
-            self.offsets,
-            self.statistics,
-            order_info=self.order_info,
-        )
+        self.pop = PopService(options, clock, store_loop, self.catalog, self.statistics, order_info=self.order_info)
 
     def _file(self, name: str) -> ConfigFile:
         return ConfigFile(self._filesystem, os.path.join(self._folder, name))
@@ -141,8 +134,8 @@ class BrokerState:
             ("transaction marks", 1_000, self.transactions.operations.retry),
             ("transaction check", lambda: options.transaction_check_interval, self.transactions.check_round),
             ("consumer offsets", lambda: options.flush_consumer_offset_interval, self.offsets.persist_if_changed),
-            ("groups", 1_000, self.groups.settle),  # those that came into being by use
-            ("request modes", 5_000, self.request_modes.settle),
+            ("groups", 1_000, self.groups.save_changes),  # those that came into being by use
+            ("request modes", 5_000, self.request_modes.save_changes),
             ("order info", 5_000, self._order_saver.save),
             ("delay offsets", lambda: options.flush_delay_offset_interval, self._persist_delays),
             ("client expiry", 10_000, self._expire),
@@ -166,7 +159,7 @@ class BrokerState:
 
     async def _protect(self) -> None:
         if self.slow_consumers.tick():
-            await self.groups.settle()
+            await self.groups.save_changes()
 
     async def close(self) -> None:
         """Persist everything. The store must still be open.

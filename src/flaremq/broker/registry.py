@@ -29,7 +29,6 @@ from flaremq.broker.requests.sends import SendHandler
 from flaremq.broker.requests.transactions import EndTransactionHandler
 from flaremq.broker.statistics.runtime_info import RuntimeInfo
 from flaremq.message.tags import SQL92
-from flaremq.remoting.address import format_address
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
 
@@ -41,9 +40,9 @@ class Handlers:
         self.table = HandlerTable()
         self._state = state
         options, clock, store_loop = state.options, state.clock, state.store_loop
-        topics, groups, offsets = state.topics, state.groups, state.offsets
+        catalog, topics, groups, offsets = state.catalog, state.topics, state.groups, state.offsets
         consumers, producers, statistics = state.consumers, state.producers, state.statistics
-        self._pull = PullHandler(options, store_loop, topics, groups, consumers, offsets, statistics, clock)
+        self._pull = PullHandler(options, clock, store_loop, catalog, consumers, statistics)
         self._pop = PopHandler(options, store_loop, clock, topics, groups, state.pop)
         puller = store_loop.driver.puller
         config = ConfigAdmin(
@@ -85,19 +84,8 @@ class Handlers:
             AssignmentHandler(options, consumers, state.request_modes, state.cluster_queues.find, store_loop.run_long),
             QueryHandler(store_loop),
             ClientRelayHandler(options, store_loop, topics, groups, consumers),
-            ConsumeStatsHandler(
-                options,
-                store_loop,
-                topics,
-                groups,
-                offsets,
-                consumers,
-                statistics,
-                clock,
-                self._address,
-                self._pulled_offset,
-            ),
-            GroupQueryHandler(store_loop, offsets, consumers, statistics, self._address),
+            ConsumeStatsHandler(options, clock, store_loop, catalog, consumers, statistics, self._pulled_offset),
+            GroupQueryHandler(options, store_loop, offsets, consumers, statistics),
             AdminHandler(store_loop, topics, config, self._runtime_info, delay=state.schedule),
             SendBackHandler(options, store_loop, topics, groups, statistics),
             EndTransactionHandler(state.transactions),
@@ -108,10 +96,6 @@ class Handlers:
         )
         for family in families:
             family.register(self.table)
-
-    def _address(self) -> str:
-        options = self._state.options
-        return format_address(options.broker_ip1, options.listen_port)
 
     def _pulled_offset(self, group: str, topic: str, queue_id: int) -> int:
         """Where a group stands that has taken more than it has acknowledged, by pull or by POP."""

@@ -147,13 +147,12 @@ class BrokerService:
     @property
     def address(self) -> str:
         """Where clients find this broker, as name servers tell them."""
-        return format_address(self.options.broker_ip1, self.options.listen_port)
+        return self.options.address
 
     def _schedule(self) -> None:
         every = self.scheduler.every
-        now_ms = self.clock.now_ms
         every("sync timeouts", 500, self.store_loop.durability.expire)
-        every("registration", 1000, lambda: self.registration.run_due(now_ms()))
+        every("registration", 1000, self.registration.run_due)
         for name, interval, work in [*self.state.periodic_work(), *self.handlers.periodic_work()]:
             every(name, interval, work)
 

@@ -68,8 +68,8 @@ def test_runtime_info_tells_what_happened(tmp_path: Path) -> None:
                 put = await lab.send("T", number % 2)
                 lab.statistics.note_put("T", 1, put.size)
                 lab.runtime_info.tick(lab.clock.now_ms())
-            lab.statistics.note_get("G", "T", 0, 5, 500)
-            lab.statistics.note_get("G", "T", 0, 0, 0)
+            lab.statistics.note_get("G", "T", 5, 500)
+            lab.statistics.note_get("G", "T", 0, 0)
             info = await runtime_info(lab)
             assert info["bootTimestamp"] == str(booted)
             assert info["runtime"] == "[ 0 days, 0 hours, 0 minutes, 10 seconds ]"

@@ -119,7 +119,7 @@ class Replay:
         else:
             assert name == "GROUP_GET_NUMS"
             topic, group = key.split("@")
-            self.lab.statistics.note_get(group, topic, 0, 1, 1)
+            self.lab.statistics.note_get(group, topic, 1, 1)
 
 
 def shape(value: Any, place: str = "") -> Shape:

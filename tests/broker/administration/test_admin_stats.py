@@ -70,7 +70,7 @@ def test_consume_stats_show_lag_and_time_of_the_last_consumed_message(tmp_path: 
             for _ in range(3):
                 await lab.send("T", 0)
             lab.offsets.commit("G", "T", 0, 2)
-            lab.statistics.note_get("G", "T", 0, 20, 20)
+            lab.statistics.note_get("G", "T", 20, 20)
             lab.clock.advance(10_000)
             lab.statistics.tick(lab.clock.now_ms())
             reply = await lab.ask(RequestCode.GET_CONSUME_STATS, consumerGroup="G")

@@ -33,7 +33,7 @@ def test_new_broker_has_rocketmqs_groups(lab: MetadataLab) -> None:
 def test_group_comes_into_being_by_use_and_survives_a_restart(lab: MetadataLab) -> None:
     assert "G" not in lab.groups and lab.groups.get("G") is None
     assert lab.groups.find("G") == group()
-    asyncio.run(lab.groups.settle())
+    asyncio.run(lab.groups.save_changes())
     assert lab.reopened().groups.get("G") == group()
 
 

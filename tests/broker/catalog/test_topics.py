@@ -179,9 +179,9 @@ def test_every_change_has_a_version_of_its_own(lab: MetadataLab) -> None:
 
 def test_settled_topic_survives_a_restart(lab: MetadataLab) -> None:
     lab.topics.update(topic(attributes={"message.type": "FIFO"}, order=True))
-    assert not lab.topics.is_settled
-    asyncio.run(lab.topics.settle())
-    assert lab.topics.is_settled
+    assert not lab.topics.is_saved
+    asyncio.run(lab.topics.save_changes())
+    assert lab.topics.is_saved
     again = lab.reopened().topics
     assert again.all() == lab.topics.all()
     assert again.data_version == lab.topics.data_version
@@ -189,9 +189,9 @@ def test_settled_topic_survives_a_restart(lab: MetadataLab) -> None:
 
 def test_deleted_topic_is_gone_after_a_restart(lab: MetadataLab) -> None:
     lab.topics.update(topic())
-    asyncio.run(lab.topics.settle())
+    asyncio.run(lab.topics.save_changes())
     lab.topics.delete("T")
-    asyncio.run(lab.topics.settle())
+    asyncio.run(lab.topics.save_changes())
     assert lab.reopened().topics.find("T") is None
 
 
@@ -223,14 +223,14 @@ def test_settle_waits_for_disk_and_announcement(lab: MetadataLab) -> None:
 
         lab.topics.on_change.append(announce)
         lab.topics.update(topic())
-        settled = asyncio.ensure_future(lab.topics.settle())
+        settled = asyncio.ensure_future(lab.topics.save_changes())
         for _ in range(100):
             await asyncio.sleep(0)
         assert lab.on_disk("topics")["topicConfigTable"]["T"]["perm"] == 6
         assert not settled.done()
         released.set()
         await settled
-        assert lab.topics.is_settled
+        assert lab.topics.is_saved
 
     asyncio.run(scenario())
 
@@ -243,7 +243,7 @@ def test_failing_announcement_does_not_fail_the_change(lab: MetadataLab) -> None
 
     async def scenario() -> None:
         lab.topics.update(topic())
-        await lab.topics.settle()
+        await lab.topics.save_changes()
 
     asyncio.run(scenario())
     assert lab.reopened().topics.find("T") == topic()
@@ -266,7 +266,7 @@ def test_changes_during_a_write_share_the_next_one(tmp_path: Path) -> None:
         waiting = []
         for number in range(100):
             table.update(topic(f"T{number}"))
-            waiting.append(asyncio.ensure_future(table.settle()))
+            waiting.append(asyncio.ensure_future(table.save_changes()))
             await asyncio.sleep(0)
         gate.set()
         await asyncio.gather(*waiting)
@@ -280,8 +280,8 @@ def test_changes_during_a_write_share_the_next_one(tmp_path: Path) -> None:
 def test_caller_that_gives_up_does_not_break_the_write(lab: MetadataLab) -> None:
     async def scenario() -> None:
         lab.topics.update(topic())
-        first = asyncio.ensure_future(lab.topics.settle())
-        second = asyncio.ensure_future(lab.topics.settle())
+        first = asyncio.ensure_future(lab.topics.save_changes())
+        second = asyncio.ensure_future(lab.topics.save_changes())
         await asyncio.sleep(0)
         first.cancel()
         await second
@@ -298,10 +298,10 @@ def test_disk_that_refuses_is_an_error_and_the_next_try_may_succeed(tmp_path: Pa
     lab.topics.update(topic())
     disk.faults = [Fault(kind="eio", at=disk.calls + 1)]
     with pytest.raises(StoreIOError):
-        asyncio.run(lab.topics.settle())
-    assert not lab.topics.is_settled
+        asyncio.run(lab.topics.save_changes())
+    assert not lab.topics.is_saved
     disk.faults = []
-    asyncio.run(lab.topics.settle())
+    asyncio.run(lab.topics.save_changes())
     assert MetadataLab(Path("/store"), files=disk.crash(1)).topics.find("T") == topic()
 
 

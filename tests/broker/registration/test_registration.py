@@ -100,7 +100,7 @@ class Lab:
 
     def run_due(self) -> None:
         assert self.registration is not None
-        self.registration.run_due(self.clock.now_ms())
+        self.registration.run_due()
 
 
 def run(folder: Path, scenario: Callable[[Lab], Awaitable[None]]) -> None:
@@ -168,7 +168,7 @@ def test_new_topic_is_announced_before_it_is_settled(tmp_path: Path) -> None:
     async def scenario(lab: Lab) -> None:
         await lab.broker(f"{lab.first.address};{lab.second.address}")
         lab.topics.update(TopicConfig(topic_name="new"))
-        await lab.topics.settle()
+        await lab.topics.save_changes()
         for server in (lab.first, lab.second):
             assert len(server.requests) == 2
             assert server.topics() == {"new": TopicConfig(topic_name="new")}
@@ -183,7 +183,7 @@ def test_only_what_changed_is_announced_and_everything_follows_in_time(tmp_path:
         for number in range(3):
             lab.clock.advance(9_000)
             lab.topics.update(TopicConfig(topic_name=f"T{number}"))
-            await lab.topics.settle()
+            await lab.topics.save_changes()
             assert set(lab.first.topics()) == {f"T{number}"}
         lab.clock.advance(3_000)  # 30 s since the start: single topics have put nothing off
         lab.run_due()
@@ -197,7 +197,7 @@ def test_everything_is_announced_by_option(tmp_path: Path) -> None:
     async def scenario(lab: Lab) -> None:
         await lab.broker(lab.first.address, enableSingleTopicRegister="false")
         lab.topics.update(TopicConfig(topic_name="new"))
-        await lab.topics.settle()
+        await lab.topics.save_changes()
         assert lab.first.topics() == lab.topics.all()
 
     run(tmp_path, scenario)
@@ -213,7 +213,7 @@ def test_name_server_that_refuses_a_single_topic_is_told_everything(tmp_path: Pa
         await lab.broker(lab.first.address)
         lab.first.answer = forgetful
         lab.topics.update(TopicConfig(topic_name="new"))
-        await lab.topics.settle()
+        await lab.topics.save_changes()
         assert len(lab.first.requests) == 3
         assert lab.first.topics() == lab.topics.all()
 
@@ -237,9 +237,9 @@ def test_deleted_topic_is_left_out_of_the_next_full_registration(tmp_path: Path)
     async def scenario(lab: Lab) -> None:
         await lab.broker(lab.first.address)
         lab.topics.update(TopicConfig(topic_name="new"))
-        await lab.topics.settle()
+        await lab.topics.save_changes()
         lab.topics.delete("new")
-        await lab.topics.settle()
+        await lab.topics.save_changes()
         assert len(lab.first.requests) == 2
         lab.clock.advance(30_000)
         lab.run_due()
@@ -259,7 +259,7 @@ def test_changes_during_a_registration_share_the_next_one(tmp_path: Path) -> Non
         for number in range(1, 20):
             lab.topics.update(TopicConfig(topic_name=f"T{number}"))
         lab.first.gate.set()
-        await lab.topics.settle()
+        await lab.topics.save_changes()
         assert len(lab.first.requests) == 3
         assert set(lab.first.topics()) == {f"T{number}" for number in range(1, 20)}
 
@@ -286,7 +286,7 @@ def test_unreachable_name_server_holds_up_nobody_and_is_told_when_it_is_back(tmp
         registration = await lab.broker(f"{lab.first.address};{lab.second.address}")
         assert registration.registered_at == [lab.second.address]
         lab.topics.update(TopicConfig(topic_name="new"))
-        await lab.topics.settle()
+        await lab.topics.save_changes()
         assert "new" in lab.second.topics()
         await lab.first.start(lab.first.port)
         lab.clock.advance(3_000)
@@ -334,7 +334,7 @@ def test_goodbye_is_said_at_the_end(tmp_path: Path) -> None:
         goodbye = dict(lab.first.requests[-1].ext or {})
         assert (goodbye["brokerAddr"], goodbye["brokerName"]) == (ADDRESS, "broker-a")
         lab.topics.update(TopicConfig(topic_name="late"))
-        await lab.topics.settle()
+        await lab.topics.save_changes()
         lab.run_due()
         assert len(lab.first.requests) == 2
 
@@ -345,7 +345,7 @@ def test_without_name_servers_nothing_happens(tmp_path: Path) -> None:
     async def scenario(lab: Lab) -> None:
         registration = await lab.broker("")
         lab.topics.update(TopicConfig(topic_name="new"))
-        await lab.topics.settle()
+        await lab.topics.save_changes()
         lab.run_due()
         assert registration.registered_at == []
 
@@ -376,11 +376,11 @@ def test_order_configuration_of_the_name_server_marks_topics(tmp_path: Path) -> 
         await lab.broker(lab.first.address)
         lab.first.answer = lambda _: RemotingCommand.response(body=b'{"table":{"T":"broker-a:4"}}')
         lab.topics.update(TopicConfig(topic_name="T"))
-        await lab.topics.settle()
+        await lab.topics.save_changes()
         assert lab.topics.find("T") == TopicConfig(topic_name="T", order=True)
         lab.first.answer = lambda _: RemotingCommand.response(body=b"{")
         lab.topics.update(TopicConfig(topic_name="U"))
-        await lab.topics.settle()  # garbage is ignored
+        await lab.topics.save_changes()  # garbage is ignored
         assert lab.topics.find("U") == TopicConfig(topic_name="U")
 
     run(tmp_path, scenario)
@@ -441,7 +441,7 @@ def test_registered_topics_have_routes_at_our_own_name_server(tmp_path: Path, pa
             registration = await lab.broker(namesrv.address, compressedRegister=packed)
             assert await route_code("TBW102") == ResponseCode.SUCCESS
             lab.topics.update(TopicConfig(topic_name="new"))
-            await lab.topics.settle()
+            await lab.topics.save_changes()
             assert await route_code("new") == ResponseCode.SUCCESS
             await registration.stop()
             assert await route_code("new") == ResponseCode.TOPIC_NOT_EXIST

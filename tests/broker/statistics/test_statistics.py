@@ -52,7 +52,7 @@ def test_item_does_not_exist_before_its_first_note(lab: Lab) -> None:
 
 
 def test_pull_that_finds_nothing_makes_no_item(lab: Lab) -> None:
-    lab.statistics.note_get("G", "T", 0, 0, 0)
+    lab.statistics.note_get("G", "T", 0, 0)
     lab.statistics.note_get_latency("G", "T", 7, 0)
     assert lab.statistics.find("GROUP_GET_LATENCY", "T@G") is None
     assert (lab.statistics.get_miss_count, lab.statistics.get_latency_max_ms) == (1, 7)
@@ -61,7 +61,7 @@ def test_pull_that_finds_nothing_makes_no_item(lab: Lab) -> None:
 def _note_all(statistics: BrokerStatistics, number: int) -> None:
     group, topic = f"G{number}", f"T{number}"
     statistics.note_put(topic, 1, 1)
-    statistics.note_get(group, topic, 0, 1, 1)
+    statistics.note_get(group, topic, 1, 1)
     statistics.note_get_latency(group, topic, 1, 1)
     statistics.note_send_back(group, topic)
     statistics.fall_behind.note_size(group, topic, 0, 1)
@@ -75,8 +75,8 @@ def _has(statistics: BrokerStatistics, number: int) -> set[bool]:
 
 
 def test_items_have_a_limit_and_idle_ones_make_room(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("statistics", "slow_consumers"):
-        monkeypatch.setattr(f"flaremq.broker.{module}.ITEMS_MAX", 10)
+    for module in ("counters", "slow_consumers"):
+        monkeypatch.setattr(f"flaremq.broker.statistics.{module}.ITEMS_MAX", 10)
     for number in range(15):
         _note_all(lab.statistics, number)
     assert (_has(lab.statistics, 9), _has(lab.statistics, 10)) == ({True}, {False})
@@ -141,10 +141,10 @@ def test_young_item_is_measured_over_its_own_life(lab: Lab) -> None:
 
 
 def test_gets_are_kept_by_topic_and_group(lab: Lab) -> None:
-    lab.statistics.note_get("G", "T", 0, 32, 3200)
-    lab.statistics.note_get("G", "T", 1, 8, 800)
-    lab.statistics.note_get("G", "T", 1, 0, 0)
-    lab.statistics.note_get("H", "T", 0, 1, 1)
+    lab.statistics.note_get("G", "T", 32, 3200)
+    lab.statistics.note_get("G", "T", 8, 800)
+    lab.statistics.note_get("G", "T", 0, 0)
+    lab.statistics.note_get("H", "T", 1, 1)
     lab.statistics.note_get_latency("G", "T", 4, 1)
     lab.statistics.note_get_latency("G", "T", 2, 1)
     lab.advance(10 * SECOND)
@@ -175,8 +175,8 @@ def test_send_backs_dead_letters_and_acks_have_names_of_their_own(lab: Lab) -> N
 def test_broker_totals_count_all_topics_but_todays_total_only_the_users(lab: Lab) -> None:
     lab.statistics.note_put("T", 3, 3)
     lab.statistics.note_put("SCHEDULE_TOPIC_XXXX", 2, 2)
-    lab.statistics.note_get("G", "T", 0, 3, 3)
-    lab.statistics.note_get("CID_RMQ_SYS_TRANS", "RMQ_SYS_TRANS_HALF_TOPIC", 0, 5, 5)
+    lab.statistics.note_get("G", "T", 3, 3)
+    lab.statistics.note_get("CID_RMQ_SYS_TRANS", "RMQ_SYS_TRANS_HALF_TOPIC", 5, 5)
     lab.advance(10 * SECOND)
     assert lab.minute("BROKER_PUT_NUMS", "DefaultCluster").sum == 5
     assert lab.minute("BROKER_GET_NUMS", "DefaultCluster").sum == 8
@@ -186,7 +186,7 @@ def test_broker_totals_count_all_topics_but_todays_total_only_the_users(lab: Lab
 
 def test_morning_totals_move_at_local_midnight(lab: Lab) -> None:
     lab.statistics.note_put("T", 7, 7)
-    lab.statistics.note_get("G", "T", 0, 5, 5)
+    lab.statistics.note_get("G", "T", 5, 5)
     local = time.localtime(lab.clock.now_ms() / 1000)
     to_midnight = (24 * 3600 - local.tm_hour * 3600 - local.tm_min * 60 - local.tm_sec) * SECOND
     lab.advance(to_midnight - MINUTE, step=to_midnight - MINUTE)
@@ -203,7 +203,7 @@ def test_deleted_topics_and_groups_are_forgotten_but_totals_stay(lab: Lab) -> No
     for topic in ("T", "U"):
         lab.statistics.note_put(topic, 1, 1)
         for group in ("G", "H"):
-            lab.statistics.note_get(group, topic, 0, 1, 1)
+            lab.statistics.note_get(group, topic, 1, 1)
             lab.statistics.note_get_latency(group, topic, 1, 1)
             lab.statistics.note_send_back(group, topic)
             lab.statistics.fall_behind.note_size(group, topic, 0, 100)

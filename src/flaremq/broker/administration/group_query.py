@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
 from flaremq.broker.filter.message_filter import MessageFilter, compile_filter
 from flaremq.broker.filter.syntax_error import FilterSyntaxError
 from flaremq.broker.members.consumers import ConsumerTable
+from flaremq.broker.options import BrokerOptions
 from flaremq.broker.statistics.counters import BrokerStatistics
 from flaremq.broker.statistics.windows import StatsSnapshot
 from flaremq.broker.store_loop.access import StoreAccess
@@ -40,18 +40,17 @@ class GroupQueryHandler:
 
     def __init__(
         self,
+        options: BrokerOptions,
         store_loop: StoreAccess,
         offsets: ConsumerOffsets,
         consumers: ConsumerTable,
         statistics: BrokerStatistics,
-        address: Callable[[], str],
     ) -> None:
         self._store_loop = store_loop
         self._offsets = offsets
         self._consumers = consumers
         self._statistics = statistics
-        self._address = address
-        self._inspector = store_loop.store.inspector
+        self._options = options
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, self.groups_of_topic)
@@ -69,7 +68,7 @@ class GroupQueryHandler:
     def topics_of_group(self, connection: Connection, request: RemotingCommand) -> Outcome:
         group = QueryTopicsByConsumerRequestHeader.decode(request.ext).group
         topics = tuple(sorted(self._offsets.topics_of(group)))
-        return RemotingCommand.response(body=TopicList(topic_list=topics, broker_addr=self._address()).to_json())
+        return RemotingCommand.response(body=TopicList(topic_list=topics, broker_addr=self._options.address).to_json())
 
     def subscription(self, connection: Connection, request: RemotingCommand) -> Outcome:
         header = QuerySubscriptionByConsumerRequestHeader.decode(request.ext)
@@ -93,14 +92,16 @@ class GroupQueryHandler:
         """Units of a queue as they are, and whether a group's filter would pass them."""
         header = QueryConsumeQueueRequestHeader.decode(request.ext)
         topic, queue_id = header.topic, header.queue_id
-        if not self._inspector.has_queue(topic, queue_id):
+        if not self._store_loop.store.inspector.has_queue(topic, queue_id):
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic[:255]} is not exist!")
         subscription, filter_data, chosen = None, None, None
         if header.consumer_group:
             subscription = self._consumers.find_subscription(header.consumer_group, topic)
             filter_data, chosen = _filter_of(header.consumer_group, topic, subscription)
         count = min(max(header.count, 0), _UNITS_MAX)
-        units = await self._store_loop.run_cold(self._inspector.units, topic, queue_id, header.index, count)
+        units = await self._store_loop.run_cold(
+            self._store_loop.store.inspector.units, topic, queue_id, header.index, count
+        )
         body = QueryConsumeQueueResponseBody(
             queue_data=tuple(_unit(unit, chosen) for unit in units),
             subscription_data=subscription,

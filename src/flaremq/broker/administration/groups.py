@@ -50,7 +50,7 @@ class GroupHandler:
         check_attribute_limits(config.attributes)
         self._groups.update(config)
         _log.info("%s sets group %s", connection.peer, config)
-        await self._groups.settle()
+        await self._groups.save_changes()
         return RemotingCommand.response()
 
     async def delete(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
@@ -59,7 +59,7 @@ class GroupHandler:
         if header.with_offsets:
             self._offsets.remove_group(header.group_name)
         _log.info("%s deletes group %s", connection.peer, header.group_name)
-        await self._groups.settle()
+        await self._groups.save_changes()
         await self._offsets.persist_if_changed()
         return RemotingCommand.response()
 
@@ -71,7 +71,7 @@ class GroupHandler:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {group[:255]}"
             )
-        await self._groups.settle()
+        await self._groups.save_changes()
         return RemotingCommand.response(body=config.to_json())
 
     async def get_all(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:

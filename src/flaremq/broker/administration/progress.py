@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
-from flaremq.broker.catalog.groups import GroupTable
-from flaremq.broker.catalog.topics import TopicTable
+from flaremq.broker.catalog.catalog import Catalog
 from flaremq.broker.members.consumers import ConsumerTable
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.pace import PacedTable, paced
@@ -50,37 +48,28 @@ Place = tuple[str, int, int, int]  # topic, queue, committed and pulled offset, 
 PulledOffset = Callable[[str, str, int], int]
 
 
-def _not_pulled(group: str, topic: str, queue_id: int) -> int:
-    return -1
-
-
 class ConsumeStatsHandler:
     """Progress of topics and groups."""
 
     def __init__(
         self,
         options: BrokerOptions,
+        clock: Clock,
         store_loop: StoreAccess,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: ConsumerOffsets,
+        catalog: Catalog,
         consumers: ConsumerTable,
         statistics: BrokerStatistics,
-        clock: Clock,
-        address: Callable[[], str],
-        pulled: PulledOffset = _not_pulled,
+        pulled: PulledOffset = lambda group, topic, queue_id: -1,
     ) -> None:
         self._options = options
         self._store_loop = store_loop
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
+        self._topics = catalog.topics
+        self._groups = catalog.groups
+        self._offsets = catalog.offsets
         self._consumers = consumers
         self._statistics = statistics
         self._clock = clock
-        self._address = address  # of this broker, as clients know it
         self._pulled = pulled  # (group, topic, queue): next offset a POP group gets, ahead of what it has acknowledged
-        self._inspector = store_loop.store.inspector
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.GET_TOPIC_STATS_INFO, self.topic_stats)
@@ -106,7 +95,7 @@ class ConsumeStatsHandler:
     def _read_end(self, topic: str, queue_id: int) -> TopicOffset:
         store = self._store_loop.store
         low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
-        time = self._inspector.store_time(topic, queue_id, high - 1) if high > 0 else None
+        time = self._store_loop.store.inspector.store_time(topic, queue_id, high - 1) if high > 0 else None
         return TopicOffset(min_offset=low, max_offset=high, last_update_timestamp=time or 0)
 
     async def time_span(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
@@ -123,7 +112,7 @@ class ConsumeStatsHandler:
         return [self._read_span(topic, queue_id, consumed, now_ms) for topic, queue_id, consumed, _ in paced(places)]
 
     def _read_span(self, topic: str, queue_id: int, consumed: int, now_ms: int) -> QueueTimeSpan:
-        store, store_time = self._store_loop.store, self._inspector.store_time
+        store, store_time = self._store_loop.store, self._store_loop.store.inspector.store_time
         low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
         first = store_time(topic, queue_id, low)
         consumed_time = store_time(topic, queue_id, consumed - 1) if consumed > 0 else first
@@ -176,7 +165,7 @@ class ConsumeStatsHandler:
             groups.append({group: tuple(stats)})
         body = ConsumeStatsList(
             consume_stats_list=tuple(groups),
-            broker_addr=self._address(),
+            broker_addr=self._options.address,
             total_diff=behind,
             total_inflight_diff=in_flight,
         )
@@ -203,7 +192,7 @@ class ConsumeStatsHandler:
             table.update(await self._store_loop.run_long(self._read_progress, places))
 
     def _read_progress(self, places: list[Place]) -> dict[MessageQueue, OffsetWrapper]:
-        store, store_time = self._store_loop.store, self._inspector.store_time
+        store, store_time = self._store_loop.store, self._store_loop.store.inspector.store_time
         table = {}
         for topic, queue_id, committed, pulled in paced(places):
             consumed = max(0, committed)

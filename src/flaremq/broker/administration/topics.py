@@ -78,7 +78,7 @@ class TopicHandler:
         self._check_message_type(attributes)
         self._topics.update(replace(config, attributes=attributes))
         _log.info("%s sets topic %s", connection.peer, config)
-        await self._topics.settle()
+        await self._topics.save_changes()
         return RemotingCommand.response()
 
     async def update_list(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
@@ -93,7 +93,7 @@ class TopicHandler:
             configs.append(replace(config, attributes=attributes))
         self._topics.update_all(configs)
         _log.info("%s sets %d topics", connection.peer, len(configs))
-        await self._topics.settle()
+        await self._topics.save_changes()
         return RemotingCommand.response()
 
     async def delete(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
@@ -112,7 +112,7 @@ class TopicHandler:
             self._offsets.remove_topic(name)
             await self._delete_queues(name)
         _log.info("%s deletes %s", connection.peer, ", ".join(names))
-        await self._topics.settle()
+        await self._topics.save_changes()
         await self._offsets.persist_if_changed()
         return RemotingCommand.response()
 

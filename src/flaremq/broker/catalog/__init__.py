@@ -7,6 +7,7 @@ Start reading: ``topics``, ``table_saver``.
 
 __all__ = [
     "attribute_limits",
+    "catalog",
     "consumer_offsets",
     "groups",
     "names",

@@ -136,16 +136,16 @@ class GroupTable:
         if found is not None and found.consume_enable:
             self.update(replace(found, consume_enable=False))
 
-    async def settle(self) -> None:
+    async def save_changes(self) -> None:
         """Return when all changes so far are on disk."""
         await self._saver.save()
 
-    def settle_soon(self) -> None:
+    def save_soon(self) -> None:
         """Save without waiting, for those who must answer at once; periodic work tries again what fails."""
         self._saver.save_soon()
 
     @property
-    def is_settled(self) -> bool:
+    def is_saved(self) -> bool:
         return self._saver.is_saved
 
     def save_now(self) -> None:

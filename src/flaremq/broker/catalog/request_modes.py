@@ -62,7 +62,7 @@ class RequestModes:
         """GET_ALL_MESSAGE_REQUEST_MODE."""
         return write_java_json(_document(self._table))
 
-    async def settle(self) -> None:
+    async def save_changes(self) -> None:
         """Return when all changes so far are on disk."""
         await self._saver.save()
 

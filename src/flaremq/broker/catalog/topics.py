@@ -2,7 +2,7 @@
 
 RocketMQ's own topics exist from the start. Others come by an administrator, by a send (modelled on a topic that lets
 others inherit from it, ``TBW102`` by default), or because a group needs its retry topic. A change is seen at once by
-everybody on the event loop; :meth:`TopicTable.settle` returns when it is also on disk and at the name servers, and
+everybody on the event loop; :meth:`TopicTable.save_changes` returns when it is also on disk and at the name servers;
 whoever answers a client that relies on the topic awaits it first.
 """
 
@@ -186,7 +186,7 @@ class TopicTable:
 
     # Keeping and telling
 
-    async def settle(self) -> None:
+    async def save_changes(self) -> None:
         """Return when all changes so far are on disk and announced; StoreIOError if they cannot be saved."""
         await self._saver.save()
         waiting = set(self._announcing)
@@ -194,7 +194,7 @@ class TopicTable:
             await asyncio.wait(waiting, timeout=_ANNOUNCE_SECONDS_MAX)
 
     @property
-    def is_settled(self) -> bool:
+    def is_saved(self) -> bool:
         return self._saver.is_saved and not self._announcing
 
     def save_now(self) -> None:

@@ -104,7 +104,6 @@ class ScheduleService:
         self._store_loop = store_loop
         self._clock = clock
         self._file = file
-        self._inspector = store_loop.store.inspector
         self._delivery = Delivery(store_loop, SCHEDULE_TOPIC, declare_topic)
         self._levels = {level: _Level(level, levels.delay_ms(level)) for level in range(1, levels.level_max + 1)}
         self._other_offsets: dict[int, int] = {}  # of levels this broker does not have: kept as they are
@@ -279,7 +278,9 @@ class ScheduleService:
     def _read(self, level: _Level, offset: int, count: int) -> tuple[GetResult, list[Due]]:
         """Messages and when they are due: what their units say, so a changed table does not move them."""
         found = self._store_loop.store.get(SCHEDULE_TOPIC, level.queue_id, offset, count, max_bytes=_BATCH_BYTES)
-        units = self._inspector.units(SCHEDULE_TOPIC, level.queue_id, offset, found.next_offset - offset)
+        units = self._store_loop.store.inspector.units(
+            SCHEDULE_TOPIC, level.queue_id, offset, found.next_offset - offset
+        )
         due_by_place = {unit.physical_offset: unit.tags_code for unit in units}
         dues = []
         for record in found.messages:

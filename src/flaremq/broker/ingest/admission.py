@@ -68,8 +68,9 @@ class SendAdmission:
         topic = header.topic
         config = self._topics.find(topic)
         if not options.broker_permission & PERM_WRITE and config is not None and config.order:
-            address = f"{options.broker_ip1}:{options.listen_port}"
-            raise RequestError(ResponseCode.NO_PERMISSION, f"the broker[{address}] sending message is forbidden")
+            raise RequestError(
+                ResponseCode.NO_PERMISSION, f"the broker[{options.address}] sending message is forbidden"
+            )
         check_topic(topic)
         check_sendable(topic)
         if config is None:
@@ -91,7 +92,7 @@ class SendAdmission:
             config = self._topics.create_on_send_back(topic, 1)
         if config is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
-        await self._topics.settle()
+        await self._topics.save_changes()
         return config
 
     def form(
@@ -153,7 +154,7 @@ class SendAdmission:
             return form
         topic = dlq_topic(group)
         self._topics.create_on_send_back(topic, 1)
-        await self._topics.settle()
+        await self._topics.save_changes()
         origin = find_property(form.properties, names.RETRY_TOPIC.encode())
         self._statistics.note_dead_letter(group, header.topic if origin is None else str(origin, "utf-8", "replace"))
         return replace(form.with_properties({names.DELAY: None}), topic=topic, queue_id=0)

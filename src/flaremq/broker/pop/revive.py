@@ -23,12 +23,9 @@ from flaremq.message.stored_form import StoredForm
 from flaremq.message.topics import dlq_topic, is_retry_topic
 
 if TYPE_CHECKING:
-    from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
-    from flaremq.broker.catalog.groups import GroupTable
-    from flaremq.broker.catalog.topics import TopicTable
+    from flaremq.broker.catalog.catalog import Catalog
     from flaremq.broker.options import BrokerOptions
-    from flaremq.broker.pop.revive_log import ReviveLog
-    from flaremq.broker.pop.table import PopTable
+    from flaremq.broker.pop.handed_out import HandedOut
     from flaremq.broker.statistics.counters import BrokerStatistics
     from flaremq.broker.store_loop.access import StoreAccess
     from flaremq.clock import Clock
@@ -82,25 +79,22 @@ class PopRevive:
 
     def __init__(
         self,
-        store_loop: StoreAccess,
-        clock: Clock,
         options: BrokerOptions,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: ConsumerOffsets,
+        clock: Clock,
+        store_loop: StoreAccess,
+        catalog: Catalog,
         statistics: BrokerStatistics,
-        table: PopTable,
-        log: ReviveLog,
+        handed_out: HandedOut,
     ) -> None:
         self._store_loop = store_loop
         self._clock = clock
         self._options = options
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
+        self._topics = catalog.topics
+        self._groups = catalog.groups
+        self._offsets = catalog.offsets
         self._statistics = statistics
-        self._table = table
-        self._revive_log = log
+        self._table = handed_out.table
+        self._revive_log = handed_out.revive_log
 
     async def run_due(self) -> None:
         """Give again everything whose time is over."""
@@ -125,7 +119,7 @@ class PopRevive:
             self._table.schedule(point, self._clock.now_ms() + wait * 1000)
         finally:
             point.is_reviving = False
-            self._table.settle(point)
+            self._table.advance(point)
 
     async def _give_again(self, point: PopCheckPoint) -> None:
         config = self._topics.find(normal_topic(point.topic, point.group))
@@ -178,8 +172,8 @@ class PopRevive:
             self._topics.create_on_send_back(topic, 1)
             if group is not None and self._offsets.find(group, topic, 0) < 0:
                 self._offsets.commit(group, topic, 0, 0)
-        if not self._topics.is_settled:
-            await self._topics.settle()
+        if not self._topics.is_saved:
+            await self._topics.save_changes()
 
     async def _put(self, point: PopCheckPoint, bit: int, form: StoredForm) -> None:
         result = await self._store_loop.put(form)

@@ -14,10 +14,11 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.catalog.groups import REVIVE_GROUP
+from flaremq.broker.catalog.topics import revive_topic
 from flaremq.broker.pop.check_point import (
     CHECK_POINT_TAG,
     MESSAGES_MAX,
@@ -31,12 +32,14 @@ from flaremq.broker.pop.check_point import (
 )
 from flaremq.broker.store_loop.access import is_durable
 from flaremq.errors import FlareMQError, UnavailableError
+from flaremq.message.hosts import encode_host
 from flaremq.message.properties import TAGS, UNIQUE_KEY, encode_properties
 from flaremq.message.stored_form import StoredForm
 from flaremq.storage.status import GetMessageStatus
 
 if TYPE_CHECKING:
     from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
+    from flaremq.broker.options import BrokerOptions
     from flaremq.broker.pop.table import PopTable
     from flaremq.broker.store_loop.access import StoreAccess
     from flaremq.clock import Clock
@@ -87,35 +90,45 @@ class ReviveLog:
 
     def __init__(
         self,
+        options: BrokerOptions,
+        clock: Clock,
         store_loop: StoreAccess,
         offsets: ConsumerOffsets,
-        clock: Clock,
         table: PopTable,
-        *,
-        topic: str,
-        queue_count: int,
-        host: bytes,
-        broker_name: str,
-        early_ack_wait_ms: Callable[[], int],
     ) -> None:
         self._store_loop = store_loop
         self._offsets = offsets
         self._clock = clock
         self._table = table
-        self.topic = topic
-        self._host = host
-        self._broker_name = broker_name
-        self._early_ack_wait_ms = early_ack_wait_ms
+        self._options = options
+        self._broker_name = options.broker_name
+        self._host = encode_host(f"{options.broker_ip1}:{options.listen_port}")
+        self.topic = revive_topic(options.broker_cluster_name)
         self._early_acks: dict[Key, tuple[int, set[int]]] = {}  # until when, offsets: their check point will come
         self._next_purge = 0
         self.started_ms = clock.now_ms()  # whatever was popped since then is known here
-        self._queues = [_ReviveQueue(self._committed(queue_id) + 1) for queue_id in range(queue_count)]
+        self._queues = [_ReviveQueue(self._committed(queue_id) + 1) for queue_id in range(options.revive_queue_num)]
 
     @property
     def queue_count(self) -> int:
         return len(self._queues)
 
     # Writing
+
+    async def store_all(self, points: Sequence[PopCheckPoint]) -> bool:
+        """Write the records of check points; False if some stay in memory for now."""
+        outcomes = await asyncio.gather(*map(self.store, points), return_exceptions=True)
+        failed = 0
+        for point, outcome in zip(points, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                if not isinstance(outcome, FlareMQError):
+                    raise outcome
+                failed += 1
+                self._table.put_back(point)
+                _log.warning("%r stays in memory: %s", point, outcome)
+            else:
+                self._table.advance(point)
+        return not failed
 
     async def store(self, point: PopCheckPoint) -> None:
         """Write the check point's record, once; UnavailableError if that is not possible now."""
@@ -180,7 +193,7 @@ class ReviveLog:
             if len(self._early_acks) >= _EARLY_ACKS_MAX:
                 return False
             revive_time = min(revive_time, self._clock.now_ms() + FOREIGN_MAX_MS)
-            found = self._early_acks[ack.key] = (revive_time + self._early_ack_wait_ms(), set())
+            found = self._early_acks[ack.key] = (revive_time + self._options.revive_ack_wait_ms, set())
         offsets = found[1].union(ack.offsets)
         if len(offsets) > MESSAGES_MAX:
             return False
@@ -338,11 +351,11 @@ class ReviveLog:
             for offset in ack.offsets:
                 point.acked |= point.bit_of(offset)
                 point.logged |= point.bit_of(offset)
-            self._table.settle(point)
+            self._table.advance(point)
         else:
             deliver = message.properties.get(_TIMER_DELIVER_MS, "0")
             revive_time = int(deliver) if deliver.isdecimal() and len(deliver) < 20 else 0
-            if revive_time + self._early_ack_wait_ms() > self._clock.now_ms():
+            if revive_time + self._options.revive_ack_wait_ms > self._clock.now_ms():
                 self._keep_early(ack, revive_time)
 
     # Offsets

@@ -8,28 +8,22 @@ until they are acknowledged (:mod:`order_info`).
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from flaremq.broker.catalog.topics import revive_topic
 from flaremq.broker.delay.clock_steps import ClockSteps
-from flaremq.broker.pop.check_point import PopCheckPoint, QueueKey
+from flaremq.broker.pop.check_point import QueueKey
+from flaremq.broker.pop.handed_out import HandedOut
 from flaremq.broker.pop.order_info import ConsumerOrderInfo
 from flaremq.broker.pop.revive import PopRevive
 from flaremq.broker.pop.revive_log import ReviveLog
 from flaremq.broker.pop.settling import PopSettling
 from flaremq.broker.pop.table import PopTable
 from flaremq.broker.pop.taking import PopTaking
-from flaremq.errors import FlareMQError
-from flaremq.message.hosts import encode_host
 
 if TYPE_CHECKING:
-    from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
-    from flaremq.broker.catalog.groups import GroupTable
-    from flaremq.broker.catalog.topics import TopicTable
+    from flaremq.broker.catalog.catalog import Catalog
     from flaremq.broker.options import BrokerOptions
     from flaremq.broker.statistics.counters import BrokerStatistics
     from flaremq.broker.store_loop.store_loop import StoreLoop
@@ -41,8 +35,6 @@ _STAY_IN_MEMORY_SECONDS: Final = 10.0  # as popCkStayBufferTime: time for acknow
 _STORE_AT_A_TIME: Final = 256
 _FORGET_INTERVAL_MS: Final = 60_000
 
-Wake = Callable[[str, str, int], None]  # topic, group, queue id: there may be something
-
 
 class PopService:
     """POP consumption of one broker. ``start`` it before the first request; event loop only."""
@@ -50,11 +42,9 @@ class PopService:
     def __init__(
         self,
         options: BrokerOptions,
-        store_loop: StoreLoop,
         clock: Clock,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: ConsumerOffsets,
+        store_loop: StoreLoop,
+        catalog: Catalog,
         statistics: BrokerStatistics,
         *,
         order_info: ConsumerOrderInfo | None = None,
@@ -63,40 +53,17 @@ class PopService:
         self._store_loop = store_loop
         self._clock = clock
         self._steps = ClockSteps(clock)
-        self._topics = topics
-        self._groups = groups
+        self._catalog = catalog
         self._is_running = False
         self._next_forget = 0
-        self.on_available: list[Wake] = []
-        self.order_info = order_info = order_info or ConsumerOrderInfo()
-        self.table = table = PopTable(offsets, lambda: store_loop.store.flushed_offset)
-        self.log = log = ReviveLog(
-            store_loop,
-            offsets,
-            clock,
-            table,
-            topic=revive_topic(options.broker_cluster_name),
-            queue_count=options.revive_queue_num,
-            host=encode_host(f"{options.broker_ip1}:{options.listen_port}"),
-            broker_name=options.broker_name,
-            early_ack_wait_ms=lambda: options.revive_ack_wait_ms,
-        )
-        self.taking = PopTaking(
-            options,
-            store_loop,
-            clock,
-            topics,
-            offsets,
-            statistics,
-            order_info,
-            table,
-            log,
-            chance=chance or random.Random(),
-            store=self._store,
-            wake=self._wake,
-        )
-        self.settling = PopSettling(clock, offsets, statistics, order_info, table, log, wake=self._wake)
-        self.revive = PopRevive(store_loop, clock, options, topics, groups, offsets, statistics, table, log)
+        self.order_info = order_info or ConsumerOrderInfo()
+        self.table = PopTable(catalog.offsets, lambda: store_loop.store.flushed_offset)
+        self.log = ReviveLog(options, clock, store_loop, catalog.offsets, self.table)
+        self.handed_out = handed_out = HandedOut(self.table, self.log, self.order_info)
+        chance = chance or random.Random()
+        self.taking = PopTaking(options, clock, store_loop, catalog, statistics, handed_out, chance)
+        self.settling = PopSettling(clock, catalog.offsets, statistics, handed_out)
+        self.revive = PopRevive(options, clock, store_loop, catalog, statistics, handed_out)
 
     # Life
 
@@ -120,7 +87,7 @@ class PopService:
                 self.order_info.set_back(back_ms)
                 self._next_forget -= back_ms
             for key in self.order_info.take_free(now):
-                self._wake(key)
+                self.handed_out.wake(key)
             await self.log.follow()
             await self._store_older_than(self._clock.monotonic() - _STAY_IN_MEMORY_SECONDS)
             await self.revive.run_due()
@@ -139,22 +106,8 @@ class PopService:
 
     async def _store_older_than(self, popped_before: float) -> None:
         while points := self.table.take_fresh(popped_before, _STORE_AT_A_TIME):
-            if not await self._store(points):
+            if not await self.log.store_all(points):
                 return
-
-    async def _store(self, points: Sequence[PopCheckPoint]) -> bool:
-        outcomes = await asyncio.gather(*map(self.log.store, points), return_exceptions=True)
-        failed = 0
-        for point, outcome in zip(points, outcomes, strict=True):
-            if isinstance(outcome, BaseException):
-                if not isinstance(outcome, FlareMQError):
-                    raise outcome
-                failed += 1
-                self.table.put_back(point)
-                _log.warning("%r stays in memory: %s", point, outcome)
-            else:
-                self.table.settle(point)
-        return not failed
 
     def _arrived(self, queues: set[tuple[str, int]]) -> None:
         for topic, queue_id in queues:
@@ -162,10 +115,5 @@ class PopService:
                 self.log.arrived(queue_id)
 
     def _is_known(self, key: QueueKey) -> bool:
-        config = self._topics.find(key[0])
-        return config is not None and key[1] in self._groups and key[2] < config.read_queue_nums
-
-    def _wake(self, key: QueueKey) -> None:
-        topic, group, queue_id = key
-        for callback in self.on_available:
-            callback(topic, group, queue_id)
+        config = self._catalog.topics.find(key[0])
+        return config is not None and key[1] in self._catalog.groups and key[2] < config.read_queue_nums

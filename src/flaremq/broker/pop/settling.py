@@ -9,7 +9,7 @@ took the check point the message is given again, whoever acknowledges it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from flaremq.broker.pop.check_point import Ack, PopCheckPoint, QueueKey
@@ -20,9 +20,7 @@ from flaremq.errors import FlareMQError
 
 if TYPE_CHECKING:
     from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
-    from flaremq.broker.pop.order_info import ConsumerOrderInfo
-    from flaremq.broker.pop.revive_log import ReviveLog
-    from flaremq.broker.pop.table import PopTable
+    from flaremq.broker.pop.handed_out import HandedOut
     from flaremq.broker.statistics.counters import BrokerStatistics
     from flaremq.clock import Clock
 
@@ -37,19 +35,15 @@ class PopSettling:
         clock: Clock,
         offsets: ConsumerOffsets,
         statistics: BrokerStatistics,
-        order_info: ConsumerOrderInfo,
-        table: PopTable,
-        log: ReviveLog,
-        *,
-        wake: Callable[[QueueKey], None],
+        handed_out: HandedOut,
     ) -> None:
         self._clock = clock
         self._offsets = offsets
         self._statistics = statistics
-        self._order_info = order_info
-        self._table = table
-        self._revive_log = log
-        self._wake = wake
+        self._order_info = handed_out.order_info
+        self._table = handed_out.table
+        self._revive_log = handed_out.revive_log
+        self._wake = handed_out.wake
 
     def was_given(self, key: QueueKey, receipt: Receipt, offset: int) -> bool:
         """Whether this message was handed out, by the pop the receipt names as far as that is still known."""
@@ -78,7 +72,7 @@ class PopSettling:
         if not news:
             return None
         point.acked |= news
-        self._table.settle(point)
+        self._table.advance(point)
         if not point.is_stored and point.storing is None:
             return None
         return self._log_acks(point, news)
@@ -139,7 +133,7 @@ class PopSettling:
             raise
         finally:
             point.moving &= ~bit
-        self._table.settle(point)
+        self._table.advance(point)
         await self._log_acks(point, bit)
         return Receipt(
             offset, pop_time, invisible_time, moved.revive_queue_id, receipt.retry, moved.broker_name, queue_id, offset

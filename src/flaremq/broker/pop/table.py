@@ -149,7 +149,7 @@ class PopTable:
 
     # Going out
 
-    def settle(self, point: PopCheckPoint) -> None:
+    def advance(self, point: PopCheckPoint) -> None:
         """Something about it changed: forget it if it is done, and let the offset follow."""
         if point.is_done:
             self._by_key.pop(point.key, None)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -28,13 +28,10 @@ from flaremq.message.topics import is_retry_topic, pop_retry_topic, pop_retry_to
 from flaremq.storage.status import GetMessageStatus
 
 if TYPE_CHECKING:
-    from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
-    from flaremq.broker.catalog.topics import TopicTable
+    from flaremq.broker.catalog.catalog import Catalog
     from flaremq.broker.long_polling.pull_request import Wanted
     from flaremq.broker.options import BrokerOptions
-    from flaremq.broker.pop.order_info import ConsumerOrderInfo
-    from flaremq.broker.pop.revive_log import ReviveLog
-    from flaremq.broker.pop.table import PopTable
+    from flaremq.broker.pop.handed_out import HandedOut
     from flaremq.broker.statistics.counters import BrokerStatistics
     from flaremq.broker.store_loop.store_loop import StoreLoop
     from flaremq.clock import Clock
@@ -68,36 +65,29 @@ class PopTaking:
     def __init__(
         self,
         options: BrokerOptions,
-        store_loop: StoreLoop,
         clock: Clock,
-        topics: TopicTable,
-        offsets: ConsumerOffsets,
+        store_loop: StoreLoop,
+        catalog: Catalog,
         statistics: BrokerStatistics,
-        order_info: ConsumerOrderInfo,
-        table: PopTable,
-        log: ReviveLog,
-        *,
+        handed_out: HandedOut,
         chance: random.Random,
-        store: Callable[[Sequence[PopCheckPoint]], Awaitable[bool]],
-        wake: Callable[[QueueKey], None],
     ) -> None:
         self._options = options
         self._store_loop = store_loop
         self._puller = store_loop.driver.puller
         self._clock = clock
-        self._topics = topics
-        self._offsets = offsets
+        self._topics = catalog.topics
+        self._offsets = catalog.offsets
         self._statistics = statistics
-        self._order_info = order_info
-        self._table = table
-        self._revive_log = log
+        self._order_info = handed_out.order_info
+        self._table = handed_out.table
+        self._revive_log = handed_out.revive_log
         self._chance = chance
-        self._store = store
-        self._wake = wake
+        self._wake = handed_out.wake
         self._pops = count()
         self._growth = Growth()
         store_loop.dispatching.on_arrival.append(self._growth.arrived)
-        self.note_available = self._growth.available
+        handed_out.on_available.append(self._growth.available)
 
     async def pop(self, ask: PopAsk) -> PopAnswer:
         """Hand out what there is for a group, at most so many messages."""
@@ -114,8 +104,8 @@ class PopTaking:
         else:
             await self._pop_all(ask, answer, chance, points)
         if points and not self._options.enable_pop_buffer_merge:
-            await self._store(points)
-        self._statistics.note_get(ask.group, ask.topic, max(0, ask.queue_id), answer.count, answer.size)
+            await self._revive_log.store_all(points)
+        self._statistics.note_get(ask.group, ask.topic, answer.count, answer.size)
         return answer
 
     async def _pop_all(self, ask: PopAsk, answer: PopAnswer, chance: int, points: list[PopCheckPoint]) -> None:

@@ -85,8 +85,8 @@ class Registration:
         asked = [(server.ask(), server.is_registered) for server in self._servers.values() if server.listens]
         return _all_done([future for future, is_registered in asked if is_registered]) if asked else None
 
-    def run_due(self, now_ms: int) -> None:
-        """Start the registrations whose time has come. (The time is read from the steady clock.)"""
+    def run_due(self) -> None:
+        """Start the registrations whose time has come."""
         now = self._clock.monotonic()
         for server in self._servers.values():
             if self._is_running and server.due <= now:

@@ -116,7 +116,7 @@ class AssignmentHandler:
             raise RequestError(ResponseCode.INVALID_PARAMETER, f"mode {mode.mode[:64]!r} is neither PULL nor POP")
         self._modes.update(mode)
         _log.info("%s sets %s", connection.peer, mode)
-        await self._modes.settle()
+        await self._modes.save_changes()
         return RemotingCommand.response()
 
     def all_modes(self, connection: Connection, request: RemotingCommand) -> Outcome:

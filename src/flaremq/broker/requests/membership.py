@@ -122,8 +122,8 @@ class ClientManageHandler:
             is_support_heart_beat_v2=True, is_sub_change=has_changed or data.heartbeat_fingerprint == 0
         )
         response = RemotingCommand.response(ext=header.encode())
-        is_settled = self._topics.is_settled and self._groups.is_settled
-        return response if is_settled else self._when_settled(response)
+        is_saved = self._topics.is_saved and self._groups.is_saved
+        return response if is_saved else self._when_settled(response)
 
     def _register_consumer(
         self, info: ClientInfo, data: ConsumerData, heartbeat: HeartbeatData, *, is_checked: bool
@@ -163,8 +163,8 @@ class ClientManageHandler:
         )
 
     async def _when_settled(self, response: RemotingCommand) -> RemotingCommand:
-        await self._topics.settle()
-        await self._groups.settle()
+        await self._topics.save_changes()
+        await self._groups.save_changes()
         return response
 
     def _watch(self, connection: Connection) -> None:

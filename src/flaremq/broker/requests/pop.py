@@ -69,8 +69,7 @@ class PopHandler:
         self._next_look = clock.monotonic()
         for polls in (self.pops, self.notifications):
             store_loop.dispatching.on_arrival.append(polls.arrived)
-            service.on_available.append(polls.wake)
-        service.on_available.append(service.taking.note_available)
+            service.handed_out.on_available.append(polls.wake)
 
     def register(self, table: HandlerTable) -> None:
         self._filter_lane = table.lanes["filter"]
@@ -133,9 +132,9 @@ class PopHandler:
     async def _pop(
         self, connection: Connection, request: RemotingCommand, ask: PopAsk, deadline: float
     ) -> RemotingCommand | None:
-        if not self._groups.is_settled:
+        if not self._groups.is_saved:
             # After a crash a group that nobody knows would be taken for deleted, and its messages given to nobody.
-            await self._groups.settle()
+            await self._groups.save_changes()
         while True:
             if not connection.is_open:
                 return None  # what it would be given would be hidden from the others for nobody

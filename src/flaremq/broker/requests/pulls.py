@@ -10,9 +10,8 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
-from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
-from flaremq.broker.catalog.groups import GroupTable, check_not_broker_group
-from flaremq.broker.catalog.topics import TopicTable
+from flaremq.broker.catalog.catalog import Catalog
+from flaremq.broker.catalog.groups import check_not_broker_group
 from flaremq.broker.long_polling.filtered_pulls import FilteredPulls
 from flaremq.broker.long_polling.held_pulls import PullRequestHoldService
 from flaremq.broker.long_polling.pull_request import HeldPull, Wanted, checked_wanted, pull_code
@@ -56,24 +55,21 @@ class PullHandler:
     def __init__(
         self,
         options: BrokerOptions,
-        store_loop: StoreLoop,
-        topics: TopicTable,
-        groups: GroupTable,
-        consumers: ConsumerTable,
-        offsets: ConsumerOffsets,
-        statistics: BrokerStatistics,
         clock: Clock,
+        store_loop: StoreLoop,
+        catalog: Catalog,
+        consumers: ConsumerTable,
+        statistics: BrokerStatistics,
     ) -> None:
         self._options = options
         self._store_loop = store_loop
         self._puller = store_loop.driver.puller
-        self._topics = topics
-        self._groups = groups
+        self._topics = catalog.topics
+        self._groups = catalog.groups
         self._consumers = consumers
-        self._offsets = offsets
+        self._offsets = catalog.offsets
         self._statistics = statistics
         self._clock = clock
-        self._inspector = store_loop.store.inspector
         self.holds = PullRequestHoldService(store_loop.dispatching, self._attempt)
         self._filtered = FilteredPulls(store_loop, self._answer_held)
         self._filter_lane: Lane | None = None
@@ -171,7 +167,7 @@ class PullHandler:
         behind_ms = 0
         if behind > 0:
             stored_ms = await self._store_loop.run_cold(
-                self._inspector.store_time, topic, queue_id, result.next_offset - 1
+                self._store_loop.store.inspector.store_time, topic, queue_id, result.next_offset - 1
             )
             behind_ms = 0 if stored_ms is None else max(self._clock.now_ms() - stored_ms, 0)
         statistics.fall_behind.note_time(group, topic, queue_id, behind_ms)
@@ -239,7 +235,7 @@ class PullHandler:
         code: int,
         result: PullResult,
     ) -> None:
-        self._statistics.note_get(group, topic, queue_id, result.count, result.size)
+        self._statistics.note_get(group, topic, result.count, result.size)
         if request.flag & ONEWAY_FLAG:
             return
         if request.serialize_type != JSON_HEADER:
@@ -316,7 +312,7 @@ class PullHandler:
         """A group that comes into being by use, if it may. It is saved meanwhile; the pull does not wait for that."""
         found = self._groups.find(group)
         if found is not None:
-            self._groups.settle_soon()
+            self._groups.save_soon()
         return found
 
 

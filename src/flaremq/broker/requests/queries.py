@@ -28,7 +28,6 @@ class QueryHandler:
 
     def __init__(self, store_loop: StoreAccess) -> None:
         self._store_loop = store_loop
-        self._inspector = store_loop.store.inspector
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.QUERY_MESSAGE, self.query, "query")
@@ -44,7 +43,7 @@ class QueryHandler:
         found = await self._store_loop.run_cold(
             store.query, header.topic, header.key, wanted, header.begin_timestamp, header.end_timestamp
         )
-        timestamp, physical_offset = self._inspector.index_end()
+        timestamp, physical_offset = self._store_loop.store.inspector.index_end()
         ext = QueryMessageResponseHeader(
             index_last_update_timestamp=timestamp, index_last_update_phyoffset=physical_offset
         ).encode()

@@ -59,8 +59,9 @@ class SendBackHandler:
             raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group}")
         options = self._options
         if not options.broker_permission & PERM_WRITE:
-            address = f"{options.broker_ip1}:{options.listen_port}"
-            raise RequestError(ResponseCode.NO_PERMISSION, f"the broker[{address}] sending message is forbidden")
+            raise RequestError(
+                ResponseCode.NO_PERMISSION, f"the broker[{options.address}] sending message is forbidden"
+            )
         if config.retry_queue_nums <= 0:
             return RemotingCommand.response()  # the group wants no retries
         record = await self._read(header.offset)
@@ -101,6 +102,6 @@ class SendBackHandler:
         found = self._topics.create_on_send_back(
             topic, queue_nums, topic_sys_flag=_UNIT_SUBSCRIPTION if unit_mode else 0
         )
-        await self._topics.settle()
+        await self._topics.save_changes()
         if not found.perm & PERM_WRITE:
             raise RequestError(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")

@@ -87,7 +87,7 @@ class BrokerStatistics:
         if topic not in self._system_topics:
             self._user_put.count += count
 
-    def note_get(self, group: str, topic: str, queue_id: int, count: int, size: int) -> None:
+    def note_get(self, group: str, topic: str, count: int, size: int) -> None:
         """A pull of a group was answered with ``count`` messages of ``size`` bytes; 0 is a miss."""
         if not count:
             self.get_miss_count += 1

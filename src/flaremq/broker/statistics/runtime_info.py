@@ -55,7 +55,6 @@ class RuntimeInfo:
         self._table = table
         self._clock = clock
         self._more = more  # what delay levels and timers have to say
-        self._inspector = store_loop.store.inspector
         self._booted_ms = clock.now_ms()
         self._booted_offset = store_loop.store.max_physical_offset
         store = store_loop.store.statistics()
@@ -127,8 +126,8 @@ class RuntimeInfo:
 
     def _of_disk(self) -> dict[str, str]:
         """On a worker thread: all of this asks the file system."""
-        logs, queues = self._inspector.used_ratios()
-        earliest = self._inspector.earliest_store_time()
+        logs, queues = self._store_loop.store.inspector.used_ratios()
+        earliest = self._store_loop.store.inspector.earliest_store_time()
         usage = shutil.disk_usage(self._store_loop.store.path)
         result = {f"commitLogDiskRatio_{folder}": str(ratio) for folder, ratio in logs.items()}
         return result | {

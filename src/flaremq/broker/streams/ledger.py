@@ -126,7 +126,7 @@ class SinkLedger:
         entry = self._entry(topic, stream)
         entry.token = token  # who held it before is refused from here on
         async with entry.lock:
-            await self.settle(store_loop.driver.appended)
+            await self.until_findable(store_loop.driver.appended)
             state = await store_loop.run_cold(self._look, topic, stem, is_delayed, at_least)
             if entry.token != token:
                 raise Refused("fenced", f"another writer has opened stream {stream}")
@@ -143,7 +143,7 @@ class SinkLedger:
         self._entries.move_to_end((topic, stream))
         return entry
 
-    async def settle(self, end_offset: int) -> None:
+    async def until_findable(self, end_offset: int) -> None:
         """Return when everything before ``end_offset`` is durable (SYNC_FLUSH) and can be found by the index."""
         store_loop = self._store_loop
         if (
@@ -190,5 +190,5 @@ class SinkLedger:
         store = self._store_loop.store
         if not store.min_physical_offset:
             return 0
-        earliest = store.inspector.earliest_store_time()
+        earliest = self._store_loop.store.inspector.earliest_store_time()
         return LOG_IS_EMPTY if earliest is None else earliest
