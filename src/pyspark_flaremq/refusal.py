@@ -20,19 +20,9 @@ def refusing_source(error: Exception) -> type[DataSource]:
         def name(cls) -> str:
             return "flaremq"
 
-        def schema(self) -> Any:
+        def schema(self, *_: Any) -> Any:
             raise ImportError(reason)
 
-        def reader(self, schema: Any) -> Any:
-            raise ImportError(reason)
-
-        def streamReader(self, schema: Any) -> Any:
-            raise ImportError(reason)
-
-        def writer(self, schema: Any, overwrite: bool) -> Any:
-            raise ImportError(reason)
-
-        def streamWriter(self, schema: Any, overwrite: bool) -> Any:
-            raise ImportError(reason)
+        reader = streamReader = writer = streamWriter = schema  # type: ignore[assignment]  # none of them returns
 
     return Refusal

@@ -36,21 +36,24 @@ class QueueRun(NamedTuple):
     last_physical: int = -1
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "brokerName": self.queue.broker,
-            "queueId": self.queue.queue_id,
-            "from": self.start,
-            "to": self.end,
-            "count": self.messages,
-            "storeSize": self.size_bytes,
-            "firstStoreTimestamp": self.first_ms,
-            "lastStoreTimestamp": self.last_ms,
-            "minStoreTimestamp": self.min_ms,
-            "maxStoreTimestamp": self.max_ms,
-            "digest": self.digest,
-            "lastQueueOffset": self.last_offset,
-            "lastPhysicalOffset": self.last_physical,
-        }
+        queue, *numbers = self
+        return {"brokerName": queue.broker, "queueId": queue.queue_id, **dict(zip(_RUN_KEYS, numbers, strict=True))}
+
+
+# The fields of a run behind its queue, as JSON names them; the last two are missing in older archives.
+_RUN_KEYS: Final = (
+    "from",
+    "to",
+    "count",
+    "storeSize",
+    "firstStoreTimestamp",
+    "lastStoreTimestamp",
+    "minStoreTimestamp",
+    "maxStoreTimestamp",
+    "digest",
+    "lastQueueOffset",
+    "lastPhysicalOffset",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +125,5 @@ def gap_from_json(value: Mapping[str, Any]) -> ArchiveGap:
 
 
 def _run_from_json(topic: str, value: Mapping[str, Any]) -> QueueRun:
-    return QueueRun(
-        QueueRef(topic, value["brokerName"], value["queueId"]),
-        value["from"],
-        value["to"],
-        value["count"],
-        value["storeSize"],
-        value["firstStoreTimestamp"],
-        value["lastStoreTimestamp"],
-        value["minStoreTimestamp"],
-        value["maxStoreTimestamp"],
-        value["digest"],
-        value.get("lastQueueOffset", -1),
-        value.get("lastPhysicalOffset", -1),
-    )
+    queue = QueueRef(topic, value["brokerName"], value["queueId"])
+    return QueueRun(queue, *(value[key] for key in _RUN_KEYS[:-2]), *(value.get(key, -1) for key in _RUN_KEYS[-2:]))

@@ -21,9 +21,7 @@ FILE_SCHEMA: Final = pa.schema([field for field in SCHEMA if field.name != "topi
 BODY_ERROR: Final = "bodyError"
 COMPRESSION_LEVEL: Final = 1  # bodies are most of it; higher levels cost more time than they save room
 ROW_GROUP_BYTES: Final = 16 << 20
-QUEUE_GROUP_BYTES: Final = (
-    4 << 20
-)  # from here on, a row group ends with its queue: readers of one queue skip the others
+QUEUE_GROUP_BYTES: Final = 4 << 20  # from here on a row group ends with its queue: who reads one skips the others
 _ROW_OVERHEAD: Final = 256  # strings, properties and numbers of a row, in memory
 
 # Dictionaries only where values repeat: on bodies or ids the writer would fill one, find it useless and start again.
@@ -127,20 +125,29 @@ def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         if held and place != before and size >= QUEUE_GROUP_BYTES:
             yield _joined(held)
             held, size = [], 0
-        rest = batch
-        while rest.num_rows:
-            total = np.cumsum(row_costs(rest))
-            if size + total[-1] < ROW_GROUP_BYTES:
-                held.append(rest)
-                size += int(total[-1])
-                break
-            count = int(np.searchsorted(total, ROW_GROUP_BYTES - size)) + 1
-            held.append(rest.slice(0, count))
-            yield _joined(held)
-            held, size = [], 0
-            rest = rest.slice(count)
+        for rows, cost, is_full in portions(batch, size, ROW_GROUP_BYTES):
+            held.append(rows)
+            size += cost
+            if is_full:
+                yield _joined(held)
+                held, size = [], 0
     if held:
         yield _joined(held)
+
+
+def portions(batch: pa.RecordBatch, held: int, size_max: int) -> Iterator[tuple[pa.RecordBatch, int, bool]]:
+    """The batch in parts that fill up to ``size_max`` bytes what has ``held`` already: rows, cost, whether it is full.
+
+    Cut at the exact row, so that files do not depend on how a source cut its batches.
+    """
+    while batch.num_rows:
+        costs = np.cumsum(row_costs(batch))
+        if held + costs[-1] < size_max:
+            yield batch, int(costs[-1]), False
+            return
+        count = int(np.searchsorted(costs, size_max - held)) + 1
+        yield batch.slice(0, count), int(costs[count - 1]), True
+        held, batch = 0, batch.slice(count)
 
 
 def row_costs(batch: pa.RecordBatch) -> Integers:

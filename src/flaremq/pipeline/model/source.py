@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from flaremq.client.options import ClientOptions
@@ -106,7 +105,7 @@ class SourceSpec:
 
 
 class Source(Protocol):
-    """One place with messages."""
+    """One place with messages; closed at the end of ``with``."""
 
     def extents(self, topics: TopicSelector) -> list[QueueExtent]:
         """Every queue of these topics, sorted, pinned as of now. NotFoundError names a topic that is not there."""
@@ -126,11 +125,11 @@ class Source(Protocol):
 
     def close(self) -> None: ...
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 def nearest_topic(name: str, known: Iterable[str]) -> str:

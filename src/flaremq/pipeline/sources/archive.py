@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +12,7 @@ from flaremq.errors import CorruptionError, NotFoundError, UnavailableError
 from flaremq.pipeline.archive.manifest import ArchiveSegment, Manifest
 from flaremq.pipeline.archive.reading import ArchiveFiles, shaped
 from flaremq.pipeline.archive.root import ArchiveRoot
-from flaremq.pipeline.model.source import ReadRequest, TopicSelector, nearest_topic
+from flaremq.pipeline.model.source import ReadRequest, Source, TopicSelector, nearest_topic
 from flaremq.pipeline.model.spans import ProfilePoint, QueueExtent, QueueRef, SizeProfile, Span
 from flaremq.pipeline.sources.keys import having_key
 from flaremq.storage.arrow.bodies import AS_ERROR, BodyReader
@@ -22,7 +20,7 @@ from flaremq.storage.arrow.bodies import AS_ERROR, BodyReader
 _log = logging.getLogger(__name__)
 
 
-class ArchiveSource:
+class ArchiveSource(Source):
     """Reads an archive. One thread; the archive may grow meanwhile, ``extents`` and ``refresh`` take notice."""
 
     def __init__(self, location: str) -> None:
@@ -130,14 +128,6 @@ class ArchiveSource:
 
     def close(self) -> None:
         self._files.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _parts(self, spans: Sequence[Span], request: ReadRequest) -> Iterator[tuple[ArchiveSegment, Span]]:
         """The spans along the runs that hold them, each with the run it is part of."""

@@ -6,13 +6,11 @@ import logging
 import os
 import socket
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 
 from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
-from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector, nearest_topic
+from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec, TopicSelector, nearest_topic
 from flaremq.pipeline.model.spans import QueueExtent, QueueRef, SizeProfile, Span
 from flaremq.pipeline.options import index_geometry
 from flaremq.pipeline.sources.store_profiles import profile_of
@@ -32,7 +30,7 @@ from flaremq.storage.engine.leases import Lease
 _log = logging.getLogger(__name__)
 
 
-class StoreSource:
+class StoreSource(Source):
     """One or several stores, each under the name of its broker."""
 
     def __init__(self, spec: SourceSpec) -> None:
@@ -119,14 +117,6 @@ class StoreSource:
     def close(self) -> None:
         for view in self._views.values():
             view.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     # Planning
 

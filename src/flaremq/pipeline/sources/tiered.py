@@ -8,8 +8,7 @@ to match and no row can come twice or not at all. A hole between the two is data
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -28,7 +27,7 @@ class _Part(NamedTuple):
     is_archived: bool
 
 
-class TieredSource:
+class TieredSource(Source):
     """Reads both. One thread; owns the two."""
 
     def __init__(self, archive: ArchiveSource, live: Source) -> None:
@@ -85,14 +84,6 @@ class TieredSource:
     def close(self) -> None:
         self._archive.close()
         self._live.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _by_parts(self, spans: Sequence[Span], request: ReadRequest, read: _Read) -> Iterator[pa.RecordBatch]:
         """First what is archived, then the log, over and over: each queue's parts in order, many queues at a time."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import pyarrow as pa
 
@@ -21,12 +20,11 @@ from flaremq.client.scan.queue_holes import QueueHoles
 from flaremq.client.scan.queue_pulls import Pulled, QueuePulls
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.model.columns import schema_of
-from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
+from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import ProfilePoint, QueueExtent, QueueRef, SizeProfile, Span
 from flaremq.pipeline.sources.wire_fetch import Chunk, WireFetch
 from flaremq.pipeline.sources.wire_keys import find_keys
 from flaremq.storage.arrow.bodies import BodyReader
-from flaremq.storage.arrow.records import decode_records
 
 _SAMPLE: Final = 8  # messages looked at in one place to learn their size
 _SAMPLE_BYTES: Final = 64 << 10  # a broker gives at least these at once (maxTransferBytesOnMessageInDisk)
@@ -34,7 +32,7 @@ _SAMPLES: Final = 4  # places in a long span
 _MANY_SPANS: Final = 64  # from here on one place each
 
 
-class WireSource:
+class WireSource(Source):
     """Messages of a cluster. One thread."""
 
     def __init__(self, spec: SourceSpec) -> None:
@@ -119,7 +117,7 @@ class WireSource:
         try:
             for chunk in fetch:
                 count = 0
-                for batch in _decoded(chunk, request, bodies):
+                for batch in chunk.batches(request, bodies):
                     count += batch.num_rows
                     if batch.num_rows:
                         yield batch
@@ -131,7 +129,7 @@ class WireSource:
 
     def _check_holes(self, chunk: Chunk) -> None:
         """Some offsets of a chunk have no message: say so if they should."""
-        batches = _decoded(chunk, ReadRequest(schema_of(["queueOffset"])), BodyReader())
+        batches = chunk.batches(ReadRequest(schema_of(["queueOffset"])), BodyReader())
         offsets = [offset for batch in batches for offset in batch.column(0).to_pylist()]
         found = [chunk.start - 1, *offsets, chunk.end]
         for before, after in pairwise(found):
@@ -151,31 +149,6 @@ class WireSource:
             self._loop.call(self._instance.stop())
         finally:
             self._loop.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def _decoded(chunk: Chunk, request: ReadRequest, bodies: BodyReader) -> Iterator[pa.RecordBatch]:
-    queue = chunk.span.queue
-    return decode_records(
-        chunk.records,
-        request.schema,
-        broker=queue.broker,
-        topic=queue.topic,
-        queue_id=queue.queue_id,
-        start=chunk.start,
-        end=chunk.end,
-        tags=request.tags,
-        fail_on_data_loss=request.fail_on_data_loss,
-        origin=f"what broker {queue.broker} sent of {queue.topic} queue {queue.queue_id}",
-        bodies=bodies,
-    )
 
 
 def _mean_size(pulled: Pulled) -> float:

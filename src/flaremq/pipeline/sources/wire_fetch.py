@@ -12,11 +12,16 @@ from collections.abc import Iterator, Sequence
 from queue import SimpleQueue
 from typing import Final, NamedTuple
 
+import pyarrow as pa
+
 from flaremq.client.blocking import LoopThread
 from flaremq.client.scan.queue_holes import QueueHoles
 from flaremq.client.scan.queue_pulls import QueuePulls
 from flaremq.client.scan.span_reading import Piece, SpanReader
+from flaremq.pipeline.model.source import ReadRequest
 from flaremq.pipeline.model.spans import Span
+from flaremq.storage.arrow.bodies import BodyReader
+from flaremq.storage.arrow.records import decode_records
 
 _SPANS_AT_ONCE: Final = 8
 _PULLS_AT_ONCE: Final = 16
@@ -30,6 +35,22 @@ class Chunk(NamedTuple):
     start: int
     end: int
     records: bytes
+
+    def batches(self, request: ReadRequest, bodies: BodyReader) -> Iterator[pa.RecordBatch]:
+        queue = self.span.queue
+        return decode_records(
+            self.records,
+            request.schema,
+            broker=queue.broker,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            start=self.start,
+            end=self.end,
+            tags=request.tags,
+            fail_on_data_loss=request.fail_on_data_loss,
+            origin=f"what broker {queue.broker} sent of {queue.topic} queue {queue.queue_id}",
+            bodies=bodies,
+        )
 
 
 class WireFetch:

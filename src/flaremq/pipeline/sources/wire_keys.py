@@ -20,8 +20,8 @@ from flaremq.pipeline.model.columns import SCHEMA
 from flaremq.pipeline.model.source import ReadRequest
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.sources.keys import having_key
+from flaremq.pipeline.sources.wire_fetch import Chunk
 from flaremq.storage.arrow.bodies import BodyReader
-from flaremq.storage.arrow.records import decode_records
 
 _log = logging.getLogger(__name__)
 _Read = Callable[[Sequence[Span], ReadRequest], Iterator[pa.RecordBatch]]
@@ -88,19 +88,7 @@ def _decoded(
     for span in spans:
         records = b"".join([message.record for message in by_queue.get(span.queue.queue_id, ())])
         if records:
-            batches = decode_records(
-                records,
-                request.schema,
-                broker=broker,
-                topic=span.queue.topic,
-                queue_id=span.queue.queue_id,
-                start=span.start,
-                end=span.end,
-                tags=request.tags,
-                fail_on_data_loss=request.fail_on_data_loss,
-                origin=f"what broker {broker} sent of {span.queue.topic}",
-                bodies=bodies,
-            )
+            batches = Chunk(span, span.start, span.end, records).batches(request, bodies)
             yield from (batch for batch in batches if batch.num_rows)
     bodies.tell()
 

@@ -261,17 +261,10 @@ class RefusedStream(DataSourceStreamReader):
     def __init__(self, error: FlareMQError) -> None:
         self._error = error
 
-    def initialOffset(self) -> dict[str, Any]:
+    def _refuse(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
-    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
-        raise self._error
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        raise self._error
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        raise self._error
+    initialOffset = latestOffset = partitions = read = _refuse
 
 
 def make_stream_reader(options: ScanOptions, schema: pa.Schema) -> StreamReader:

@@ -64,7 +64,7 @@ class SinkWriter:
         self._write_id = write_id
         self._is_stream = is_stream
 
-    def write_batches(self, batches: Iterator[pa.RecordBatch]) -> SinkCommitMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> SinkCommitMessage:
         """In a task: write its rows."""
         options = self._options
         context = TaskContext.get()
@@ -81,13 +81,13 @@ class SinkWriter:
                     rules,
                     request_bytes=options.request_bytes,
                     sends_in_doubt=options.sends_in_doubt,
-                ).write(batches)
+                ).write(iterator)
             return SinkCommitMessage(task, report)
         folder = batch_folder(options.path, stem_of("write", task.write_id), task.batch_id)
         attempt = f"{context.attemptNumber()}-{uuid.uuid4().hex[:12]}"
         check_lane = partial(check_queue, options.path, queues=options.queues)
         with StagingTarget(folder, task, attempt, check_lane) as staging:
-            report = SinkTask(staging, task, rules, request_bytes=options.request_bytes).write(batches)
+            report = SinkTask(staging, task, rules, request_bytes=options.request_bytes).write(iterator)
         staged = StagedFile(staging.name, staging.size, task.partition, report.rows) if staging.size else None
         return SinkCommitMessage(task, report, staged)
 
@@ -104,7 +104,7 @@ class SinkWriter:
         write_id = query_id if not self._write_id else f"{query_id}/{self._write_id}"
         return TaskIdentity(write_id, int(batch_id), context.partitionId())
 
-    def commit_all(self, messages: Sequence[Any]) -> None:
+    def commit(self, messages: Sequence[Any], batchId: int = 0) -> None:
         """On the driver, when all tasks have succeeded."""
         told = [message for message in messages if isinstance(message, SinkCommitMessage)]
         missing = sum(message.report.missing for message in told)
@@ -143,7 +143,7 @@ class SinkWriter:
                 raise
             _log.warning("%s", error)
 
-    def abort_all(self, messages: Sequence[Any]) -> None:
+    def abort(self, messages: Sequence[Any], batchId: int = 0) -> None:
         """On the driver, when the job failed: staged rows go; rows sent over the wire stay, and are known by key."""
         path = self._options.path
         told = [message for message in messages if isinstance(message, SinkCommitMessage)]
@@ -157,15 +157,6 @@ class SinkWriter:
 
 class BatchWriter(SinkWriter, DataSourceArrowWriter):
     """Writes a DataFrame."""
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self.write_batches(iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        self.commit_all(messages)
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self.abort_all(messages)
 
 
 def make_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:

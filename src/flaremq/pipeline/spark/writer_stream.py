@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import datasource
-from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceStreamWriter
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from flaremq.pipeline.sink.options import SinkOptions
-from flaremq.pipeline.spark.writer import SinkWriter
+from flaremq.pipeline.spark.writer import SinkCommitMessage, SinkWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -26,15 +26,6 @@ _Base: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStream
 class StreamWriter(SinkWriter, _Base):  # type: ignore[misc]  # one of two classes, by the Spark there is
     """Writes micro-batches."""
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self.write_batches(iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.commit_all(messages)
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.abort_all(messages)
-
 
 class RowStreamWriter(SinkWriter, DataSourceStreamWriter):
     """The same for Spark 4.0."""
@@ -43,14 +34,8 @@ class RowStreamWriter(SinkWriter, DataSourceStreamWriter):
         super().__init__(options, write_id, is_stream=True)
         self._schema = schema
 
-    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
-        return self.write_batches(_batches(iterator, to_arrow_schema(self._schema)))
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.commit_all(messages)
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.abort_all(messages)
+    def write(self, iterator: Iterator[Row]) -> SinkCommitMessage:
+        return super().write(_batches(iterator, to_arrow_schema(self._schema)))
 
 
 def make(options: SinkOptions, schema: StructType) -> Any:

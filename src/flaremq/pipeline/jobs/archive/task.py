@@ -18,13 +18,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 import orjson
 import pyarrow as pa
 
 from flaremq.errors import CorruptionError, UnavailableError
 from flaremq.pipeline.archive.entries import ArchiveFile, QueueRun, file_from_json
-from flaremq.pipeline.archive.parquet import row_costs, schema_for, write_parquet
+from flaremq.pipeline.archive.parquet import portions, schema_for, write_parquet
 from flaremq.pipeline.archive.root import METADATA, ArchiveRoot, partition_folder
 from flaremq.pipeline.jobs.archive.buffer import ArchiveBuffer, OpenRun, day_text
 from flaremq.pipeline.model.columns import ALL_SCHEMA
@@ -122,19 +121,12 @@ def archive_batches(
     held = 0
     part = 0
     for batch in batches:
-        rest = batch
-        while rest.num_rows:
-            costs = np.cumsum(row_costs(rest))
-            if held + costs[-1] < task.buffer_bytes:
-                buffer.add(rest)
-                held += int(costs[-1])
-                break
-            # Cut at the exact row, so that the files do not depend on how the source cut its batches.
-            count = int(np.searchsorted(costs, task.buffer_bytes - held)) + 1
-            buffer.add(rest.slice(0, count))
-            files += _write_files(root, name, part, buffer)
-            held, part = 0, part + 1
-            rest = rest.slice(count)
+        for rows, cost, is_full in portions(batch, held, task.buffer_bytes):
+            buffer.add(rows)
+            held += cost
+            if is_full:
+                files += _write_files(root, name, part, buffer)
+                held, part = 0, part + 1
     empty = buffer.finish()
     files += _write_files(root, name, part, buffer)
     files += _without_file(empty)

@@ -8,7 +8,6 @@ alone, with filters pushed down, and everything is read as of now.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from flaremq.errors import InvalidArgumentError
@@ -84,9 +83,7 @@ class SqlViews:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _messages(self, session: SparkSession, columns: frozenset[str] | None, pushes: bool = False) -> DataFrame:

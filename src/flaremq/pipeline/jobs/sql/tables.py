@@ -16,46 +16,22 @@ from flaremq.pipeline.sources.open import open_source
 from flaremq.storage.at_rest.reader import StoreReader
 
 _EVERY_TOPIC = TopicSelector(pattern=".*")
-_TIME = pa.timestamp("us", tz="UTC")
+_TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC")}
+
+
+def _schema(ddl: str) -> pa.Schema:
+    return pa.schema([(name, _TYPES[kind]) for name, kind in (field.split() for field in ddl.split(","))])
+
 
 SCHEMAS: Mapping[str, pa.Schema] = {
-    "queues": pa.schema(
-        [
-            ("topic", pa.string()),
-            ("brokerName", pa.string()),
-            ("queueId", pa.int32()),
-            ("minOffset", pa.int64()),
-            ("maxOffset", pa.int64()),
-            ("messages", pa.int64()),
-            ("bytes", pa.int64()),
-            ("firstStoreTimestamp", _TIME),
-            ("lastStoreTimestamp", _TIME),
-        ]
+    "queues": _schema(
+        "topic string, brokerName string, queueId int, minOffset bigint, maxOffset bigint, messages bigint, "
+        "bytes bigint, firstStoreTimestamp timestamp, lastStoreTimestamp timestamp"
     ),
-    "groups": pa.schema(
-        [
-            ("group", pa.string()),
-            ("topic", pa.string()),
-            ("brokerName", pa.string()),
-            ("queueId", pa.int32()),
-            ("committedOffset", pa.int64()),
-            ("lag", pa.int64()),
-        ]
-    ),
-    "index": pa.schema(
-        [
-            ("brokerName", pa.string()),
-            ("name", pa.string()),
-            ("beginTimestamp", _TIME),
-            ("endTimestamp", _TIME),
-            ("beginPhysicalOffset", pa.int64()),
-            ("endPhysicalOffset", pa.int64()),
-            ("slots", pa.int32()),
-            ("slotsUsed", pa.int32()),
-            ("entries", pa.int64()),
-            ("entriesMax", pa.int32()),
-            ("bytes", pa.int64()),
-        ]
+    "groups": _schema("group string, topic string, brokerName string, queueId int, committedOffset bigint, lag bigint"),
+    "index": _schema(
+        "brokerName string, name string, beginTimestamp timestamp, endTimestamp timestamp, beginPhysicalOffset bigint, "
+        "endPhysicalOffset bigint, slots int, slotsUsed int, entries bigint, entriesMax int, bytes bigint"
     ),
 }
 
