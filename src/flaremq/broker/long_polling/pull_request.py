@@ -37,7 +37,7 @@ def pull_code(status: GetMessageStatus, offset: int) -> ResponseCode:
     return ResponseCode.PULL_NOT_FOUND if offset == 0 else ResponseCode.PULL_OFFSET_MOVED
 
 
-class Wanted:
+class PullFilter:
     """What a subscription wants of a queue, in the form the store takes: tag hashes, or a look at the properties."""
 
     __slots__ = ("codes", "comparisons", "matches")
@@ -57,17 +57,17 @@ class Wanted:
         return None if self.matches is None else FilterWork(self.matches, self.comparisons)
 
 
-EVERYTHING = Wanted(None, None)
+EVERYTHING = PullFilter(None, None)
 _ANY_LENGTH = 1 << 31
 
 
 @lru_cache(maxsize=1024)
-def wanted_by(expression_type: str | None, expression: str | None) -> Wanted:
+def wanted_by(expression_type: str | None, expression: str | None) -> PullFilter:
     """The filter of an expression, whose length was checked before; raises FilterSyntaxError if it is none."""
     chosen = compile_filter(expression_type, expression, bytes_max=_ANY_LENGTH)
     if chosen.needs_properties:
-        return Wanted(None, chosen.matches, chosen.comparisons)
-    return EVERYTHING if chosen.codes is None else Wanted(chosen.codes, None)
+        return PullFilter(None, chosen.matches, chosen.comparisons)
+    return EVERYTHING if chosen.codes is None else PullFilter(chosen.codes, None)
 
 
 def check_filter_allowed(options: BrokerOptions, expression_type: str | None) -> None:
@@ -80,7 +80,7 @@ def check_filter_allowed(options: BrokerOptions, expression_type: str | None) ->
         )
 
 
-def checked_wanted(options: BrokerOptions, expression_type: str | None, expression: str | None) -> Wanted:
+def checked_wanted(options: BrokerOptions, expression_type: str | None, expression: str | None) -> PullFilter:
     """The filter of an expression as a request brings it; RequestError if it is none, too long or not allowed."""
     check_filter_allowed(options, expression_type)
     if expression is not None:
@@ -123,7 +123,7 @@ class HeldPull:
         offset: int,
         max_count: int,
         max_bytes: int,
-        wanted: Wanted,
+        wanted: PullFilter,
     ) -> None:
         self.connection = connection
         self.request = request

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from flaremq.broker.long_polling.pull_request import Wanted
+from flaremq.broker.long_polling.pull_request import PullFilter
 from flaremq.broker.pop.receipts import Receipt, message_offset_info, retry_flag, start_offset_info
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import edit_properties, strip_unstored
@@ -29,7 +29,7 @@ class PopAsk:
     max_count: int
     invisible_time: int
     init_mode: int
-    wanted: Wanted
+    wanted: PullFilter
     order: bool = False
     attempt_id: str | None = None
 

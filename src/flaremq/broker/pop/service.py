@@ -1,9 +1,9 @@
 """POP: messages are handed out without giving anybody a queue; each comes back unless it is acknowledged in time.
 
-A pop leaves a check point for what it took (:mod:`pop_taking`, :mod:`pop_table`). If that is not acknowledged soon
-(:mod:`pop_settling`), the check point goes to the log (:mod:`pop_log`), so that the group's offset can move on; if not
-in time, the messages are given again (:mod:`pop_revive`). Ordered pops keep no check points: their queue stays shut
-until they are acknowledged (:mod:`order_info`).
+A pop leaves a check point for what it took (``taking``, ``table``). If that is not acknowledged soon
+(``settling``), the check point goes to the log (``revive_log``), so that the group's offset can move on; if not
+in time, the messages are given again (``revive``). Ordered pops keep no check points: their queue stays shut
+until they are acknowledged (``order_info``).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from flaremq.storage.status import GetMessageStatus
 
 if TYPE_CHECKING:
     from flaremq.broker.catalog.catalog import Catalog
-    from flaremq.broker.long_polling.pull_request import Wanted
+    from flaremq.broker.long_polling.pull_request import PullFilter
     from flaremq.broker.options import BrokerOptions
     from flaremq.broker.pop.handed_out import HandedOut
     from flaremq.broker.statistics.counters import BrokerStatistics
@@ -173,7 +173,7 @@ class PopTaking:
                 self._wake(key)
             self._table.release(key)
 
-    async def _read(self, key: QueueKey, offset: int, count_max: int, bytes_max: int, wanted: Wanted) -> PullResult:
+    async def _read(self, key: QueueKey, offset: int, count_max: int, bytes_max: int, wanted: PullFilter) -> PullResult:
         topic, group, queue_id = key
         if wanted.matches is not None:
             return await self._store_loop.run_filter(
@@ -183,11 +183,11 @@ class PopTaking:
             return await self._store_loop.run_cold(self._pull, topic, queue_id, offset, count_max, bytes_max, wanted)
         return self._pull(topic, queue_id, offset, count_max, bytes_max, wanted)
 
-    def _is_read_elsewhere(self, topic: str, queue_id: int, offset: int, wanted: Wanted) -> bool:
+    def _is_read_elsewhere(self, topic: str, queue_id: int, offset: int, wanted: PullFilter) -> bool:
         return wanted.matches is not None or self._puller.is_cold(topic, queue_id, offset)
 
     def _pull(
-        self, topic: str, queue_id: int, offset: int, count_max: int, bytes_max: int, wanted: Wanted
+        self, topic: str, queue_id: int, offset: int, count_max: int, bytes_max: int, wanted: PullFilter
     ) -> PullResult:
         """Any thread. One pull ends where a file or the written part of the queue does."""
         pull, codes, matches = self._puller.pull, wanted.codes, wanted.work()
@@ -308,7 +308,7 @@ class PopTaking:
         store = self._store_loop.store
         return store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
 
-    async def peek(self, group: str, topic: str, queue_id: int, max_count: int, wanted: Wanted) -> PopAnswer:
+    async def peek(self, group: str, topic: str, queue_id: int, max_count: int, wanted: PullFilter) -> PopAnswer:
         """What a pop would find, without taking it."""
         if self._store_loop.driver.undispatched > 0:
             self._store_loop.dispatching.catch_up()

@@ -14,7 +14,7 @@ from flaremq.broker.catalog.catalog import Catalog
 from flaremq.broker.catalog.groups import check_not_broker_group
 from flaremq.broker.long_polling.filtered_pulls import FilteredPulls
 from flaremq.broker.long_polling.held_pulls import PullRequestHoldService
-from flaremq.broker.long_polling.pull_request import HeldPull, Wanted, checked_wanted, pull_code
+from flaremq.broker.long_polling.pull_request import HeldPull, PullFilter, checked_wanted, pull_code
 from flaremq.broker.members.consumers import ConsumerTable
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.statistics.counters import BrokerStatistics
@@ -137,7 +137,7 @@ class PullHandler:
         connection: Connection,
         request: RemotingCommand,
         header: PullMessageRequestHeader,
-        wanted: Wanted,
+        wanted: PullFilter,
         max_count: int,
         max_bytes: int,
         *,
@@ -177,7 +177,7 @@ class PullHandler:
         connection: Connection,
         request: RemotingCommand,
         header: PullMessageRequestHeader,
-        wanted: Wanted,
+        wanted: PullFilter,
         max_count: int,
         max_bytes: int,
         result: PullResult,
@@ -265,7 +265,7 @@ class PullHandler:
 
     # May this consumer pull, and what does it want?
 
-    def _check(self, connection: Connection, header: PullMessageRequestHeader) -> Wanted:
+    def _check(self, connection: Connection, header: PullMessageRequestHeader) -> PullFilter:
         options = self._options
         group, topic = header.consumer_group, header.topic
         if not options.broker_permission & PERM_READ:
