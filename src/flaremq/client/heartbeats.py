@@ -46,7 +46,7 @@ class Heartbeats:
         await asyncio.shield(self._begin(address))
 
     def send_soon(self, address: str) -> None:
-        """Be known at a broker in a moment; nobody waits for it, and if it fails the next one comes in its time."""
+        """Send a heartbeat in the background; one that fails is left to the next regular one."""
         if address not in self._known_at and address not in self._under_way:
             self._begin(address)
 
@@ -61,7 +61,7 @@ class Heartbeats:
     def _sent(self, address: str, task: asyncio.Task[None]) -> None:
         self._under_way.pop(address, None)
         if not task.cancelled():
-            task.exception()  # whoever wanted it may be gone, and then nobody is left to look
+            task.exception()  # retrieved, or asyncio logs it when all callers were cancelled
 
     async def send_all(self) -> None:
         """A heartbeat to every broker that needs one; those that cannot be reached get the next."""

@@ -131,7 +131,7 @@ class RouteTable:
     def _looked_up(self, topic: str, task: asyncio.Task[TopicRoute | None]) -> None:
         self._lookups.pop(topic, None)
         if not task.cancelled():
-            task.exception()  # whoever asked may be gone, and then nobody is left to look
+            task.exception()  # retrieved, or asyncio logs it when all callers were cancelled
 
     async def refresh_all(self) -> None:
         """Ask again for every topic in use; what cannot be found out stays as it is."""

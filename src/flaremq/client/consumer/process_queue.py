@@ -69,10 +69,10 @@ class ProcessQueue:
         self._bytes_max = options.pull_threshold_size_for_queue << 20
         self._span_max = options.consume_concurrently_max_span
         self._room: asyncio.Future[None] | None = None  # the pull loop waits until there is some
-        self.is_dropped = False  # belongs to somebody else now: nothing of it is reported any more
+        self.is_dropped = False  # another consumer has it now: its offset is no longer reported
         self.is_paused = False
         self.is_listed = False  # among the queues that have a message to hand out
-        self.broker_id = 0  # whom to pull from, as the broker suggests
+        self.broker_id = 0  # of the replica to pull from, as the broker suggests
         self.reported_offset = -1  # what the broker was last told
         self.locked_until = 0.0  # orderly consumption: ours alone until then
         self.suspended_until = 0.0  # orderly consumption: nothing is handed out before

@@ -49,7 +49,7 @@ class PullReply:
     next_offset: int
     min_offset: int
     max_offset: int
-    broker_id: int  # whom to ask next
+    broker_id: int  # of the replica to pull from next
     body: bytes
 
 

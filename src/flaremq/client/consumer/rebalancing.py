@@ -155,7 +155,7 @@ class Rebalancer:
             address,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP,
             {"consumerGroup": self._group},
-            accept=(ResponseCode.SYSTEM_ERROR,),  # nobody is known
+            accept=(ResponseCode.SYSTEM_ERROR,),  # the group has no members
         )
         if reply.code != ResponseCode.SUCCESS:
             return []

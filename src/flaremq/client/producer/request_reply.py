@@ -99,7 +99,7 @@ class RequestReply:
         return RemotingCommand.response()
 
     def abandon(self) -> None:
-        """Nobody will answer any more."""
+        """Fail what still waits for a reply."""
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(UnavailableError("the producer was closed before an answer came"))

@@ -127,6 +127,7 @@ class Sender:
         Brokers that cannot be reached are tried until the deadline, ``timeout`` or that of the options; those that
         refuse as often as the options say. At least once: a try whose reply got lost may have been stored.
         """
+        # In one piece, though long: every send runs through it, and another coroutine a try would cost each of them.
         topic = messages[0].topic
         clock, options = self._clock, self._options
         began = clock.monotonic()

@@ -162,7 +162,7 @@ class QueuePulls:
         return broker_id, address
 
     async def master_address(self, queue: QueuePlace) -> str:
-        """Whom to ask where a queue ends: a slave may be behind, and its end would look like lost messages."""
+        """The replica that knows where a queue ends: a slave may be behind, its end would look like lost messages."""
         broker_id, address = await self.address(queue)
         if broker_id != MASTER_ID:
             raise UnavailableError(

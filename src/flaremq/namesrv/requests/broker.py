@@ -89,7 +89,7 @@ class BrokerHandlers:
                 zone_name = request.optional_field(ZONE_NAME)
                 registration = await asyncio.to_thread(self._registration, header, body, zone_name, fingerprint)
                 if not connection.is_open:
-                    return None  # its end has been told already: nobody would take the broker out again
+                    return None  # its close was handled already: nothing would unregister the broker again
                 result = self._enter(connection, registration)
         return self._registered(result)
 
