@@ -54,3 +54,7 @@ def pytest_collection_finish() -> None:
     """Thousands of tests stay until the end: the collector need not look at them again and again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
