@@ -12,9 +12,9 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 # More workers than cores: some tests wait. Not many more: each one collects all tests and loads the compiled kernels.
-# loadgroup: all tests with Spark in one worker and one JVM; the order is that of tests/conftest.py, the longest first.
+# tests/conftest.py shares out the work: all tests with Spark to one worker and one JVM, the longest first.
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 3 ? n + 1 : 4)))
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 KERNELS := $(filter-out %/__init__.py,$(wildcard src/flaremq/*/kernels/*.py) src/flaremq/broker/ingest/kernels.py)
 KERNEL_MODULES := $(subst /,.,$(patsubst src/%.py,%,$(KERNELS)))
 PIP_TOOLS := pip-tools==7.6.2

@@ -7,7 +7,11 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
+import tempfile
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,18 +25,18 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 # Groups that one worker runs from beginning to end, the longest first: one JVM, and one cluster of several.
 _GROUPS = ("spark", "cluster")
+_UNITS = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 # Spark warns about what it loads; what it does is not ours to answer for.
 _SPARK_WARNINGS = ("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes long begins first, and no worker is left alone with it at the end.
 
     Work is handed out in units: a group above, a test that takes long, or all other tests of a file. Single tests
     would be thousands of units, which cost their keeper more than most of them take.
     """
-    order = {}
+    order, units = {}, {}
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
@@ -41,13 +45,49 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.filterwarnings(each))
         group = item.get_closest_marker("xdist_group")
         if group is not None:
+            units[item.nodeid] = group.args[0]
             order[item] = _GROUPS.index(group.args[0]) if group.args[0] in _GROUPS else len(_GROUPS)
         elif item.get_closest_marker("slow") is not None:
+            units[item.nodeid] = item.nodeid
             order[item] = len(_GROUPS)
         else:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+            units[item.nodeid] = item.nodeid.partition("::")[0]
             order[item] = len(_GROUPS) + 1
     items.sort(key=order.__getitem__)
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    if worker.get("workerid") == "gw0":
+        Path(worker["units"]).write_text(json.dumps(units), encoding="utf-8")
+
+
+# xdist's own ``--dist loadgroup`` writes the group into the name of a test, where pytest 9.2 has no place for it, and
+# then hands out single tests without a word: a JVM and a cluster for each worker. So a file tells the units.
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["units"] = _units_file(node.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class UnitScheduling(LoadScopeScheduling):
+        def schedule(self) -> None:
+            self.units = json.loads(Path(_units_file(config)).read_text(encoding="utf-8"))
+            super().schedule()
+
+        def _split_scope(self, nodeid: str) -> str:
+            return str(self.units[nodeid])
+
+    config.option.loadscopereorder = False  # ours is the order
+    return UnitScheduling(config, log)
+
+
+def _units_file(config: pytest.Config) -> str:
+    if _UNITS not in config.stash:
+        config.stash[_UNITS] = tempfile.TemporaryDirectory(prefix="flaremq-units-")
+    return os.path.join(config.stash[_UNITS].name, "units.json")
 
 
 def pytest_collection_finish() -> None:
@@ -56,5 +96,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_unconfigure() -> None:
+def pytest_unconfigure(config: pytest.Config) -> None:
     gc.unfreeze()
+    if _UNITS in config.stash:
+        config.stash[_UNITS].cleanup()

@@ -1,7 +1,7 @@
 """What the tests of the pipeline share: one Spark session for the whole run, and stores to read.
 
-Every test that uses ``spark`` is marked ``spark`` and put into one group (``tests/conftest.py``), so that with ``--dist
-loadgroup`` a single worker runs them all and starts a single JVM.
+Every test that uses ``spark`` is marked ``spark`` and put into one group (``tests/conftest.py``): a single worker runs
+them all and starts a single JVM.
 """
 
 from __future__ import annotations
