@@ -91,7 +91,7 @@ def test_missing_unit_sends_the_reader_to_the_next_file(lab: StoreLab) -> None:
     path = lab.queue_files()[1]
     content = path.read_bytes()
     path.unlink()  # as retention does between a reader's look at the range and its read
-    store._queues._handles.clear()
+    store._queues._handles.close()
     result = store.get(TOPIC, 0, 9)
     path.write_bytes(content)
     assert (result.status, result.next_offset) == (Status.OFFSET_FOUND_NULL, 16)
