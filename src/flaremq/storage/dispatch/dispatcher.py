@@ -68,25 +68,102 @@ class DamageNotes:
     last: DamagedRange | None = None
 
 
-class Dispatcher:
-    """Feeds queues and index from the log. One caller at a time (the dispatch lock of the store)."""
+class ViewWriter:
+    """Writes records into queues and index, wherever the records come from. One caller at a time."""
 
     __slots__ = (
-        "bulk_bytes",
         "damage",
         "damaged_bytes",
         "delay_levels",
         "deleted",
         "index",
         "index_from",
-        "last_timestamp",
-        "log",
-        "may_load_kernels",
-        "position",
         "queues",
         "touched",
         "written",
     )
+
+    def __init__(
+        self,
+        queues: ConsumeQueues,
+        index: IndexService | None,
+        delay_levels: DelayLevels,
+        deleted: DeletedTopics,
+    ) -> None:
+        self.queues = queues
+        self.index = index
+        self.delay_levels = delay_levels
+        self.deleted = deleted
+        self.touched: set[tuple[str, int]] = set()  # queues that grew; whoever wakes readers empties it
+        self.damaged_bytes = 0  # log bytes stepped over: their records are missing in the queues
+        self.damage = DamageNotes()
+        self.written: dict[str, dict[int, int]] = {}  # next queue offsets by topic, in a store that is being written
+        self.index_from = 0  # records before this are in the index already
+
+    def dispatch(self, message: MessageExt) -> None:
+        """One record into its views."""
+        sys_flag = message.sys_flag
+        properties = message.properties
+        if gets_queue_unit(sys_flag):
+            self._put_unit(message, properties)
+        if self.index is not None and gets_index_entry(sys_flag) and message.physical_offset >= self.index_from:
+            unique_key = properties.get(names.UNIQUE_KEY)
+            keys = properties.get(names.KEYS)
+            if unique_key or keys:
+                self.index.put(
+                    message.topic,
+                    unique_key,
+                    keys.split(" ") if keys else (),
+                    message.physical_offset,
+                    message.store_timestamp,
+                )
+
+    def _put_unit(self, message: MessageExt, properties: dict[str, str]) -> None:
+        topic, queue_id, queue_offset = message.topic, message.queue_id, message.queue_offset
+        physical_offset, size = message.physical_offset, message.size
+        if physical_offset < self.deleted.reach and self.deleted.hides(topic, physical_offset):
+            return
+        code = unit_tags_code(topic, properties, message.store_timestamp, self.delay_levels)
+        end = physical_offset + size
+        try:
+            if message.is_inner_batch or (topic, queue_id) in self.queues.batch:
+                if (topic, queue_id) not in self.queues.batch and (topic, queue_id) in self.queues.simple:
+                    raise InvalidArgumentError(f"an inner batch for the simple queue {topic!r} {queue_id}")
+                unit = BatchUnit(
+                    physical_offset, size, code, message.store_timestamp, queue_offset, inner_count(properties)
+                )
+                self.queues.get_or_create_batch(topic, queue_id).append(unit)
+            else:
+                queue = self.queues.get_or_create(topic, queue_id)
+                if queue_offset != queue.end and not self.is_plausible(queue, queue_offset):
+                    raise InvalidArgumentError(f"queue offset {queue_offset} after {queue!r}")
+                queue.append(queue_offset, UNIT.pack(physical_offset, size, code), max_physical_offset=end)
+        except InvalidArgumentError as error:  # no put writes it: damage that no checksum covers
+            self.set_aside(physical_offset, end, str(error))
+            return
+        self.touched.add((topic, queue_id))
+
+    def is_plausible(self, queue: ConsumeQueue, queue_offset: int) -> bool:
+        """Whether a record can have this queue offset: given out by the writer, or damaged log bytes explain the gap.
+
+        The field has no checksum of its own; a flipped bit must not fill the disk with filler.
+        """
+        if fits_behind(queue, queue_offset, self.damaged_bytes):
+            return True
+        return queue_offset < self.written.get(queue.topic, {}).get(queue.queue_id, 0)
+
+    def set_aside(self, start: int, end: int, reason: str) -> None:
+        """Say that the records in these log bytes are in no queue."""
+        _log.error("log bytes [%d, %d) are set aside, no queue shows them: %s", start, end, reason)
+        self.damage.count += 1
+        self.damage.bytes += end - start
+        self.damage.last = DamagedRange(start, end, reason)
+
+
+class Dispatcher(ViewWriter):
+    """Feeds queues and index from the log. One caller at a time (the dispatch lock of the store)."""
+
+    __slots__ = ("bulk_bytes", "last_timestamp", "log", "may_load_kernels", "position")
 
     def __init__(
         self,
@@ -96,18 +173,10 @@ class Dispatcher:
         delay_levels: DelayLevels,
         deleted: DeletedTopics,
     ) -> None:
+        super().__init__(queues, index, delay_levels, deleted)
         self.log = log
-        self.queues = queues
-        self.index = index
-        self.delay_levels = delay_levels
-        self.deleted = deleted
-        self.touched: set[tuple[str, int]] = set()  # queues that grew; whoever wakes readers empties it
         self.position = 0
         self.last_timestamp = 0  # store time of the last record dispatched
-        self.damaged_bytes = 0  # log bytes stepped over: their records are missing in the queues
-        self.damage = DamageNotes()
-        self.written: dict[str, dict[int, int]] = {}  # next queue offsets by topic, in a store that is being written
-        self.index_from = 0  # records before this are in the index already
         self.bulk_bytes = BULK_BYTES
         self.may_load_kernels = True  # a broker loads them on another thread instead
 
@@ -191,13 +260,6 @@ class Dispatcher:
         self.set_aside(self.position, following, reason)
         self.position = following
 
-    def set_aside(self, start: int, end: int, reason: str) -> None:
-        """Say that the records in these log bytes are in no queue."""
-        _log.error("log bytes [%d, %d) are set aside, no queue shows them: %s", start, end, reason)
-        self.damage.count += 1
-        self.damage.bytes += end - start
-        self.damage.last = DamagedRange(start, end, reason)
-
     def _bulk_from(self) -> int:
         """Range from which kernels pay: once they are loaded, a dozen records are enough."""
         if kernels_are_loaded() and self.bulk_bytes < sys.maxsize:
@@ -236,67 +298,21 @@ class Dispatcher:
                 return verdict.reason
         return None
 
-    def dispatch(self, message: MessageExt) -> None:
-        """One record into its views."""
-        sys_flag = message.sys_flag
-        properties = message.properties
-        if gets_queue_unit(sys_flag):
-            self._put_unit(message, properties)
-        if self.index is not None and gets_index_entry(sys_flag) and message.physical_offset >= self.index_from:
-            unique_key = properties.get(names.UNIQUE_KEY)
-            keys = properties.get(names.KEYS)
-            if unique_key or keys:
-                self.index.put(
-                    message.topic,
-                    unique_key,
-                    keys.split(" ") if keys else (),
-                    message.physical_offset,
-                    message.store_timestamp,
-                )
 
-    def _put_unit(self, message: MessageExt, properties: dict[str, str]) -> None:
-        topic, queue_id, queue_offset = message.topic, message.queue_id, message.queue_offset
-        physical_offset, size = message.physical_offset, message.size
-        if physical_offset < self.deleted.reach and self.deleted.hides(topic, physical_offset):
-            return
-        code = self.tags_code_of(topic, properties, message.store_timestamp)
-        end = physical_offset + size
-        try:
-            if message.is_inner_batch or (topic, queue_id) in self.queues.batch:
-                if (topic, queue_id) not in self.queues.batch and (topic, queue_id) in self.queues.simple:
-                    raise InvalidArgumentError(f"an inner batch for the simple queue {topic!r} {queue_id}")
-                unit = BatchUnit(
-                    physical_offset, size, code, message.store_timestamp, queue_offset, inner_count(properties)
-                )
-                self.queues.get_or_create_batch(topic, queue_id).append(unit)
-            else:
-                queue = self.queues.get_or_create(topic, queue_id)
-                if not self.is_plausible(queue, queue_offset):
-                    raise InvalidArgumentError(f"queue offset {queue_offset} after {queue!r}")
-                queue.append(queue_offset, UNIT.pack(physical_offset, size, code), max_physical_offset=end)
-        except InvalidArgumentError as error:  # no put writes it: damage that no checksum covers
-            self.set_aside(physical_offset, end, str(error))
-            return
-        self.touched.add((topic, queue_id))
+def fits_behind(queue: ConsumeQueue, queue_offset: int, damaged_bytes: int) -> bool:
+    """Whether the records of so many damaged log bytes explain the gap between the queue's end and this offset."""
+    return not queue.files.starts or queue_offset - queue.end <= damaged_bytes // RECORD_SIZE_MIN + _GAP_MAX
 
-    def is_plausible(self, queue: ConsumeQueue, queue_offset: int) -> bool:
-        """Whether a record can have this queue offset: given out by the writer, or damaged log bytes explain the gap.
 
-        The field has no checksum of its own; a flipped bit must not fill the disk with filler.
-        """
-        if not queue.files.starts or queue_offset - queue.end <= self.damaged_bytes // RECORD_SIZE_MIN + _GAP_MAX:
-            return True
-        return queue_offset < self.written.get(queue.topic, {}).get(queue.queue_id, 0)
-
-    def tags_code_of(self, topic: str, properties: dict[str, str], store_timestamp: int) -> int:
-        """A unit's third field: the tag's hash, or the due time of a delayed message."""
-        if topic == SCHEDULE_TOPIC:
-            level = _int_or_zero(properties.get(names.DELAY))
-            if level > 0:
-                due = self.delay_levels.due_ms(level, store_timestamp)
-                return (due + 2**63) % 2**64 - 2**63  # as Java and the kernels add, should the store time be damaged
-        tags = properties.get(names.TAGS)
-        return tags_code(tags) if tags else 0
+def unit_tags_code(topic: str, properties: dict[str, str], store_timestamp: int, delay_levels: DelayLevels) -> int:
+    """A unit's third field: the tag's hash, or the due time of a delayed message."""
+    if topic == SCHEDULE_TOPIC:
+        level = _int_or_zero(properties.get(names.DELAY))
+        if level > 0:
+            due = delay_levels.due_ms(level, store_timestamp)
+            return (due + 2**63) % 2**64 - 2**63  # as Java and the kernels add, should the store time be damaged
+    tags = properties.get(names.TAGS)
+    return tags_code(tags) if tags else 0
 
 
 def _int_or_zero(text: str | None) -> int:

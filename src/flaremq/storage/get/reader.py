@@ -16,7 +16,7 @@ from flaremq.errors import StoreIOError
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.check import CheckReason, check_record
 from flaremq.message.record.codec import HEADER, MAGIC_V1, MAGIC_V2, PREFIX_BY_FAMILY
-from flaremq.storage.dispatch.dispatcher import Dispatcher
+from flaremq.storage.dispatch.dispatcher import Dispatcher, unit_tags_code
 from flaremq.storage.get.get_result import GetResult, parse_tags, tag_matches
 from flaremq.storage.index.index_service import IndexService
 from flaremq.storage.log.commit_log import CommitLog
@@ -271,7 +271,9 @@ class MessageReader:
             ) and message.topic == queue.topic:
                 if not self._checksums_hold(view, HEADER.unpack_from(view)):
                     return None
-                code = self._dispatcher.tags_code_of(queue.topic, message.properties, message.store_timestamp)
+                code = unit_tags_code(
+                    queue.topic, message.properties, message.store_timestamp, self._dispatcher.delay_levels
+                )
                 try:
                     queue.replace(queue_offset, UNIT.pack(position, verdict.size, code))
                 except StoreIOError as error:

@@ -22,6 +22,7 @@ from flaremq.message.delay import DelayLevels
 from flaremq.message.message_ext import MessageExt
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.at_rest.record_table import is_read_singly, queue_groups
+from flaremq.storage.dispatch.dispatcher import ViewWriter, fits_behind
 from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.files.layout import StoreLayout
 from flaremq.storage.index.index_file import IndexFile
@@ -32,7 +33,7 @@ from flaremq.storage.kernels.queue import parse_units
 from flaremq.storage.log.walk import DamagedRange, RecordBatch
 from flaremq.storage.queue.consume_queue import UNIT, UNIT_SIZE
 from flaremq.storage.queue.table import ConsumeQueues, QueueId
-from flaremq.storage.rebuild.spill import Spill, dispatcher_into, read_section
+from flaremq.storage.rebuild.spill import Spill, read_section
 
 _KEYS_AT_ONCE = 1 << 20
 _INDEX_RESERVE = 64 << 20
@@ -119,7 +120,6 @@ class _PlausibleQueues:
 
     def __init__(self, queues: ConsumeQueues, damaged: Sequence[tuple[int, int]]) -> None:
         self._queues = queues
-        self._dispatcher = dispatcher_into(queues, None, None)  # type: ignore[arg-type]  # only asked about offsets
         self._damage_ends = [end for _, end in damaged]
         self._damage_sums = [0]
         for start, end in damaged:
@@ -138,8 +138,10 @@ class _PlausibleQueues:
         bounds = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(offsets)]
         for first, end in pairwise(bounds):
             queue_offset = int(offsets[first])
-            if queue_offset != queue.end and not self._is_plausible(place, queue_offset, units, first):
-                continue
+            if queue_offset != queue.end:
+                damaged_bytes = self._damaged_before(units[first * UNIT_SIZE : (first + 1) * UNIT_SIZE])
+                if not fits_behind(queue, queue_offset, damaged_bytes):
+                    continue
             last_physical, last_size, _ = UNIT.unpack_from(units, (end - 1) * UNIT_SIZE)
             queue.append(
                 queue_offset,
@@ -147,10 +149,9 @@ class _PlausibleQueues:
                 max_physical_offset=last_physical + last_size,
             )
 
-    def _is_plausible(self, place: QueueId, queue_offset: int, units: memoryview, row: int) -> bool:
-        physical = UNIT.unpack_from(units, row * UNIT_SIZE)[0]
-        self._dispatcher.damaged_bytes = self._damage_sums[bisect_right(self._damage_ends, physical)]
-        return self._dispatcher.is_plausible(self._queues.simple[place], queue_offset)
+    def _damaged_before(self, unit: bytes | memoryview) -> int:
+        """Damaged log bytes in front of the unit's record."""
+        return self._damage_sums[bisect_right(self._damage_ends, UNIT.unpack(unit)[0])]
 
 
 def fill_odd_queues(
@@ -165,17 +166,17 @@ def fill_odd_queues(
     """Build the queues at ``places`` record by record: whether a unit stands for one message or for several depends on
     what came before it. Those named in ``batch`` held several before the log begins."""
     queues = open_queues(root, sizes)
-    dispatcher = dispatcher_into(queues, delay_levels, reader.deleted)
+    writer = ViewWriter(queues, None, delay_levels, reader.deleted)
     for place in sorted(batch):
         queues.get_or_create_batch(*place)
     for item in reader.walk(bulk=True):
         if isinstance(item, DamagedRange):
-            dispatcher.damaged_bytes += item.size
+            writer.damaged_bytes += item.size
         elif isinstance(item, RecordBatch) and _concerns(item, places):
             for _, record in item.records():
                 message = MessageExt(record)
                 if (message.topic, message.queue_id) in places:
-                    dispatcher.dispatch(message)
+                    writer.dispatch(message)
     return _finish(queues)
 
 

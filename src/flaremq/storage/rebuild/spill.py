@@ -20,7 +20,6 @@ import uuid
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from flaremq.message.sys_flag import gets_index_entry, gets_queue_unit
 from flaremq.storage.at_rest.pieces import LogPiece, PieceWalk
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.dispatch.deleted_topics import DeletedTopics
-from flaremq.storage.dispatch.dispatcher import Dispatcher
+from flaremq.storage.dispatch.dispatcher import unit_tags_code
 from flaremq.storage.kernels.compile import Bytes, Integers
 from flaremq.storage.kernels.index import index_keys
 from flaremq.storage.kernels.memory import as_array
@@ -48,10 +47,9 @@ from flaremq.storage.kernels.table import (
     TOPIC_AT,
     TOPIC_LENGTH,
 )
-from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.log.walk import DamagedRange, LogTail, RecordBatch
 from flaremq.storage.queue.consume_queue import UNIT, UNIT_SIZE
-from flaremq.storage.queue.table import ConsumeQueues, QueueId
+from flaremq.storage.queue.table import QueueId
 
 _PLAIN_MARKS = MARK_INNER_BATCH | MARK_BAD_TEXT
 
@@ -127,11 +125,6 @@ def spill_piece(
     )
 
 
-def dispatcher_into(queues: ConsumeQueues | None, delay_levels: DelayLevels, deleted: DeletedTopics) -> Dispatcher:
-    """Dispatch without a log of its own: for records, and questions about them, that come from elsewhere."""
-    return Dispatcher(cast(CommitLog, None), cast(ConsumeQueues, queues), None, delay_levels, deleted)
-
-
 def read_section(data: bytes) -> Iterator[tuple[QueueId, Integers, memoryview]]:
     """Each queue of a bucket with queue offsets and units."""
     line = data.index(b"\n") + 1
@@ -154,7 +147,7 @@ class _Rows:
         self.last_timestamp = 0
         self.batch_queues: set[QueueId] = set()
         self._deleted = deleted
-        self._dispatcher = dispatcher_into(None, delay_levels, deleted)
+        self._delay_levels = delay_levels
         self._delay_ms = np.array([0, *delay_levels.delays_ms], np.int64)
         self._with_index = with_index
         self._numbers: dict[tuple[bytes, int], int] = {}  # topic as stored, and queue id
@@ -252,7 +245,7 @@ class _Rows:
                     self.batch_queues.add((topic, queue_id))
                 queue_of.append(self._number_of(topic.encode("utf-8", "replace"), queue_id))
                 queue_offsets.append(message.queue_offset)
-                code = self._dispatcher.tags_code_of(topic, message.properties, message.store_timestamp)
+                code = unit_tags_code(topic, message.properties, message.store_timestamp, self._delay_levels)
                 units.append(UNIT.pack(offset, len(record), code))
             if self._with_index and gets_index_entry(message.sys_flag):
                 unique, words = message.properties.get(names.UNIQUE_KEY), message.properties.get(names.KEYS)
