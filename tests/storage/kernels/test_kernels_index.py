@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flaremq.message.java_hash import index_hash
+from flaremq.storage.at_rest.indexes import IndexGeometry, StoredIndex
+from flaremq.storage.files.directory import OpenFiles
 from flaremq.storage.kernels.compile import Bytes, Integers
 from flaremq.storage.kernels.index import (
     PUT_DONE,
@@ -24,24 +26,16 @@ from flaremq.storage.kernels.index import (
     index_rebuild_slots,
 )
 from flaremq.storage.kernels.lookup import (
-    INDEX_GEOMETRY,
-    INDEX_HASH,
-    INDEX_LINK,
-    INDEX_OFFSET_ORDER,
-    INDEX_OFFSET_RANGE,
-    INDEX_SLOT,
-    INDEX_SOUND,
-    INDEX_TIME,
     MATCH,
     NO_MATCH,
     UNDECIDED,
-    index_check,
     index_lookup_many,
     match_keys,
 )
 from flaremq.storage.kernels.memory import as_array
 from flaremq.storage.kernels.record import parse_at, walk
 from flaremq.storage.kernels.table import CHECK_BODY_CRC, END, FILE_OFFSET, PHYSICAL_OFFSET, RecordTable
+from flaremq.storage.verify.index_soundness import check_index
 from tests.message.records import make_record
 from tests.support.golden import GoldenStore, golden_names, open_golden
 
@@ -68,6 +62,21 @@ def header(index: Bytes) -> tuple[int, ...]:
 def entries(index: Bytes, slots: int = SLOTS) -> list[tuple[int, ...]]:
     count = max(header(index)[5], 1)
     return [ENTRY.unpack_from(index.data, 40 + 4 * slots + 20 * number) for number in range(1, count)]
+
+
+class _InMemory:
+    """Stands for the open files of a store."""
+
+    def __init__(self, index: Bytes) -> None:
+        self._data = index.tobytes()
+
+    def read(self, _: str, position: int, length: int) -> bytes:
+        return self._data[position : position + length]
+
+
+def is_sound(index: Bytes, slots: int = SLOTS, entry_count: int = ENTRIES) -> bool:
+    geometry = IndexGeometry(slots, entry_count)
+    return check_index(StoredIndex(cast(OpenFiles, _InMemory(index)), "index", len(index), geometry)).is_sound
 
 
 def put_all(files: list[Bytes], keys: tuple[Integers, Integers, Integers]) -> None:
@@ -119,7 +128,7 @@ def test_an_index_that_outlived_its_log_has_the_same_keys_for_what_is_left(tmp_p
 @pytest.mark.parametrize("name", golden_names())
 def test_javas_index_files_are_found_sound_and_survive_a_rebuild_of_their_slots(name: str, tmp_path: Path) -> None:
     for index in java_index(open_golden(name, tmp_path)):
-        assert index_check(index, SLOTS, ENTRIES, 0, 2**40) == (0, INDEX_SOUND)
+        assert is_sound(index)
         before = index.copy()
         index[40 : 40 + 4 * SLOTS] = 0xEE
         used = index_rebuild_slots(index, SLOTS, ENTRIES, header(index)[5])
@@ -237,7 +246,6 @@ def test_an_impossible_geometry_touches_nothing(slots: int, entry_count: int) ->
     keys = (np.arange(5), np.arange(5), np.arange(5))
     assert index_put(index, slots, entry_count, entry_count, *keys, 0) == (0, PUT_FULL)
     assert index_rebuild_slots(index, slots, entry_count, 2) == -1
-    assert index_check(index, slots, entry_count, 0, 100)[1] == INDEX_GEOMETRY
     assert len(index_lookup_many(index, slots, entry_count, keys[0], 0, END_OF_TIME, 10)[0]) == 0
     assert not index.any()
 
@@ -255,7 +263,7 @@ def test_a_lookup_finds_the_newest_entries_in_the_time_range(
     hashes = np.array([key for key, _ in steps], np.int64)
     offsets = np.arange(len(steps), dtype=np.int64) * 10
     assert index_put(index, slots, entry_count, entry_count, hashes, offsets, times, 0)[1] == PUT_DONE
-    assert index_check(index, slots, entry_count, 0, 10_000) == (0, INDEX_SOUND)
+    assert is_sound(index, slots, entry_count)
     asked = np.array([3, 99, 7, -1, 3], np.int64)
     low, high = start + begin, start + begin + length
     numbers, found = index_lookup_many(index, slots, entry_count, asked, low, high, max_each)
@@ -285,23 +293,28 @@ def entry_at(number: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "found"),
+    ("at", "value"),
     [
-        (entry_at(100), struct.pack(">i", -5), (100, INDEX_HASH)),
-        (entry_at(100) + 12, struct.pack(">i", -1), (100, INDEX_TIME)),
-        (entry_at(100) + 4, struct.pack(">q", 5), (100, INDEX_OFFSET_ORDER)),
-        (entry_at(100) + 4, struct.pack(">q", 10**9), (100, INDEX_OFFSET_RANGE)),
-        (entry_at(100) + 4, struct.pack(">q", -1), (100, INDEX_OFFSET_RANGE)),
-        (entry_at(100) + 16, struct.pack(">i", 100), (100, INDEX_LINK)),
-        (40 + 4 * 17, struct.pack(">i", 3), (17, INDEX_SLOT)),
-        (36, struct.pack(">i", 801), (0, INDEX_GEOMETRY)),
+        (entry_at(100), struct.pack(">i", -5)),  # hash
+        (entry_at(100) + 12, struct.pack(">i", -1)),  # seconds
+        (entry_at(100) + 4, struct.pack(">q", 5)),  # offset below the one before
+        (entry_at(100) + 4, struct.pack(">q", 10**9)),  # offset above the one behind
+        (entry_at(100) + 4, struct.pack(">q", -1)),
+        (entry_at(100) + 16, struct.pack(">i", 100)),  # link to itself
+        (entry_at(100) + 16, struct.pack(">i", 3)),  # link to another slot's entry
+        (40 + 4 * 17, struct.pack(">i", 3)),  # slot
+        (32, struct.pack(">i", 3)),  # slots in use
+        (16, struct.pack(">q", 7)),  # first offset
+        (24, struct.pack(">q", 7)),  # last offset
+        (36, struct.pack(">i", 801)),  # more entries than fit
+        (36, struct.pack(">i", 400)),  # fewer entries than slots lead to
     ],
 )
-def test_check_names_the_first_bad_entry(at: int, value: bytes, found: tuple[int, int]) -> None:
+def test_a_file_with_a_wrong_field_is_not_sound(at: int, value: bytes) -> None:
     index = filled()
-    assert index_check(index, SLOTS, ENTRIES, 0, 100_000) == (0, INDEX_SOUND)
+    assert is_sound(index)
     index[at : at + len(value)] = as_array(value)
-    assert index_check(index, SLOTS, ENTRIES, 0, 100_000) == found
+    assert not is_sound(index)
 
 
 def test_rebuilding_repairs_links_and_slots_and_drops_entries_past_the_count() -> None:
@@ -312,7 +325,8 @@ def test_rebuilding_repairs_links_and_slots_and_drops_entries_past_the_count() -
     assert np.array_equal(index, whole)
     index_rebuild_slots(index, SLOTS, ENTRIES, 400)
     assert header(index)[5] == 400
-    assert index_check(index, SLOTS, ENTRIES, 0, 100_000) == (0, INDEX_SOUND)
+    index[24:32] = as_array(struct.pack(">q", 3980))  # the header's bounds are the caller's
+    assert is_sound(index)
     _, offsets = index_lookup_many(index, SLOTS, ENTRIES, np.arange(1000), 0, END_OF_TIME, 1000)
     assert offsets.max() == 3980
     assert index_rebuild_slots(index, SLOTS, ENTRIES, ENTRIES + 1) == -1
@@ -327,7 +341,7 @@ def test_lookups_in_a_damaged_file_end(edits: list[tuple[int, int]]) -> None:
     hashes = np.arange(1000, dtype=np.int64)
     numbers, offsets = index_lookup_many(index, SLOTS, ENTRIES, hashes, 0, END_OF_TIME, 100)
     assert len(numbers) == len(offsets) <= 1000 * 100
-    index_check(index, SLOTS, ENTRIES, 0, 10_000)
+    is_sound(index)
     more = (np.arange(20), np.arange(20), np.arange(20))
     index_put(index, SLOTS, ENTRIES, ENTRIES, *more, 0)
 

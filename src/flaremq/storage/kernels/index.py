@@ -243,7 +243,7 @@ def index_put(
 def index_rebuild_slots(index: Bytes, slots: int, entries: int, count: int) -> int:
     """Rebuild every chain from entries 1..count-1 and set both counters; returns the number of slots in use.
 
-    The entries' hashes are trusted (see ``index_check``), their links are not. Time and offset bounds in the
+    The entries' hashes are trusted, their links are not. Time and offset bounds in the
     header stay as they are. Links that are right already are not written again. -1 if there are not that many
     entries.
     """

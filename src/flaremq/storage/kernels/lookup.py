@@ -1,4 +1,4 @@
-"""IndexFile kernels that read: look up many keys at once, drop hash collisions, verify a file."""
+"""IndexFile kernels that read: look up many keys at once, drop hash collisions."""
 
 from __future__ import annotations
 
@@ -37,16 +37,6 @@ from flaremq.storage.kernels.table import (
 
 _SPACES = U64(0x2020202020202020)
 _ROUNDING_MS = 999  # times are kept in whole seconds after begin_timestamp, rounded down
-
-# What index_check found. INDEX_SOUND or the first problem, entries before slots.
-INDEX_SOUND = 0
-INDEX_GEOMETRY = 1  # the array is too small for these slots and entries, or index_count is out of range
-INDEX_HASH = 2  # negative hash
-INDEX_TIME = 3  # negative time difference
-INDEX_OFFSET_ORDER = 4  # offset below that of the entry before
-INDEX_OFFSET_RANGE = 5  # offset outside the log
-INDEX_LINK = 6  # previous entry is not the last one before it in the same slot
-INDEX_SLOT = 7  # slot does not hold the last entry of its chain; the number returned is the slot's
 
 # What match_keys says of a candidate.
 NO_MATCH = 0
@@ -167,39 +157,3 @@ def match_keys(
             verdicts[row] = MATCH
             matches += 1
     return matches
-
-
-@kernel(several(2, I64), READ_BYTES, I64, I64, I64, I64)
-def index_check(index: Bytes, slots: int, entries: int, min_offset: int, max_offset: int) -> tuple[int, int]:
-    """Verify a whole file against the log range ``min_offset <= offset < max_offset``: (number, INDEX_ code).
-
-    Exact: entries are replayed into empty slots, so every link and every slot has one right value.
-    """
-    limit = capacity_of(index, slots, entries)
-    header = address_of(index)
-    count = max(load_i32(header + 36), 1) if limit > 0 else 0
-    if limit == 0 or limit < entries or count > limit:
-        return 0, INDEX_GEOMETRY
-    chains = header + HEADER
-    last = np.zeros(slots, np.int32)
-    before = min_offset
-    for number in range(1, count):
-        entry = chains + 4 * slots + ENTRY * number
-        hashed = load_i32(entry)
-        offset = load_i64(entry + 4)
-        if hashed < 0:
-            return number, INDEX_HASH
-        if load_i32(entry + 12) < 0:
-            return number, INDEX_TIME
-        if offset < min_offset or offset >= max_offset:
-            return number, INDEX_OFFSET_RANGE
-        if offset < before:
-            return number, INDEX_OFFSET_ORDER
-        if load_i32(entry + 16) != last[hashed % slots]:
-            return number, INDEX_LINK
-        last[hashed % slots] = number
-        before = offset
-    for slot in range(slots):
-        if load_i32(chains + 4 * slot) != last[slot]:
-            return slot, INDEX_SLOT
-    return 0, INDEX_SOUND
