@@ -77,10 +77,10 @@ def test_the_next_run_finishes_or_undoes_what_a_crash_left(
     cut_at(step, lab, monkeypatch)
     swap = ViewSwap(StoreLayout(lab.root))
     finishes = STEPS.index("ready") < STEPS.index(step) <= STEPS.index("note")
-    assert swap.settle() == ("finished" if finishes else "undone")
+    assert swap.resolve_earlier() == ("finished" if finishes else "undone")
     assert views(lab.root) == before
     assert not (lab.root / FOLDER).exists()
-    assert swap.settle() is None
+    assert swap.resolve_earlier() is None
     lab.open()
     assert lab.store.recovery.rebuilt is False
     lab.close()

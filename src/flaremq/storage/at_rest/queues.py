@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from flaremq.message.topics import is_stored_topic
 from flaremq.storage.files import layout
 from flaremq.storage.files.directory import FileRun, RunReader, find_run, nonzero_end
 from flaremq.storage.files.handles import OpenFiles
@@ -235,6 +236,18 @@ def find_queues(files: OpenFiles, store_layout: StoreLayout) -> tuple[list[Store
     return queues, foreign
 
 
+def find_queue(files: OpenFiles, store_layout: StoreLayout, place: QueueId) -> StoredQueue | None:
+    """One queue without looking at all others; None if it has no folder."""
+    topic, queue_id = place
+    if not is_stored_topic(topic) or not 0 <= queue_id < 2**31:
+        return None
+    for kind in (layout.BATCH_CONSUME_QUEUE, layout.CONSUME_QUEUE):
+        folder = store_layout.path(kind, topic, str(queue_id))
+        if files.filesystem.is_directory(folder):
+            return _queue_in(files, store_layout, topic, folder, kind == layout.BATCH_CONSUME_QUEUE)
+    return None
+
+
 def find_topic_queues(
     files: OpenFiles, store_layout: StoreLayout, topic: str, kind: str = layout.CONSUME_QUEUE
 ) -> list[StoredQueue]:
@@ -255,18 +268,21 @@ def _queues_in(
         if not (filesystem.is_directory(queue_folder) and name.isascii() and name.isdigit()):
             foreign.append(queue_folder)
             continue
-        ext_run = find_run(filesystem, [store_layout.path(layout.CONSUME_QUEUE_EXT, topic, name)])
-        queues.append(
-            StoredQueue(
-                topic,
-                int(name),
-                RunReader(files, find_run(filesystem, [queue_folder])),
-                folder=queue_folder,
-                is_batch=is_batch,
-                ext=RunReader(files, ext_run) if ext_run.files and not is_batch else None,
-            )
-        )
+        queues.append(_queue_in(files, store_layout, topic, queue_folder, is_batch))
     return queues, foreign
+
+
+def _queue_in(files: OpenFiles, store_layout: StoreLayout, topic: str, folder: str, is_batch: bool) -> StoredQueue:
+    filesystem, name = files.filesystem, os.path.basename(folder)
+    ext_run = find_run(filesystem, [store_layout.path(layout.CONSUME_QUEUE_EXT, topic, name)])
+    return StoredQueue(
+        topic,
+        int(name),
+        RunReader(files, find_run(filesystem, [folder])),
+        folder=folder,
+        is_batch=is_batch,
+        ext=RunReader(files, ext_run) if ext_run.files and not is_batch else None,
+    )
 
 
 def _ext_tags_code(ext: RunReader, address: int) -> int | None:

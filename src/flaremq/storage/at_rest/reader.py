@@ -24,7 +24,7 @@ from flaremq.message.java_hash import index_hash
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.check import check_record
 from flaremq.storage.at_rest.indexes import IndexGeometry, StoredIndex, find_indexes
-from flaremq.storage.at_rest.queues import StoredQueue, find_queues
+from flaremq.storage.at_rest.queues import QueueId, StoredQueue, find_queue, find_queues
 from flaremq.storage.dispatch.deleted_topics import DeletedTopics
 from flaremq.storage.files import layout
 from flaremq.storage.files.checkpoint import CHECKPOINT, DurableOffsets, OffsetsFile, is_our_abort, unindexed_from
@@ -112,6 +112,10 @@ class StoreReader:
     def queues(self) -> list[StoredQueue]:
         """All queues, by topic and queue id."""
         return self._queues[0]
+
+    def find_queue(self, place: QueueId) -> StoredQueue | None:
+        """One queue without looking at all others; None if it has no folder."""
+        return find_queue(self.files, self.layout, place)
 
     @cached_property
     def _indexes(self) -> tuple[list[StoredIndex], list[str]]:

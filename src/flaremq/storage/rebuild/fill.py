@@ -1,4 +1,4 @@
-"""Rebuild, second half: queues and index files from what was set aside of each piece (rebuild/spill.py).
+"""Rebuild, second half: queues and index files from the spill file of each piece (rebuild/spill.py).
 
 Queues go through the same ``ConsumeQueue.append`` that live dispatch uses, in log order, with the same judgement of
 offsets that cannot be, so gaps, fillers and repeated offsets come out as they do there. Index files are independent of
@@ -43,7 +43,7 @@ _INDEX_RESERVE = 64 << 20
 class QueueSizes:
     """How long the files of queues are, in bytes."""
 
-    plain: int
+    simple: int
     batch: int
 
 
@@ -90,7 +90,7 @@ class BuiltIndex:
 
 
 def open_queues(root: str, sizes: QueueSizes) -> ConsumeQueues:
-    return ConsumeQueues(LocalFileSystem(), StoreLayout(root), file_size=sizes.plain, batch_file_size=sizes.batch)
+    return ConsumeQueues(LocalFileSystem(), StoreLayout(root), file_size=sizes.simple, batch_file_size=sizes.batch)
 
 
 def fill_bucket(
@@ -187,7 +187,7 @@ def _concerns(item: RecordBatch, places: Collection[QueueId]) -> bool:
 def _finish(queues: ConsumeQueues) -> list[BuiltQueue]:
     queues.flush()
     queues.close()
-    plain = [
+    simple = [
         BuiltQueue(queue.topic, queue.queue_id, queue.min_offset, queue.end)
         for queue in queues.simple.values()
         if queue.files.starts
@@ -197,7 +197,7 @@ def _finish(queues: ConsumeQueues) -> list[BuiltQueue]:
         for queue in queues.batch.values()
         if queue.files.starts
     ]
-    return plain + batch
+    return simple + batch
 
 
 def slice_keys(spills: Sequence[Spill], capacity: int) -> list[tuple[KeySlice, ...]]:
@@ -227,9 +227,9 @@ def read_keys(part: KeySlice, first: int, count: int) -> tuple[Integers, Integer
     return columns[0], columns[1], columns[2]
 
 
-def build_index(folder: str, plan: IndexPlan, *, slots: int, entries: int, workshop: str) -> BuiltIndex:
-    """Make one index file durably, under a name of its own in ``workshop``: a second try may run beside the first."""
-    path = os.path.join(workshop, f"{plan.name}.{uuid.uuid4().hex}")
+def build_index(folder: str, plan: IndexPlan, *, slots: int, entries: int, scratch: str) -> BuiltIndex:
+    """Make one index file durably, under a name of its own in ``scratch``: a second try may run beside the first."""
+    path = os.path.join(scratch, f"{plan.name}.{uuid.uuid4().hex}")
     file = IndexFile(LocalFileSystem(), path, slots=slots, entries=entries, reserve_step=_INDEX_RESERVE, create=True)
     if plan.end_before is not None:
         file.begin_offset, file.begin_timestamp = plan.end_before

@@ -43,15 +43,14 @@ from flaremq.storage.kernels.table import (
     PHYSICAL_OFFSET,
     QUEUE_ID,
     QUEUE_OFFSET,
-    STORE_TIMESTAMP,
     TOPIC_AT,
     TOPIC_LENGTH,
 )
-from flaremq.storage.log.walk import DamagedRange, LogTail, RecordBatch
+from flaremq.storage.log.walk import DamagedRange, RecordBatch
 from flaremq.storage.queue.consume_queue import UNIT, UNIT_SIZE
 from flaremq.storage.queue.table import QueueId
 
-_PLAIN_MARKS = MARK_INNER_BATCH | MARK_BAD_TEXT
+_SINGLY_MARKS = MARK_INNER_BATCH | MARK_BAD_TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +66,8 @@ class Spill:
     buckets: tuple[tuple[int, int], ...]  # where in the file each bucket stands: position, length
     keys_at: int
     keys: int
-    first_key: tuple[int, int]  # physical offset and store time
-    last_timestamp: int
     damaged: tuple[tuple[int, int], ...]  # ranges [start, end)
     batch_queues: tuple[QueueId, ...]  # queues with records that hold several messages
-    leftover_bytes: int = 0
 
 
 def bucket_of(place: QueueId, buckets: int) -> int:
@@ -85,14 +81,11 @@ def spill_piece(
     walk = PieceWalk(reader, piece)
     rows = _Rows(reader.deleted, delay_levels, with_index)
     damaged: list[tuple[int, int]] = []
-    leftover = 0
     for item in walk:
         if isinstance(item, RecordBatch):
             rows.add(item)
         elif isinstance(item, DamagedRange):
             damaged.append((item.start, item.end))
-        elif isinstance(item, LogTail):
-            leftover = item.leftover_bytes
     temporary = f"{path}.{uuid.uuid4().hex}"
     with open(temporary, "wb") as file:
         sections = []
@@ -106,7 +99,6 @@ def spill_piece(
         for column in (hashes, offsets, times):
             file.write(column.data)
     os.replace(temporary, path)
-    first_key = (int(offsets[0]), int(times[0])) if len(offsets) else (-1, 0)
     return Spill(
         path,
         walk.begin,
@@ -117,11 +109,8 @@ def spill_piece(
         tuple(sections),
         keys_at,
         len(hashes),
-        first_key,
-        rows.last_timestamp,
         tuple(damaged),
         tuple(sorted(rows.batch_queues)),
-        leftover,
     )
 
 
@@ -144,7 +133,6 @@ class _Rows:
     def __init__(self, deleted: DeletedTopics, delay_levels: DelayLevels, with_index: bool) -> None:
         self.records = 0
         self.record_bytes = 0
-        self.last_timestamp = 0
         self.batch_queues: set[QueueId] = set()
         self._deleted = deleted
         self._delay_levels = delay_levels
@@ -161,11 +149,10 @@ class _Rows:
         rows = len(batch.starts)
         self.records += rows
         self.record_bytes += sum(batch.sizes)
-        if batch.columns is None or np.any(batch.columns[MARKS, :rows] & _PLAIN_MARKS):
-            self._add_plain(batch)
+        if batch.columns is None or np.any(batch.columns[MARKS, :rows] & _SINGLY_MARKS):
+            self._add_singly(batch)
             return
         columns, log = batch.columns, as_array(batch.data)
-        self.last_timestamp = int(columns[STORE_TIMESTAMP, rows - 1])
         order, starts = group_queues(log, columns, rows)
         if len(order):
             heads = order[starts[:-1]]
@@ -230,15 +217,14 @@ class _Rows:
             self._queues.append((topic.decode("utf-8", "replace"), queue_id))
         return number
 
-    def _add_plain(self, batch: RecordBatch) -> None:
-        """Record by record, as plain dispatch reads them."""
+    def _add_singly(self, batch: RecordBatch) -> None:
+        """Record by record, as dispatch without kernels reads them."""
         queue_of: list[int] = []
         queue_offsets: list[int] = []
         units: list[bytes] = []
         keys: list[tuple[int, int, int]] = []
         for offset, record in batch.records():
             message = MessageExt(record)
-            self.last_timestamp = message.store_timestamp
             topic, queue_id = message.topic, message.queue_id
             if gets_queue_unit(message.sys_flag) and not self._deleted.hides(topic, offset):
                 if message.is_inner_batch:

@@ -2,7 +2,7 @@
 
 Everything is built in ``flaremq.rebuild/new`` below the store's root. When all of it is on disk, ``flaremq.rebuild/
 ready`` is written; then each view's old folder moves to ``flaremq.rebuild/old`` and the new one to the root; then the
-offsets file learns of the new index; then the folder goes. What the next run finds tells it what to do (``settle``):
+offsets file learns of the new index; then the folder goes. ``resolve_earlier`` decides by what it finds:
 
 * no ``ready``: the build was not finished. It is thrown away; the old views were not touched.
 * ``ready``, and nobody has opened the store since: the swap is finished from where it stopped. Every move that was
@@ -11,7 +11,7 @@ offsets file learns of the new index; then the folder goes. What the next run fi
   written more, so the rebuilt views are outdated and thrown away.
 
 A broker that opens the store between two moves finds a view missing and builds it from the log, as it always does.
-The caller holds the store's lock from before ``settle`` until after ``swap``.
+The caller holds the store's lock from before ``resolve_earlier`` until after ``swap``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ViewSwap:
     def spills(self) -> str:
         return os.path.join(self._folder, "spill")
 
-    def settle(self) -> str | None:
+    def resolve_earlier(self) -> str | None:
         """Finish or undo what an earlier run left: "finished", "undone", or None if it left nothing."""
         if not os.path.lexists(self._folder):
             return None

@@ -10,7 +10,6 @@ A piece knows nothing of those before it. So it says *which* units and entries i
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -18,14 +17,11 @@ import numpy as np
 
 from flaremq.message.delay import DelayLevels
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.topics import is_stored_topic
 from flaremq.storage.at_rest.pieces import LogPiece, PieceWalk
 from flaremq.storage.at_rest.queues import StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.at_rest.record_table import is_read_singly, queue_groups
 from flaremq.storage.dispatch.record_views import expected_index_hashes, expected_units
-from flaremq.storage.files import layout
-from flaremq.storage.files.directory import RunReader, find_run
 from flaremq.storage.kernels.compile import Integers
 from flaremq.storage.kernels.index import index_keys
 from flaremq.storage.kernels.memory import as_array
@@ -221,24 +217,3 @@ def add_span(spans: list[QueueSpan], span: QueueSpan) -> None:
         spans[-1] = InDoubt(last.start, span.end)
     elif last != span:
         spans.append(span)
-
-
-def find_queue(reader: StoreReader, place: QueueId) -> StoredQueue | None:
-    """One queue without looking at all others; None if it has no folder."""
-    topic, queue_id = place
-    if not is_stored_topic(topic) or not 0 <= queue_id < 2**31:
-        return None
-    filesystem = reader.filesystem
-    for kind, is_batch in ((layout.BATCH_CONSUME_QUEUE, True), (layout.CONSUME_QUEUE, False)):
-        folder = reader.layout.path(kind, topic, str(queue_id))
-        if filesystem.is_directory(folder):
-            ext = find_run(filesystem, [os.path.join(reader.layout.consume_queue_ext, topic, str(queue_id))])
-            return StoredQueue(
-                topic,
-                queue_id,
-                RunReader(reader.files, find_run(filesystem, [folder])),
-                folder=folder,
-                is_batch=is_batch,
-                ext=RunReader(reader.files, ext) if ext.files and not is_batch else None,
-            )
-    return None

@@ -95,8 +95,9 @@ def rebuild(
             held.enter_context(_exclusively(path, properties))
         reader = held.enter_context(open_store(path, properties, lock=not in_place))
         swap = ViewSwap(reader.layout if out is None else StoreLayout(_new_folder(out)))
-        earlier = swap.settle()
-        reader = held.enter_context(open_store(path, properties, lock=False))  # settling may have moved its files
+        earlier = swap.resolve_earlier()
+        # Opened anew: an earlier swap may just have moved its files.
+        reader = held.enter_context(open_store(path, properties, lock=False))
         builder = ViewBuilder(
             reader, place_of(reader, properties), swap, properties or {}, TaskRunner(spark, on_progress)
         )

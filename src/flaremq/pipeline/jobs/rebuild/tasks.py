@@ -52,10 +52,10 @@ class ViewBuilder:
         self._runner = runner
         self.with_index = options.message_index_enable
         self.geometry = _geometry(reader, place)
-        plain, batch = (_usual_size(reader.queues, is_batch) for is_batch in (False, True))
-        if plain is None or "mappedFileSizeConsumeQueue" in properties:
-            plain = options.mapped_file_size_consume_queue
-        self.sizes = QueueSizes(plain, batch or options.mapper_file_size_batch_consume_queue)
+        simple, batch = (_usual_size(reader.queues, is_batch) for is_batch in (False, True))
+        if simple is None or "mappedFileSizeConsumeQueue" in properties:
+            simple = options.mapped_file_size_consume_queue
+        self.sizes = QueueSizes(simple, batch or options.mapper_file_size_batch_consume_queue)
 
     def build(self, piece_bytes: int) -> Built:
         buckets = min(2 * self._runner.parallelism, 256)
@@ -134,7 +134,7 @@ class _OddTask:
 @dataclass(frozen=True, slots=True)
 class _IndexTask:
     folder: str
-    workshop: str
+    scratch: str
     plan: IndexPlan
     geometry: IndexGeometry
 
@@ -158,9 +158,7 @@ def _spill(task: _SpillTask) -> Spill:
 def _make(task: _Task) -> list[BuiltQueue] | BuiltIndex:
     if isinstance(task, _IndexTask):
         geometry = task.geometry
-        return build_index(
-            task.folder, task.plan, slots=geometry.slots, entries=geometry.entries, workshop=task.workshop
-        )
+        return build_index(task.folder, task.plan, slots=geometry.slots, entries=geometry.entries, scratch=task.scratch)
     if isinstance(task, _BucketTask):
         return fill_bucket(
             task.root, task.bucket, task.spills, sizes=task.sizes, damaged=task.damaged, without=task.without

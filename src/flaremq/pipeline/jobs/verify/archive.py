@@ -28,7 +28,7 @@ _TASK_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _ArchivedSpan:
     span: Span  # what of an archived run the log still has
     whole: RowDigest | None  # the manifest's digest; None if part of the run has expired
     size_bytes: int
@@ -38,7 +38,7 @@ class _Run:
 class _Task:
     store: SourceSpec
     archive: SourceSpec
-    runs: tuple[_Run, ...]
+    runs: tuple[_ArchivedSpan, ...]
 
 
 def check_archive(archive: str, broker_name: str) -> None:
@@ -58,7 +58,7 @@ def compare_archive(
         # System topics too, if they were archived.
         archived_topics = "|".join(sorted({re.escape(queue.topic) for queue in manifest.queues}))
         extents |= {extent.queue: extent for extent in source.extents(TopicSelector(pattern=archived_topics))}
-    runs: list[_Run] = []
+    runs: list[_ArchivedSpan] = []
     differences: list[Difference] = []
     for queue in manifest.queues:
         if queue.broker != broker:
@@ -78,7 +78,7 @@ def compare_archive(
             if span.start < span.end:
                 is_whole = (span.start, span.end) == (run.start, run.end)
                 whole = RowDigest.from_text(run.messages, run.digest) if is_whole else None
-                runs.append(_Run(span, whole, run.size_bytes))
+                runs.append(_ArchivedSpan(span, whole, run.size_bytes))
         missing = manifest.missing(Span(queue, extent.min_offset, extent.max_offset), known_gaps=True)
         differences += [_not_archived(span, extent.max_offset) for span in missing]
     differences += [_recorded(gap) for gap in manifest.gaps if gap.span.queue.broker == broker]
@@ -149,8 +149,8 @@ def _digest(batches: Iterator[pa.RecordBatch]) -> RowDigest:
     return total
 
 
-def _grouped(runs: Sequence[_Run]) -> list[list[_Run]]:
-    groups: list[list[_Run]] = []
+def _grouped(runs: Sequence[_ArchivedSpan]) -> list[list[_ArchivedSpan]]:
+    groups: list[list[_ArchivedSpan]] = []
     size = _TASK_BYTES
     for run in runs:
         if size + run.size_bytes > _TASK_BYTES:

@@ -14,7 +14,6 @@ from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.files.layout import file_name
 from flaremq.storage.queue.consume_queue import UNIT
 from flaremq.storage.queue.table import QueueId
-from flaremq.storage.verify.piece import find_queue
 
 _WINDOW = 4 << 20
 _UNITS = 1 << 16
@@ -109,7 +108,7 @@ def _first_difference(mine: bytes, other: bytes) -> int:
 def _compare_queues(task: _QueueTask) -> list[Difference]:
     with task.places[0].open() as master, task.places[1].open() as replica:
         found = [
-            _compare_queue(place, find_queue(master, place), find_queue(replica, place), task.limits)
+            _compare_queue(place, master.find_queue(place), replica.find_queue(place), task.limits)
             for place in task.queues
         ]
     return [difference for difference in found if difference is not None]

@@ -14,7 +14,7 @@ from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.queue.table import QueueId
 from flaremq.storage.verify.chain import QueueClaim, QueueVerdict, check_queue
 from flaremq.storage.verify.index_soundness import IndexSoundness, check_index
-from flaremq.storage.verify.piece import PieceFindings, check_piece, find_queue
+from flaremq.storage.verify.piece import PieceFindings, check_piece
 
 _QUEUES_A_TASK = 256
 _Item = TypeVar("_Item")
@@ -125,9 +125,7 @@ class PieceResult:
 
 def run_piece(task: _PieceTask) -> PieceResult:
     with task.place.open() as reader:
-        findings = check_piece(
-            reader, task.piece, task.place.delay_levels, find=lambda place: find_queue(reader, place)
-        )
+        findings = check_piece(reader, task.piece, task.place.delay_levels, find=reader.find_queue)
         if task.marks is None:
             return PieceResult(findings, {})
         end = findings.end if findings.is_tail or task.piece.is_last else task.piece.end
@@ -145,7 +143,7 @@ def _run_either(task: _PieceTask | _IndexTask) -> PieceResult | IndexSoundness:
 
 def _run_queues(task: _QueueTask) -> list[QueueVerdict]:
     with task.place.open() as reader:
-        return [check_queue(reader, find_queue(reader, claim.place), claim, task.log_end) for claim in task.claims]
+        return [check_queue(reader, reader.find_queue(claim.place), claim, task.log_end) for claim in task.claims]
 
 
 def _run_hashes(task: _HashTask) -> list[QueueBlock]:
@@ -155,7 +153,7 @@ def _run_hashes(task: _HashTask) -> list[QueueBlock]:
 
 def _block(reader: StoreReader, place: QueueId, first: int, end: int) -> QueueBlock:
     block = QueueBlock(place, first, end, None)
-    queue = find_queue(reader, place)
+    queue = reader.find_queue(place)
     if queue is None or queue.is_batch:
         return block
     digest = hash_units(queue, first, end)
