@@ -3,7 +3,7 @@
 Owns: topics, groups, offsets, long polls, delays, transactions, POP. One event loop owns all of it. A request comes
 in through ``requests`` or ``administration``, asks the tables in ``catalog`` and ``members``, and reaches the store
 by ``store_loop``.
-May import: ``remoting``, ``protocol``, ``storage``, ``message``.
+May import: ``remoting``, ``protocol``, ``storage``, ``message``; a room what its own text says.
 Start reading: ``service``, ``parts``, ``registry``, ``requests.sends``.
 """
 

@@ -2,7 +2,7 @@
 
 Owns: reading and writing through Spark and without it. ``planning`` cuts, ``sources`` read, ``sink`` writes; only
 ``spark`` and ``jobs`` import PySpark, so ``flaremq.scan`` needs none.
-May import: ``storage``, ``client``, ``message``.
+May import: ``storage``, ``client``, ``message``; a room what its own text says.
 Start reading: ``options``, ``model.source``, ``planning.planner``, ``spark.datasource``.
 """
 

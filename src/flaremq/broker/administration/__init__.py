@@ -1,7 +1,7 @@
 """Requests of operators: topics, groups, progress, configuration, questions passed on to clients.
 
 Owns: a module a family of mqadmin's requests.
-May import: ``catalog``, ``members``, ``store_loop``, ``statistics``.
+May import: ``catalog``, ``filter``, ``members``, ``store_loop``, ``statistics``.
 Start reading: ``topics``, ``progress``.
 """
 

@@ -1,7 +1,7 @@
 """Transactions: half messages and their outcomes.
 
 Owns: the half and op topics, rounds of checks.
-May import: ``store_loop``, ``members``, ``delay``.
+May import: ``catalog``, ``store_loop``, ``members``, ``delay``.
 Start reading: ``service``, ``half_table``.
 """
 

@@ -1,7 +1,7 @@
 """Reading a cluster without consuming: for the pipeline.
 
 Owns: what a cluster holds, spans of queues, times, keys, progress of jobs.
-May import: the root of ``client``, ``consumer``, ``admin``.
+May import: the root of ``client``, ``admin``.
 Start reading: ``cluster_view``, ``span_reading``.
 """
 

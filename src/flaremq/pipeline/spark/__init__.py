@@ -1,7 +1,7 @@
 """``format("flaremq")``: what Spark calls.
 
 Owns: the data source, its stream, its writer, progress as a consumer group.
-May import: ``planning``, ``sources``, ``sink``, PySpark.
+May import: ``model``, ``planning``, ``sources``, ``sink``, PySpark.
 Start reading: ``datasource``.
 """
 

@@ -1,7 +1,7 @@
 """Dispatch: the one function from log to queues and index.
 
 Owns: which views a record has, the walk that writes them, in bulk too, and which topics were deleted.
-May import: ``log``, ``queue``, ``index``, ``kernels``.
+May import: ``files``, ``log``, ``queue``, ``index``, ``kernels``.
 Start reading: ``dispatcher``, ``record_views``.
 """
 

@@ -1,7 +1,8 @@
 """Queues and index files made anew from the log alone.
 
-Owns: the two halves of a rebuild and putting its result in place.
-May import: ``at_rest``, ``dispatch``, ``kernels``.
+Owns: the two halves of a rebuild, from pieces of the log to files of their units and keys (``spill``), from those to
+queues and index files (``fill``); putting them in place (``swap``) and telling the store's own files (``notes``).
+May import: ``files``, ``log``, ``queue``, ``index``, ``dispatch``, ``at_rest``, ``kernels``.
 Start reading: ``spill``, ``fill``, ``swap``.
 """
 

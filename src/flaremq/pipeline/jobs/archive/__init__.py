@@ -1,7 +1,7 @@
 """archive: the log into Parquet by topic and day, as far as it is not there yet.
 
 Owns: the job, one increment of it, its task and the rows a task holds.
-May import: ``pipeline.archive``, ``pipeline.sources``, ``pipeline.jobs``.
+May import: ``pipeline.model``, ``.planning``, ``.archive``, ``.sources``, ``.jobs``.
 Start reading: ``job``, ``increment``, ``task``.
 """
 

@@ -1,7 +1,7 @@
 """replay: messages sent once more, to the same topic or another one.
 
 Owns: the job, its task and the rows it writes.
-May import: ``pipeline.sink``, ``pipeline.jobs``.
+May import: ``pipeline.model``, ``.planning``, ``.sources``, ``.sink``, ``.jobs``.
 Start reading: ``job``.
 """
 

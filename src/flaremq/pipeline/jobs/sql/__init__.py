@@ -1,7 +1,7 @@
 """sql: Spark SQL over messages, queues, groups and index.
 
 Owns: the views, the prompt, the output.
-May import: ``pipeline.jobs``, ``pipeline.sources``.
+May import: ``pipeline.model``, ``.planning``, ``.sources``, ``.jobs``.
 Start reading: ``job``.
 """
 

@@ -1,7 +1,8 @@
 """verify: a store against itself, its certificate, an archive, a replica.
 
-Owns: the job, its tasks, certificates and differences.
-May import: ``storage.verify``, ``pipeline.archive``, ``pipeline.jobs``.
+Owns: the job (``check`` runs ``tasks`` in pieces), certificates, and what a store is compared with: an earlier
+certificate (``against``), an ``archive``, a ``replica``; each tells its ``difference``.
+May import: ``storage.verify``, ``pipeline.model``, ``.archive``, ``.sources``, ``.jobs``.
 Start reading: ``job``.
 """
 
