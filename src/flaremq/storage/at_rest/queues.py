@@ -26,6 +26,7 @@ from flaremq.storage.files.layout import StoreLayout
 from flaremq.storage.queue.batch_consume_queue import BATCH_UNIT
 from flaremq.storage.queue.consume_queue import EXT_ADDRESS_MAX, FILLER_SIZE, UNIT
 from flaremq.storage.queue.consume_queue_ext import EXT_HEAD
+from flaremq.storage.queue.table import QueueId
 
 _EXT_BASE = 2**63
 _CHUNK_UNITS = 1 << 14

@@ -24,7 +24,7 @@ from flaremq.message.java_hash import index_hash
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.check import check_record
 from flaremq.storage.at_rest.indexes import IndexGeometry, StoredIndex, find_indexes
-from flaremq.storage.at_rest.queues import QueueId, StoredQueue, find_queue, find_queues
+from flaremq.storage.at_rest.queues import StoredQueue, find_queue, find_queues
 from flaremq.storage.dispatch.deleted_topics import DeletedTopics
 from flaremq.storage.files import layout
 from flaremq.storage.files.checkpoint import CHECKPOINT, DurableOffsets, OffsetsFile, is_our_abort, unindexed_from
@@ -34,6 +34,7 @@ from flaremq.storage.files.filesystem import FileSystem, LocalFileSystem
 from flaremq.storage.files.handles import OpenFiles
 from flaremq.storage.files.layout import StoreLayout
 from flaremq.storage.log.walk import Blank, DamagedRange, LogItem, LogTail, RecordBatch, walk_log
+from flaremq.storage.queue.table import QueueId
 
 CHECKPOINT_FIELDS = (
     "physicMsgTimestamp",
