@@ -288,7 +288,7 @@ def _lost_append_lock(patch: pytest.MonkeyPatch) -> None:
 
 class _NoLock(nullcontext[None]):
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        return False  # sends every put to the general path, whose append is slowed down
+        return blocking  # who only tries is sent to the general path, whose append is slowed down
 
     def release(self) -> None:
         return
@@ -334,7 +334,7 @@ def _error_flag_never_cleared(patch: pytest.MonkeyPatch) -> None:
 
 
 def _truncate_at_first_damage(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Recovery, "_next_valid", lambda recovery, position: None)
+    patch.setattr(recovery, "next_record", lambda files, position: None)
 
 
 def _reads_unchecked(patch: pytest.MonkeyPatch) -> None:
