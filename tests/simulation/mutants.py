@@ -36,6 +36,7 @@ from flaremq.storage.index.index_service import IndexService
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.log.flush import GroupCommit
 from flaremq.storage.message_store import MessageStore
+from flaremq.storage.put import writer
 from flaremq.storage.queue.table import ConsumeQueues
 from flaremq.storage.runtime.health import Health, RunningFlag
 from tests.simulation import bounded, flips, io_errors
@@ -267,14 +268,11 @@ def _sparse_mapping(patch: pytest.MonkeyPatch) -> None:
 
 
 def _lost_append_lock(patch: pytest.MonkeyPatch) -> None:
-    honest = CommitLog.append
+    honest = writer.crc32
 
-    def append(log: CommitLog, magic: int, tail: bytes, offsets: dict[int, int], *rest: Any) -> Any:
-        given = dict(offsets)
-        time.sleep(0.0005)
-        placed = honest(log, magic, tail, given, *rest)
-        offsets.update(given)
-        return placed
+    def slow_crc32(body: bytes) -> int:
+        time.sleep(0.0005)  # between reading the next queue offset and taking it
+        return honest(body)
 
     honest_init = CommitLog.__init__
 
@@ -282,13 +280,13 @@ def _lost_append_lock(patch: pytest.MonkeyPatch) -> None:
         honest_init(log, *arguments, **settings)
         log.lock = _NoLock()  # type: ignore[assignment]
 
-    patch.setattr(CommitLog, "append", append)
+    patch.setattr(writer, "crc32", slow_crc32)
     patch.setattr(CommitLog, "__init__", init)
 
 
 class _NoLock(nullcontext[None]):
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        return blocking  # who only tries is sent to the general path, whose append is slowed down
+        return True
 
     def release(self) -> None:
         return

@@ -22,7 +22,7 @@ from flaremq.storage.files.filesystem import FileSystem, LocalFileSystem
 from flaremq.storage.get.get_result import GetResult
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.put.put_result import PutResult
-from flaremq.storage.put.writer import encode_columns
+from flaremq.storage.put.writer import PutFields, encode_columns
 from flaremq.storage.runtime.health import RunningFlag
 from flaremq.storage.status import PutMessageStatus
 
@@ -119,7 +119,7 @@ class MessageStore:
             properties = encode_columns(keys, tags, len(bodies))
         except UnstorableError as error:
             return self._writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
-        return self._writer.put_columns(topic, queue_id, list(bodies), properties, None, None, None, 0, True)
+        return self._writer.put_columns(topic, PutFields(queue_id), list(bodies), properties, None, wait=True)
 
     def put_form(self, form: StoredForm) -> PutResult:
         """Store a record in its stored form, as built by flaremq.message.stored_form and .transaction."""

@@ -22,9 +22,10 @@ from flaremq.storage.engine.dispatch_service import DispatchService
 from flaremq.storage.engine.flush_service import FlushService
 from flaremq.storage.get.pull import Puller
 from flaremq.storage.kernels.loaded import kernels_are_loaded
+from flaremq.storage.log.append import RecordFields
 from flaremq.storage.options import StoreOptions
-from flaremq.storage.put.put_result import PutResult
-from flaremq.storage.put.writer import EMPTY_BATCH, MessageWriter
+from flaremq.storage.put.put_result import BatchPutResult, PutResult
+from flaremq.storage.put.writer import EMPTY_BATCH, MessageWriter, PutFields
 from flaremq.storage.runtime.health import RunningFlag
 from flaremq.storage.status import PutMessageStatus
 
@@ -204,16 +205,10 @@ class StoreDriver:
         with log.lock:
             if self._health.refusal is not None:
                 return None
-            now = self._time_ns() // 1_000_000
-            if now < log.last_timestamp:
-                now = log.timestamp_after(now)
             try:
-                file = log.current
-                if file is None or file.wrote + total + 8 > log.limit:
-                    file = log.make_room(total)
+                at, base, now = log.claim(total)
             except StoreIOError:
                 return None
-            at = file.wrote
             queue_offsets = entry.queue_offsets
             offsets = []
             following: dict[int, int] = {}  # taken over once the records are written
@@ -223,13 +218,12 @@ class StoreDriver:
                     offset = queue_offsets.get(queue_id, 0)
                 offsets.append(offset)
                 following[queue_id] = offset + 1
-            prefix = _PREFIX.pack(0, entry.magic_bytes, 0, 0, 0, 0, 0, 0, 0, born_host, now, self._store_host, 0, 0)
-            end = write(log.buffer, at, file.start, prefix, entry.prefix, offsets)
+            prefix = RecordFields(entry.magic, b"", 0, 0, 0, born_host, self._store_host).prefix(now)
+            end = write(log.buffer, at, base, prefix, entry.prefix, offsets)
             assert end == at + total, f"{end - at} bytes were written where {total} were reckoned"
             queue_offsets.update(following)
-            file.wrote = end
-            log.last_timestamp = now
-            log.end_offset = end_offset = file.start + end
+            log.publish(end, now)
+            end_offset = log.end_offset
         self._statistics.put_count += len(queue_ids)
         return end_offset
 
@@ -250,9 +244,8 @@ class StoreDriver:
         sys_flag: int,
     ) -> PutResult:
         """Append messages for consecutive queue offsets, all or none; not durable yet."""
-        return self._writer.put_columns(
-            topic, queue_id, bodies, properties, flags, born_timestamp, born_host, sys_flag, False
-        )
+        given = PutFields(queue_id, sys_flag, born_timestamp, born_host)
+        return self._writer.put_columns(topic, given, bodies, properties, flags, wait=False)
 
     def append_batch_body(
         self,
@@ -268,52 +261,26 @@ class StoreDriver:
 
         Several messages may take maxMessageSize together, as RocketMQ counts; one has the limit it has elsewhere.
         """
-        writer = self._writer
-        if len(body) > self._options.max_message_size and not _is_one_message(body):
-            detail = f"batch of {len(body)} bytes, maxMessageSize is {self._options.max_message_size}"
+        writer, size_max = self._writer, self._options.max_message_size
+        if len(body) > size_max and not _is_one_message(body):
+            detail = f"batch of {len(body)} bytes, maxMessageSize is {size_max}"
             return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
         entry = writer.topics.get(topic)
-        appended = None
         if (
             entry is not None
-            and len(body) <= self._options.max_message_size
+            and len(body) <= size_max
             and kernels_are_loaded()
-            and self._writer.plain_size_max > 0
+            and writer.plain_size_max > 0
             and len(born_host) == 8
             and not (born_host[4] or born_host[5])
             and not sys_flag & (_HOST_FAMILIES | INNER_BATCH | TRANSACTION_MASK)
             and not (queue_id >> 31 or sys_flag >> 31 or born_timestamp >> 63)
         ):
-            from flaremq.storage.put.columns import append_batch_body
-
-            log = self._log
-            with log.lock:
-                if self._health.refusal is not None:
-                    return writer.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
-                try:
-                    appended = append_batch_body(
-                        log,
-                        entry.magic,
-                        entry.prefix,
-                        entry.queue_offsets,
-                        queue_id,
-                        body,
-                        sys_flag,
-                        born_timestamp,
-                        born_host,
-                        self._store_host,
-                        self._options.mapped_file_size_commit_log - 8,
-                        BATCH_MESSAGES_MAX,
-                    )
-                except StoreIOError as error:
-                    return writer.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
-                except InvalidArgumentError as error:
-                    return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
-            if appended is not None:
-                queue_offset, physical_offset, now, sizes = appended
-                self._statistics.put_count += len(sizes)
-                more = (self._store_host, None, sizes)
-                return PutResult(PutMessageStatus.PUT_OK, queue_offset, physical_offset, now, sum(sizes), more)
+            host = self._store_host
+            fields = RecordFields(entry.magic, entry.prefix, queue_id, sys_flag, born_timestamp, born_host, host)
+            result = self._append_by_kernels(fields, entry.queue_offsets, body)
+            if result is not None:
+                return result
         try:
             found = islice(decode_batch(body), BATCH_MESSAGES_MAX + 1)
             items = [(item.flag, bytes(item.body), bytes(item.properties)) for item in found]
@@ -324,16 +291,33 @@ class StoreDriver:
         if len(items) > BATCH_MESSAGES_MAX:
             detail = f"a batch of more than {BATCH_MESSAGES_MAX} messages"
             return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, detail)
-        flags, bodies, properties = zip(*items, strict=True)
-        return self.append_batch(
-            topic,
-            queue_id,
-            list(bodies),
-            list(properties),
-            list(flags),
-            born_timestamp=born_timestamp,
-            born_host=born_host,
-            sys_flag=sys_flag,
+        flags, bodies, properties = map(list, zip(*items, strict=True))
+        given = PutFields(queue_id, sys_flag, born_timestamp, born_host)
+        return writer.put_columns(topic, given, bodies, properties, flags, wait=False)
+
+    def _append_by_kernels(self, fields: RecordFields, queue_offsets: dict[int, int], body: bytes) -> PutResult | None:
+        """None: plain code must look."""
+        from flaremq.storage.put.columns import append_batch_body
+
+        log, writer = self._log, self._writer
+        size_max = self._options.mapped_file_size_commit_log - 8
+        with log.lock:
+            if self._health.refusal is not None:
+                return writer.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
+            try:
+                appended = append_batch_body(
+                    log, fields, queue_offsets, body, size_max=size_max, count_max=BATCH_MESSAGES_MAX
+                )
+            except StoreIOError as error:
+                return writer.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
+            except InvalidArgumentError as error:
+                return writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
+        if appended is None:
+            return None
+        queue_offset, physical_offset, now, sizes = appended
+        self._statistics.put_count += len(sizes)
+        return BatchPutResult(
+            PutMessageStatus.PUT_OK, queue_offset, physical_offset, now, sum(sizes), self._store_host, None, sizes
         )
 
     # Durability

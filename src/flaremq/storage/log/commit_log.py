@@ -3,9 +3,9 @@
 Offsets, all physical: ``flushed_offset <= committed <= end_offset``. ``readable_offset`` is what others may see: in
 SYNC_FLUSH only what is durable, so nothing a reader acted on can vanish in a power cut.
 
-An append happens under ``lock`` in the caller's thread: one clock reading, one ``pack_into`` on the mapping, two
-copies. The space it touches was reserved before; a full disk shows when the next step is reserved and is answered
-with a status, not a signal. A record never spans two files; what is left of a file becomes a blank.
+An append (``log/append``) happens under ``lock`` in the caller's thread. The space it touches was reserved before; a
+full disk shows when the next step is reserved and is answered with a status, not a signal. A record never spans two
+files; what is left of a file becomes a blank.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import zlib
-from collections.abc import Callable, Sequence
 
 from flaremq.clock import Clock
 from flaremq.errors import StoreIOError
@@ -24,12 +22,9 @@ from flaremq.message.record.codec import (
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
-    PREFIX_BY_FAMILY,
-    PREFIX_V4,
     RECORD_SIZE_MIN,
     store_timestamp_at,
 )
-from flaremq.message.record.crc import CRC_PROPERTY_SIZE, crc_property
 from flaremq.storage.files.allocation import AllocateMappedFileService, TransientStorePool
 from flaremq.storage.files.filesystem import FileSystem
 from flaremq.storage.files.mapped_file import MappedFile
@@ -39,7 +34,6 @@ _MADV_POPULATE_WRITE = 23  # Linux 5.14; an older kernel says no, and pages are 
 _PREFAULT_BYTES = 4 << 20
 _SPARE = BLANK.size  # every file keeps room for a blank header
 _CLOCK_BACKSTEP_MAX_MS = 600_000  # smaller steps back are hidden, so store times do not decrease in the log
-_pack_prefix_v4 = PREFIX_V4.pack_into
 
 
 class CommitLog:
@@ -136,201 +130,32 @@ class CommitLog:
         """The store time for a clock that went back: small steps are hidden, a corrected clock is believed."""
         return self.last_timestamp if self.last_timestamp - now <= _CLOCK_BACKSTEP_MAX_MS else now
 
-    def append(
-        self,
-        magic: int,
-        topic_tail: bytes,
-        queue_offsets: dict[int, int],
-        queue_id: int,
-        body: bytes | memoryview,
-        flag: int,
-        sys_flag: int,
-        born_timestamp: int,
-        born_host: bytes,
-        store_host: bytes,
-        reconsume_times: int,
-        prepared_offset: int,
-        seal_crc: bool,
-    ) -> tuple[int, int, int, int]:
-        """Append one record; (queue offset, physical offset, store time, size).
+    def claim(self, total: int) -> tuple[int, int, int]:
+        """A place for the next ``total`` bytes, under ``lock``: (file offset in ``buffer``, start of that file, now).
 
-        ``topic_tail`` is everything after the body: topic length, topic, properties length, properties (with 20
-        spare bytes at the end when ``seal_crc``). The caller has checked sizes and holds ``lock``.
         Raises StoreIOError, with nothing changed, when there is no space.
         """
-        body_length = len(body)
-        if sys_flag & 0x30:
-            prefix = PREFIX_BY_FAMILY[sys_flag >> 4 & 3]
-            pack_into, prefix_size = prefix.pack_into, prefix.size
-        else:
-            pack_into, prefix_size = _pack_prefix_v4, 88
-        total = prefix_size + body_length + len(topic_tail)
-        now = self._store_time()
-        file = self._file_for(total)
-        at = file.wrote
-        physical_offset = file.start + at
-        if sys_flag & 0x4:  # prepared and rollback records have no place in a queue
-            queue_offset = 0
-        else:
-            queue_offset = queue_offsets.get(queue_id, 0)
-        buffer = self.buffer
-        pack_into(
-            buffer,
-            at,
-            total,
-            magic,
-            zlib.crc32(body) & 0x7FFFFFFF,
-            queue_id,
-            flag,
-            queue_offset,
-            physical_offset,
-            sys_flag,
-            born_timestamp,
-            born_host,
-            now,
-            store_host,
-            reconsume_times,
-            prepared_offset,
-            body_length,
-        )
-        body_at = at + prefix_size
-        tail_at = body_at + body_length
-        buffer[body_at:tail_at] = body
-        end = at + total
-        buffer[tail_at:end] = topic_tail
-        if seal_crc:
-            covered = end - CRC_PROPERTY_SIZE
-            buffer[covered:end] = crc_property(zlib.crc32(buffer[at:covered]) & 0x7FFFFFFF)
-        if not sys_flag & 0x4:
-            queue_offsets[queue_id] = queue_offset + 1
-        file.wrote = end
-        self.last_timestamp = now
-        self.end_offset = physical_offset + total
-        return queue_offset, physical_offset, now, total
+        now = self._now_ms()
+        if now < self.last_timestamp:
+            now = self.timestamp_after(now)
+        file = self.current
+        if file is None or file.wrote + total + _SPARE > self.limit:
+            file = self.make_room(total)
+        return file.wrote, file.start, now
 
-    def append_batch(
-        self,
-        magic: int,
-        tails: Sequence[bytes],
-        bodies: Sequence[bytes],
-        flags: Sequence[int],
-        queue_offsets: dict[int, int],
-        queue_id: int,
-        sys_flag: int,
-        born_timestamp: int | None,
-        born_host: bytes,
-        store_host: bytes,
-        reconsume_times: int,
-        seal_crc: bool,
-    ) -> tuple[int, int, int, list[int]]:
-        """Append records for consecutive queue offsets, all in one file; like ``append``, sizes as a list."""
-        prefix = PREFIX_BY_FAMILY[sys_flag >> 4 & 3]
-        pack, prefix_size = prefix.pack, prefix.size
-        sizes = [prefix_size + len(body) + len(tail) for body, tail in zip(bodies, tails, strict=True)]
-        total = sum(sizes)
-        now = self._store_time()
-        file = self._file_for(total)
-        at = file.wrote
-        first_physical = physical_offset = file.start + at
-        first_queue_offset = queue_offset = queue_offsets.get(queue_id, 0)
-        if born_timestamp is None:
-            born_timestamp = now
-        crc32 = zlib.crc32
-        parts: list[bytes] = []
-        add = parts.append
-        for size, body, tail, flag in zip(sizes, bodies, tails, flags, strict=True):
-            head = pack(
-                size,
-                magic,
-                crc32(body) & 0x7FFFFFFF,
-                queue_id,
-                flag,
-                queue_offset,
-                physical_offset,
-                sys_flag,
-                born_timestamp,
-                born_host,
-                now,
-                store_host,
-                reconsume_times,
-                0,
-                len(body),
-            )
-            if seal_crc:
-                covered = head + body + tail[:-CRC_PROPERTY_SIZE]
-                add(covered)
-                add(crc_property(crc32(covered) & 0x7FFFFFFF))
-            else:
-                add(head)
-                add(body)
-                add(tail)
-            physical_offset += size
-            queue_offset += 1
-        self.buffer[at : at + total] = b"".join(parts)
-        queue_offsets[queue_id] = queue_offset
-        file.wrote = at + total
-        self.last_timestamp = now
-        self.end_offset = physical_offset
-        return first_queue_offset, first_physical, now, sizes
-
-    def append_columns(
-        self,
-        prefix: Callable[[int], bytes],
-        topic_prefix: bytes,
-        queue_offsets: dict[int, int],
-        queue_id: int,
-        total: int,
-        write: Callable[[memoryview, int, int, bytes, bytes, int], int],
-        count: int,
-    ) -> tuple[int, int, int]:
-        """Append ``count`` records of ``total`` bytes that ``write`` lays out in one kernel call.
-
-        ``prefix(store_time)`` gives the fields all records share. Like ``append``: (queue offset, physical offset,
-        store time) of the first, under ``lock``, nothing changed when there is no space.
-        """
-        now = self._store_time()
-        file = self._file_for(total)
-        at = file.wrote
-        queue_offset = queue_offsets.get(queue_id, 0)
-        end = write(self.buffer, at, file.start, prefix(now), topic_prefix, queue_offset)
-        assert end == at + total, f"the kernel wrote {end - at} bytes where {total} were reckoned"
-        queue_offsets[queue_id] = queue_offset + count
+    def publish(self, end: int, now: int) -> None:
+        """The log goes up to file offset ``end``: what was written at the claimed place is part of it."""
+        file = self.current
+        assert file is not None
         file.wrote = end
         self.last_timestamp = now
         self.end_offset = file.start + end
-        return queue_offset, file.start + at, now
-
-    def append_raw(self, record: bytes | memoryview) -> int:
-        """Append a finished record (its offsets already right for this place); the physical offset."""
-        total = len(record)
-        file = self._file_for(total)
-        at = file.wrote
-        self.buffer[at : at + total] = record
-        file.wrote = at + total
-        self.end_offset = file.start + file.wrote
-        return file.start + at
 
     def wipe(self, total: int) -> None:
         """Undo an append of ``total`` bytes that failed half-way: behind the end of the log are zeros."""
         file = self.current
         if file is not None and file.wrote + total <= self.limit:
             self.buffer[file.wrote : file.wrote + total] = bytes(total)
-
-    def next_place(self, total: int) -> int:
-        """The physical offset a record of this size will get; rolls to the next file if it must."""
-        file = self._file_for(total)
-        return file.start + file.wrote
-
-    def _store_time(self) -> int:
-        now = self._now_ms()
-        return now if now >= self.last_timestamp else self.timestamp_after(now)
-
-    def _file_for(self, total: int) -> MappedFile:
-        """The file that takes the next ``total`` bytes."""
-        file = self.current
-        if file is None or file.wrote + total + _SPARE > self.limit:
-            file = self.make_room(total)
-        return file
 
     def make_room(self, total: int) -> MappedFile:
         """Reserve more of the current file, or finish it and go to the next one."""

@@ -10,108 +10,80 @@ import numpy as np
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.batch import ITEM_OVERHEAD
-from flaremq.message.record.codec import PREFIX_BY_FAMILY
+from flaremq.message.record.layout import BODY_AT_BY_FAMILY
 from flaremq.storage.kernels import preload  # noqa: F401  # batches and pulls use kernels once all are loaded
 from flaremq.storage.kernels.append import append_records
 from flaremq.storage.kernels.batch import append_batch, measure_batch
 from flaremq.storage.kernels.memory import as_array
+from flaremq.storage.log.append import Appended, RecordFields
 from flaremq.storage.log.commit_log import CommitLog
 
 
 def append_columns(
     log: CommitLog,
-    magic: int,
-    topic_prefix: bytes,
+    fields: RecordFields,
     queue_offsets: dict[int, int],
-    queue_id: int,
     bodies: list[bytes],
     properties: list[bytes],
     flags: list[int] | None,
-    sys_flag: int,
-    born_timestamp: int | None,
-    born_host: bytes,
-    store_host: bytes,
-) -> tuple[int, int, int, list[int]]:
-    """Append one record a body; the caller has checked sizes and holds ``log.lock``. As ``append_batch``."""
+) -> Appended:
+    """``append_records`` of the log, one kernel call for all records."""
     count = len(bodies)
-    struct = PREFIX_BY_FAMILY[sys_flag >> 4 & 3]
     body_sizes = np.fromiter(map(len, bodies), np.int64, count)
     property_sizes = np.fromiter(map(len, properties), np.int64, count)
-    sizes = body_sizes + property_sizes + (struct.size + len(topic_prefix) + 2)
+    sizes = body_sizes + property_sizes + _fixed_size(fields)
+    total = int(sizes.sum())
     body_ends, property_ends = np.cumsum(body_sizes), np.cumsum(property_sizes)
     all_bodies, all_properties = as_array(b"".join(bodies)), as_array(b"".join(properties))
     flag_column = np.zeros(count, np.int64) if flags is None else np.array(flags, np.int64)
-
-    def prefix(now: int) -> bytes:
-        born = now if born_timestamp is None else born_timestamp
-        return struct.pack(0, magic, 0, queue_id, 0, 0, 0, sys_flag, born, born_host, now, store_host, 0, 0, 0)
-
-    def write(buffer: memoryview, at: int, base: int, head: bytes, topic: bytes, queue_offset: int) -> int:
-        return append_records(
-            as_array(buffer),
-            at,
-            base,
-            as_array(head),
-            as_array(topic),
-            queue_offset,
-            all_bodies,
-            body_ends,
-            all_properties,
-            property_ends,
-            flag_column,
-        )
-
-    first_queue_offset, first_physical, now = log.append_columns(
-        prefix, topic_prefix, queue_offsets, queue_id, int(sizes.sum()), write, count
+    at, base, now = log.claim(total)
+    queue_offset = queue_offsets.get(fields.queue_id, 0)
+    end = append_records(
+        as_array(log.buffer),
+        at,
+        base,
+        as_array(fields.prefix(now)),
+        as_array(fields.topic),
+        queue_offset,
+        all_bodies,
+        body_ends,
+        all_properties,
+        property_ends,
+        flag_column,
     )
-    return first_queue_offset, first_physical, now, sizes.tolist()
+    assert end == at + total, f"the kernel wrote {end - at} bytes where {total} were reckoned"
+    queue_offsets[fields.queue_id] = queue_offset + count
+    log.publish(end, now)
+    return queue_offset, base + at, now, sizes.tolist()
 
 
 def append_batch_body(
     log: CommitLog,
-    magic: int,
-    topic_prefix: bytes,
+    fields: RecordFields,
     queue_offsets: dict[int, int],
-    queue_id: int,
     body: bytes,
-    sys_flag: int,
-    born_timestamp: int,
-    born_host: bytes,
-    store_host: bytes,
+    *,
     size_max: int,
     count_max: int,
-) -> tuple[int, int, int, list[int]] | None:
-    """Append the messages of a batch body as it came off the wire, under ``log.lock``; None if plain code must look.
-
-    As ``append_batch`` of the log: (queue offset, physical offset, store time, sizes of the records).
-    """
-    struct = PREFIX_BY_FAMILY[sys_flag >> 4 & 3]
+) -> Appended | None:
+    """Append the messages of a batch body as it came off the wire, under ``log.lock``; None if plain code must look."""
     source = as_array(body)
     sizes = np.empty(len(body) // ITEM_OVERHEAD + 1, np.int64)
-    count, total = measure_batch(source, struct.size + len(topic_prefix) + 2, sizes)
+    count, total = measure_batch(source, _fixed_size(fields), sizes)
     if count > count_max:
         raise InvalidArgumentError(f"a batch of {count} messages, at most {count_max} are taken")
     if count <= 0 or total > size_max:
         return None
+    at, base, now = log.claim(total)
+    queue_offset = queue_offsets.get(fields.queue_id, 0)
+    prefix, topic = as_array(fields.prefix(now)), as_array(fields.topic)
+    end = append_batch(as_array(log.buffer), at, base, prefix, topic, queue_offset, source, total)
+    assert end == at + total, f"the kernel wrote {end - at} bytes where {total} were reckoned"
+    queue_offsets[fields.queue_id] = queue_offset + count
+    log.publish(end, now)
+    return queue_offset, base + at, now, sizes[:count].tolist()
 
-    def prefix(now: int) -> bytes:
-        return struct.pack(
-            0, magic, 0, queue_id, 0, 0, 0, sys_flag, born_timestamp, born_host, now, store_host, 0, 0, 0
-        )
 
-    def write(buffer: memoryview, at: int, base: int, head: bytes, topic: bytes, queue_offset: int) -> int:
-        return append_batch(
-            as_array(buffer),
-            at,
-            base,
-            as_array(head),
-            as_array(topic),
-            queue_offset,
-            source,
-            total,
-        )
-
-    first_queue_offset, first_physical, now = log.append_columns(
-        prefix, topic_prefix, queue_offsets, queue_id, total, write, count
-    )
-    return first_queue_offset, first_physical, now, sizes[:count].tolist()
+def _fixed_size(fields: RecordFields) -> int:
+    """Bytes of a record that has neither body nor properties."""
+    return BODY_AT_BY_FAMILY[fields.sys_flag >> 4 & 3] + len(fields.topic) + 2

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from struct import Struct
+from typing import NamedTuple
 from zlib import crc32
 
 from flaremq.clock import Clock, SystemClock
@@ -24,10 +25,11 @@ from flaremq.message.record.codec import PREFIX_V4, PROPERTIES_SIZE_MAX, SHORT
 from flaremq.message.stored_form import StoredForm, delayed
 from flaremq.message.sys_flag import with_host_families
 from flaremq.storage.kernels.loaded import kernels_are_loaded
+from flaremq.storage.log.append import Appended, RecordFields, append_records
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.log.flush import GroupCommit
 from flaremq.storage.options import StoreOptions
-from flaremq.storage.put.put_result import PutResult
+from flaremq.storage.put.put_result import BatchPutResult, PutResult
 from flaremq.storage.put.rules import PutRules, Refusal, check_batch, check_fields, check_host, illegal
 from flaremq.storage.runtime.health import Health
 from flaremq.storage.runtime.services import ServiceThread
@@ -79,6 +81,17 @@ class _Topic:
         self.prefix = prefix  # the length-prefixed name
         self.queue_offsets = queue_offsets
         self.layouts: dict[int, _Layout] = {}
+
+
+class PutFields(NamedTuple):
+    """What a put says about all its messages."""
+
+    queue_id: int
+    sys_flag: int = 0
+    born_timestamp: int | None = None  # None: now
+    born_host: str | bytes | None = None  # None: this store's
+    reconsume_times: int = 0
+    prepared_offset: int = 0
 
 
 class MessageWriter:
@@ -185,7 +198,7 @@ class MessageWriter:
             )
         log = self.log
         lock = log.lock
-        if entry is None or layout is None or not self.fast_path or not lock.acquire(False):
+        if entry is None or layout is None or not self.fast_path:
             return self._put_message(
                 message,
                 queue_id,
@@ -195,6 +208,8 @@ class MessageWriter:
                 sys_flag,
                 prepared_transaction_offset,
             )
+        if not lock.acquire(False) and not lock.acquire(timeout=self._busy_seconds):
+            return self.refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
         try:
             if self.health.refusal is not None:  # looked at inside the lock: close() waits for the lock
                 return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self.health.refusal)
@@ -318,77 +333,16 @@ class MessageWriter:
             if place is not None:
                 return self.refused(*place)
             form = delayed(form, self._delay_levels)
-        return self._put(
-            form.topic,
+        given = PutFields(
             form.queue_id,
-            form.body,
-            form.properties,
-            form.flag,
             form.sys_flag,
             form.born_timestamp,
             form.born_host,
             form.reconsume_times,
             form.prepared_transaction_offset,
-            wait and form.wait_store_msg_ok,
         )
-
-    def _put(
-        self,
-        topic: str,
-        queue_id: int,
-        body: bytes,
-        properties: bytes,
-        flag: int,
-        sys_flag: int,
-        born_timestamp: int,
-        born_host: bytes,
-        reconsume_times: int,
-        prepared_offset: int,
-        wait: bool,
-    ) -> PutResult:
-        if self.health.refusal is not None:
-            return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self.health.refusal)
-        rules = self._rules
-        entry = self.topics.get(topic) or self._topic_entry(topic)
-        if isinstance(entry, Refusal):
-            return self.refused(*entry)
-        refusal = check_fields(queue_id, flag, sys_flag, born_timestamp, reconsume_times, prepared_offset)
-        if refusal is not None:
-            return self.refused(*refusal)
-        check_host(born_host)
-        sys_flag = with_host_families(sys_flag, born_host, self.store_host)
-        refusal = rules.check_content((body,), (properties,), entry.prefix, sys_flag)
-        if refusal is not None:
-            return self.refused(*refusal)
-        properties = rules.with_crc_room(properties)
-        tail = entry.prefix + _pack_short(len(properties)) + properties
-        log = self.log
-        lock = log.lock
-        if not lock.acquire(timeout=self._busy_seconds):
-            return self.refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
-        try:
-            if self.health.refusal is not None:
-                return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self.health.refusal)
-            queue_offset, physical_offset, store_timestamp, total = log.append(
-                entry.magic,
-                tail,
-                entry.queue_offsets,
-                queue_id,
-                body,
-                flag,
-                sys_flag,
-                born_timestamp,
-                born_host,
-                self.store_host,
-                reconsume_times,
-                prepared_offset,
-                self._crc,
-            )
-        except StoreIOError as error:
-            return self.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
-        finally:
-            lock.release()
-        return self._finish(queue_offset, physical_offset, store_timestamp, total, wait, None)
+        wait = wait and form.wait_store_msg_ok
+        return self._put(form.topic, given, [form.body], [form.properties], [form.flag], is_batch=False, wait=wait)
 
     def put_batch(
         self,
@@ -416,44 +370,80 @@ class MessageWriter:
             bodies.append(message.body)
             flags.append(message.flag)
             wait = wait and message.wait_store_msg_ok
-        return self.put_columns(topic, queue_id, bodies, properties, flags, born_timestamp, born_host, sys_flag, wait)
+        given = PutFields(queue_id, sys_flag, born_timestamp, born_host)
+        return self.put_columns(topic, given, bodies, properties, flags, wait=wait)
 
     def put_columns(
         self,
         topic: str,
-        queue_id: int,
+        given: PutFields,
         bodies: list[bytes],
         properties: list[bytes],
         flags: list[int] | None,
-        born_timestamp: int | None,
-        born_host: str | bytes | None,
-        sys_flag: int,
+        *,
         wait: bool,
     ) -> PutResult:
         """A batch given as columns; ``properties`` in stored form."""
+        return self._put(topic, given, bodies, properties, flags, is_batch=True, wait=wait)
+
+    def _put(
+        self,
+        topic: str,
+        given: PutFields,
+        bodies: list[bytes],
+        properties: list[bytes],
+        flags: list[int] | None,
+        *,
+        is_batch: bool,
+        wait: bool,
+    ) -> PutResult:
+        """The general path: check everything, append, wait."""
         if self.health.refusal is not None:
             return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self.health.refusal)
         if not bodies:
             return self.refused(*EMPTY_BATCH)
-        rules = self._rules
         entry = self.topics.get(topic) or self._topic_entry(topic)
         if isinstance(entry, Refusal):
             return self.refused(*entry)
+        queue_id, sys_flag, born_timestamp, born_host, reconsume_times, prepared_offset = given
+        flag = 0 if is_batch or flags is None else flags[0]
         born = 0 if born_timestamp is None else born_timestamp
-        refusal = check_fields(queue_id, 0, sys_flag, born) or check_batch(flags, sys_flag)
+        refusal = check_fields(queue_id, flag, sys_flag, born, reconsume_times, prepared_offset)
+        if refusal is None and is_batch:
+            refusal = check_batch(flags, sys_flag)
         if refusal is not None:
             return self.refused(*refusal)
-        host = self.store_host
-        if born_host is not None:
-            host = encode_host(born_host) if isinstance(born_host, str) else born_host
-        check_host(host)
-        sys_flag = with_host_families(sys_flag, host, self.store_host)
-        refusal = rules.check_content(bodies, properties, entry.prefix, sys_flag)
+        if not isinstance(born_host, bytes):
+            born_host = self.store_host if born_host is None else encode_host(born_host)
+        check_host(born_host)
+        sys_flag = with_host_families(sys_flag, born_host, self.store_host)
+        refusal = self._rules.check_content(bodies, properties, entry.prefix, sys_flag)
         if refusal is not None:
             return self.refused(*refusal)
         if self._crc:
-            properties = [rules.with_crc_room(text) for text in properties]
-        magic, topic_prefix, queue_offsets = entry.magic, entry.prefix, entry.queue_offsets
+            properties = [self._rules.with_crc_room(text) for text in properties]
+        fields = RecordFields(
+            entry.magic,
+            entry.prefix,
+            queue_id,
+            sys_flag,
+            born_timestamp,
+            born_host,
+            self.store_host,
+            reconsume_times,
+            prepared_offset,
+        )
+        appended = self._append(fields, entry.queue_offsets, bodies, properties, flags)
+        return appended if isinstance(appended, PutResult) else self._finish(appended, wait)
+
+    def _append(
+        self,
+        fields: RecordFields,
+        queue_offsets: dict[int, int],
+        bodies: list[bytes],
+        properties: list[bytes],
+        flags: list[int] | None,
+    ) -> Appended | PutResult:
         log = self.log
         if not log.lock.acquire(timeout=self._busy_seconds):
             return self.refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
@@ -461,63 +451,27 @@ class MessageWriter:
             if self.health.refusal is not None:
                 return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self.health.refusal)
             # Loading the kernels takes longer than many small batches; dispatch loads them once there is enough to do.
-            if self.fast_path and not self._crc and kernels_are_loaded():
+            if len(bodies) > 1 and self.fast_path and not self._crc and kernels_are_loaded():
                 from flaremq.storage.put.columns import append_columns
 
-                append = append_columns(
-                    log,
-                    magic,
-                    topic_prefix,
-                    queue_offsets,
-                    queue_id,
-                    bodies,
-                    properties,
-                    flags,
-                    sys_flag,
-                    born_timestamp,
-                    host,
-                    self.store_host,
-                )
-            else:
-                append = log.append_batch(
-                    magic,
-                    [topic_prefix + _pack_short(len(text)) + text for text in properties],
-                    bodies,
-                    flags or [0] * len(bodies),
-                    queue_offsets,
-                    queue_id,
-                    sys_flag,
-                    born_timestamp,
-                    host,
-                    self.store_host,
-                    0,
-                    self._crc,
-                )
+                return append_columns(log, fields, queue_offsets, bodies, properties, flags)
+            flags = flags or [0] * len(bodies)
+            return append_records(log, fields, queue_offsets, bodies, properties, flags, seal_crc=self._crc)
         except StoreIOError as error:
             return self.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
         finally:
             log.lock.release()
-        queue_offset, physical_offset, store_timestamp, sizes = append
-        return self._finish(queue_offset, physical_offset, store_timestamp, sum(sizes), wait, sizes)
 
-    def _finish(
-        self,
-        queue_offset: int,
-        physical_offset: int,
-        store_timestamp: int,
-        total: int,
-        wait: bool,
-        sizes: list[int] | None,
-    ) -> PutResult:
+    def _finish(self, appended: Appended, wait: bool) -> PutResult:
         """Wait for durability if asked to, wake dispatch, count."""
-        statistics = self.statistics
-        statistics.put_count += 1 if sizes is None else len(sizes)
+        queue_offset, physical_offset, store_timestamp, sizes = appended
+        total = sum(sizes)
+        self.statistics.put_count += len(sizes)
         if self.sync_mode and wait and not self._commit.wait(physical_offset + total, self._timeout):
             return self._unconfirmed(queue_offset, physical_offset, store_timestamp, total, sizes)
         self._after_append()
-        statistics.note_put(self._clock.now_ms() - store_timestamp)
-        more = (self.store_host, None, sizes)
-        return PutResult(_OK, queue_offset, physical_offset, store_timestamp, total, more)
+        self.statistics.note_put(self._clock.now_ms() - store_timestamp)
+        return BatchPutResult(_OK, queue_offset, physical_offset, store_timestamp, total, self.store_host, None, sizes)
 
     def _unconfirmed(
         self,
@@ -530,9 +484,10 @@ class MessageWriter:
         """The record is in the log; whether it is on disk nobody can say."""
         self._after_append()
         detail = self.health.refusal or "the sync did not finish in time"
-        more = (self.store_host, detail, sizes)
-        timeout = PutMessageStatus.FLUSH_DISK_TIMEOUT
-        return PutResult(timeout, queue_offset, physical_offset, store_timestamp, total, more)
+        status = PutMessageStatus.FLUSH_DISK_TIMEOUT
+        return BatchPutResult(
+            status, queue_offset, physical_offset, store_timestamp, total, self.store_host, detail, sizes
+        )
 
     def _topic_entry(self, topic: str) -> _Topic | Refusal:
         encoded = self._rules.encode_topic(topic)
@@ -544,7 +499,7 @@ class MessageWriter:
 
     def refused(self, status: PutMessageStatus, detail: str) -> PutResult:
         self.statistics.put_failed_count += 1
-        return PutResult(status, -1, -1, 0, 0, (b"", detail, None))
+        return BatchPutResult(status, -1, -1, 0, 0, b"", detail, None)
 
 
 def _fits(number: int, limit: int) -> bool:
