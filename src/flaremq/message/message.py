@@ -44,6 +44,7 @@ class Message:
         "wait_store_msg_ok",
     )
 
+    # Many parameters on purpose: the settled public surface, all but two by keyword.
     def __init__(
         self,
         topic: str,

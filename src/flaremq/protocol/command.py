@@ -24,7 +24,7 @@ class RemotingCommand:
 
     __slots__ = ("body", "code", "ext", "flag", "language", "opaque", "remark", "serialize_type", "version")
 
-    # The fields of a header are what they are; one call a request, so no object in between.
+    # Many parameters on purpose: the fields of a header; one call a request, so no object in between.
     def __init__(
         self,
         code: int,

@@ -113,6 +113,7 @@ class HeldPull:
         "wanted",
     )
 
+    # Many parameters on purpose: what a pull asked for; made once for each held pull, so no object in between.
     def __init__(
         self,
         connection: Connection,

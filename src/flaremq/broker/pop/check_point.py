@@ -54,6 +54,7 @@ class PopCheckPoint:
         "topic",
     )
 
+    # Many parameters on purpose: the fields of RocketMQ's PopCheckPoint.
     def __init__(
         self,
         *,

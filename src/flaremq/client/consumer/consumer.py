@@ -63,6 +63,7 @@ class Consumer:
 
     _entered_by = "async with"
 
+    # Many parameters on purpose: the settled public surface, all but two by keyword.
     def __init__(
         self,
         name_servers: str | Sequence[str],

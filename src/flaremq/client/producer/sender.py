@@ -114,6 +114,7 @@ class Sender:
             await asyncio.sleep(min(_PAUSES[min(attempt, len(_PAUSES) - 1)], left))
             attempt += 1
 
+    # Long on purpose: a send with its tries, one loop over deadline, route and failures that all steps change.
     async def transmit(
         self,
         messages: Sequence[Outgoing],

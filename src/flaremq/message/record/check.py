@@ -69,6 +69,7 @@ _TOO_SHORT = RecordCheck(CheckReason.TRUNCATED, 0)
 _EMPTY = RecordCheck(CheckReason.EMPTY, 0)
 
 
+# Long on purpose: one pass over a record in the order of its bytes, without a call for each field.
 def check_record(
     view: bytes | bytearray | memoryview,
     at: int = 0,

@@ -89,6 +89,7 @@ class RecordHeader(NamedTuple):
     born_timestamp: int
 
 
+# Long on purpose: the fields of a record, each once as a parameter and once in the layout's order.
 def encode_record(
     *,
     topic: bytes,

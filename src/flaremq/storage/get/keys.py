@@ -21,6 +21,7 @@ _CROWD = 4  # candidates taken per message asked for
 _CHECKS = CHECK_BODY_CRC | CHECK_RECORD_CRC
 
 
+# Long on purpose: arrays of one step are the input of the next; apart they would be ten parameters.
 def query_many(
     log: CommitLog,
     index: IndexService,

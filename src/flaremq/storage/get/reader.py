@@ -4,6 +4,8 @@ Nothing is served unchecked: a unit must agree with its record (place, queue, qu
 checksums. A unit that contradicts an intact log is repaired from the log; a damaged record costs only itself.
 Messages are views into the mapped log: no body byte is copied before it is asked for, and the bytes of a deleted
 file stay while such a view lives.
+
+Over 500 lines on purpose: every way to read ends in the same checks and repairs, which live here once.
 """
 
 from __future__ import annotations

@@ -49,6 +49,7 @@ class Report:
         return render_page(self.document)
 
 
+# Long on purpose: the steps of a report from options to page, one after the other.
 def report(
     spark: AnySession,
     options: Mapping[str, str],
