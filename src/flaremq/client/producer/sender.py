@@ -114,7 +114,7 @@ class Sender:
             await asyncio.sleep(min(_PAUSES[min(attempt, len(_PAUSES) - 1)], left))
             attempt += 1
 
-    # Long on purpose: a send with its tries, one loop over deadline, route and failures that all steps change.
+    # Long on purpose: every send runs through it, and another coroutine a try would cost each of them.
     async def transmit(
         self,
         messages: Sequence[Outgoing],
@@ -128,7 +128,6 @@ class Sender:
         Brokers that cannot be reached are tried until the deadline, ``timeout`` or that of the options; those that
         refuse as often as the options say. At least once: a try whose reply got lost may have been stored.
         """
-        # In one piece, though long: every send runs through it, and another coroutine a try would cost each of them.
         topic = messages[0].topic
         clock, options = self._clock, self._options
         began = clock.monotonic()

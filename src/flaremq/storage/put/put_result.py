@@ -84,7 +84,8 @@ class BatchPutResult(PutResult):
 
     __slots__ = ("_sizes", "detail")
 
-    def __init__(  # eight, as many as it has fields: a result is made once a put
+    # Many parameters on purpose: one result a put, so no object in between.
+    def __init__(
         self,
         status: PutMessageStatus,
         queue_offset: int,
