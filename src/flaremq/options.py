@@ -268,13 +268,13 @@ def find_unknown_names(names: Iterable[str], known: Iterable[str]) -> list[Unkno
     return result
 
 
-def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
-    """``["key=value", …]`` of repeated ``--set`` as a mapping; the last one wins."""
+def parse_assignments(assignments: Iterable[str], *, option: str = "--set") -> dict[str, str]:
+    """``["key=value", …]`` of a repeated ``option`` as a mapping; the last one wins."""
     result = {}
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals or not key.strip():
-            raise InvalidArgumentError(f"{assignment!r} is not of the form key=value")
+            raise InvalidArgumentError(f"{option} {assignment!r} is not of the form key=value")
         result[key.strip()] = value.strip()
     return result
 

@@ -63,7 +63,7 @@ WRONG = [
     ("archive --path STORE --to new --from soon", 2, "is no time"),
     ("archive --path STORE --to new --topic none", 1, "topic 'none'"),
     ("archive --path STORE --to new --option colour=red", 2, "unknown option colour"),
-    ("archive --path STORE --to new --conf spark.x", 2, "--conf 'spark.x' is not KEY=VALUE"),
+    ("archive --path STORE --to new --conf spark.x", 2, "--conf 'spark.x' is not of the form key=value"),
     ("archive --path STORE --to new --tags paid", 2, "--tags"),
     ("report --path nope", 2, "does not exist"),
     ("report --archive nope", 2, "does not exist"),

@@ -83,7 +83,7 @@ def set_(
     """
     from flaremq.options import parse_assignments
 
-    values = parse_assignments(assignments)
+    values = parse_assignments(assignments, option="NAME=VALUE")
 
     async def work(admin: AdminTool) -> list[str]:
         if of_name_server:

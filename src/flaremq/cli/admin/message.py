@@ -110,7 +110,7 @@ def send(
     if sum((delay is not None, delay_level is not None, ordering_key is not None, has_queue)) > 1:
         raise click.UsageError("Give only one of --delay, --delay-level, --ordering-key and --broker/--queue-id.")
     bodies = _bodies(body, lines)
-    named = parse_assignments(properties)
+    named = parse_assignments(properties, option="--property")
     messages = [Message(topic, data, tags=tags, keys=keys or None, properties=named or None) for data in bodies]
 
     async def run() -> list[SendResult]:

@@ -99,7 +99,7 @@ def create(
     """Make a topic on all brokers, or change one that exists; what is not named stays as it is."""
     from flaremq.options import parse_assignments
 
-    settings: dict[str, Any] = {"attributes": parse_assignments(attributes)}
+    settings: dict[str, Any] = {"attributes": parse_assignments(attributes, option="--attribute")}
 
     async def work(admin: AdminTool) -> list[str]:
         known = await _known_settings(admin, topic, cluster, broker)

@@ -79,7 +79,7 @@ def options_of(
         "endingTimestamp": until,
     }
     options = {name: str(value) for name, value in given.items() if value is not None}
-    options |= parse_assignments(more)
+    options |= parse_assignments(more, option="--option")
     _check_places(options)
     return options
 
@@ -112,7 +112,7 @@ def spark_for(name: str, master: str | None, settings: tuple[str, ...]) -> Itera
     from flaremq.pipeline.jobs.session import spark_session
     from flaremq.pipeline.jobs.tasks import translated_errors
 
-    chosen = parse_assignments(settings)
+    chosen = parse_assignments(settings, option="--conf")
     sessions: list[Any] = []
 
     def session() -> Any:
