@@ -33,10 +33,10 @@ from flaremq.storage.files.queue_files import QueueFiles
 from flaremq.storage.get import reader as reading
 from flaremq.storage.get.reader import MessageReader
 from flaremq.storage.index.index_service import IndexService
+from flaremq.storage.log import append
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.log.flush import GroupCommit
 from flaremq.storage.message_store import MessageStore
-from flaremq.storage.put import writer
 from flaremq.storage.queue.table import ConsumeQueues
 from flaremq.storage.runtime.health import Health, RunningFlag
 from tests.simulation import bounded, flips, io_errors
@@ -268,7 +268,7 @@ def _sparse_mapping(patch: pytest.MonkeyPatch) -> None:
 
 
 def _lost_append_lock(patch: pytest.MonkeyPatch) -> None:
-    honest = writer.crc32
+    honest = append.crc32
 
     def slow_crc32(body: bytes) -> int:
         time.sleep(0.0005)  # between reading the next queue offset and taking it
@@ -280,7 +280,7 @@ def _lost_append_lock(patch: pytest.MonkeyPatch) -> None:
         honest_init(log, *arguments, **settings)
         log.lock = _NoLock()  # type: ignore[assignment]
 
-    patch.setattr(writer, "crc32", slow_crc32)
+    patch.setattr(append, "crc32", slow_crc32)
     patch.setattr(CommitLog, "__init__", init)
 
 
