@@ -6,7 +6,7 @@
     python -m benchmarks --only wire             # our broker and RocketMQ's, driven by RocketMQ's client
     python -m benchmarks --only spark            # Spark on our store and Spark on Kafka, in turns
     python -m benchmarks --no-peers              # our store alone; needs no Java
-    python -m benchmarks.before_after ../other   # another checkout of this project and this one, in turns
+    python -m benchmarks.before_after ../other   # another checkout of this project and this one, by processor time
 
 One module a measurement (``put``, ``scan``, ``query``, ``recover``, ``embedded``, ``startup``, ``wire``, ``spark``);
 each says what is run on our side, what on the other, and which figures are compared. ``rounds`` runs them in turns,
