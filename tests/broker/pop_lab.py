@@ -62,10 +62,16 @@ class Client:
     def __init__(self) -> None:
         self.is_open = True
         self.peer = "10.0.0.9:40000"
+        self.on_close: list[Callable[[Any], None]] = []
         self.replies: dict[int, RemotingCommand] = {}
 
     def reply(self, request: RemotingCommand, response: RemotingCommand) -> None:
         self.replies[request.opaque] = response
+
+    def close(self) -> None:
+        self.is_open = False
+        for callback in self.on_close:
+            callback(self)
 
 
 class Popped:

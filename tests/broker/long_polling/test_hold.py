@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flaremq.broker.long_polling import held_pulls as hold
+from flaremq.broker.long_polling import waiting_room
 from flaremq.broker.long_polling.held_pulls import PER_CONNECTION_MAX, PullRequestHoldService
 from flaremq.broker.long_polling.pull_request import EVERYTHING, HeldPull
 from flaremq.protocol.codes import RequestCode
@@ -22,7 +22,7 @@ from tests.support.fake_connection import FakeConnection
 @pytest.fixture(autouse=True)
 def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that is busy otherwise must not end a slice; tests of slices set their own time."""
-    monkeypatch.setattr(hold, "_SLICE_SECONDS", 60.0)
+    monkeypatch.setattr(waiting_room, "_SLICE_SECONDS", 60.0)
 
 
 class SlowReader(FakeConnection):
@@ -181,7 +181,18 @@ def test_closed_connection_takes_its_pulls_along() -> None:
         assert bench.arrive(*(("orders", queue_id) for queue_id in range(50))) == [kept]
         staying.close()
         bench.check_empty()
-        assert not bench.service._of_connection
+        assert not bench.service._room.by_connection
+
+    run(scenario)
+
+
+def test_pull_whose_connection_closed_before_it_could_be_held_leaves_nothing_behind() -> None:
+    async def scenario(bench: Bench) -> None:
+        gone = FakeConnection()
+        gone.close()  # while its pull was read on a worker thread
+        bench.hold(connection=gone)
+        bench.check_empty()
+        assert not bench.service._room.by_connection
 
     run(scenario)
 
@@ -194,7 +205,7 @@ def test_connection_that_pulls_for_ever_leaves_nothing_behind() -> None:
             bench.answers = {pull}
             bench.arrive(("orders", 0))
         assert len(connection.on_close) == 1
-        assert len(bench.service._deadlines) <= 1025
+        assert len(bench.service._room._deadlines) <= 1025
         bench.check_empty()
 
     run(scenario)
@@ -235,7 +246,7 @@ def test_one_connection_may_hold_so_many_and_others_are_not_its_business() -> No
 def test_those_who_are_woken_together_are_tried_in_slices_and_the_loop_goes_on_in_between(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hold, "_SLICE_SECONDS", -1.0)  # one at a time
+    monkeypatch.setattr(waiting_room, "_SLICE_SECONDS", -1.0)  # one at a time
 
     async def scenario(bench: Bench) -> None:
         pulls = [bench.hold() for _ in range(20)]
@@ -255,7 +266,7 @@ def test_those_who_are_woken_together_are_tried_in_slices_and_the_loop_goes_on_i
 
 
 def test_what_arrives_while_others_are_tried_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold, "_SLICE_SECONDS", -1.0)
+    monkeypatch.setattr(waiting_room, "_SLICE_SECONDS", -1.0)
 
     async def scenario(bench: Bench) -> None:
         pulls = [bench.hold() for _ in range(3)]
@@ -270,7 +281,7 @@ def test_what_arrives_while_others_are_tried_is_not_missed(monkeypatch: pytest.M
 
 
 def test_those_whose_time_is_over_together_are_answered_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold, "_SLICE_SECONDS", -1.0)
+    monkeypatch.setattr(waiting_room, "_SLICE_SECONDS", -1.0)
 
     async def scenario(bench: Bench) -> None:
         turn = 0
@@ -337,6 +348,6 @@ def test_client_that_never_reads_again_leaves_nothing_behind() -> None:
         slow.close()
         await until(lambda: not bench.service._stalled)
         bench.check_empty()
-        assert not bench.service._of_connection and not bench.service._reading
+        assert not bench.service._room.by_connection and not bench.service._reading
 
     run(scenario)

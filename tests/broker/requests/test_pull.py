@@ -502,7 +502,7 @@ def test_thousands_of_held_pulls_of_a_client_that_does_not_read_fill_no_memory_a
         _, writer = await asyncio.open_connection("127.0.0.1", lab.broker.port)
         writer.write(frame * 4000)
         await until(lambda: holds.size == 4000)
-        (connection,) = holds._of_connection
+        (connection,) = holds._room.by_connection
         honest = asyncio.ensure_future(lab.pull("orders", **HELD))
         await until(lambda: holds.size == 4001)
         assert (await lab.send("orders", bytes(200_000))).code == 0

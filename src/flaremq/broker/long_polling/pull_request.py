@@ -9,6 +9,7 @@ from flaremq.broker.filter.message_filter import compile_filter
 from flaremq.broker.filter.subscription import check_size
 from flaremq.broker.filter.syntax_error import FilterSyntaxError
 from flaremq.broker.filter.work import FilterWork
+from flaremq.broker.long_polling.waiting_room import WaitingRequest
 from flaremq.broker.options import BrokerOptions
 from flaremq.message.tags import TAG
 from flaremq.protocol.codes import ResponseCode
@@ -93,25 +94,10 @@ def checked_wanted(options: BrokerOptions, expression_type: str | None, expressi
         ) from None
 
 
-class HeldPull:
+class HeldPull(WaitingRequest):
     """A pull that waits for messages. ``offset`` moves on over messages its filter does not want."""
 
-    __slots__ = (
-        "connection",
-        "group",
-        "is_busy",
-        "is_late",
-        "is_over",
-        "is_wanted",
-        "max_bytes",
-        "max_count",
-        "offset",
-        "queue_id",
-        "request",
-        "sent_bytes",
-        "topic",
-        "wanted",
-    )
+    __slots__ = ("is_busy", "is_late", "is_wanted", "max_bytes", "max_count", "offset", "sent_bytes", "wanted")
 
     # Many parameters on purpose: what a pull asked for; made once for each held pull, so no object in between.
     def __init__(
@@ -126,17 +112,12 @@ class HeldPull:
         max_bytes: int,
         wanted: PullFilter,
     ) -> None:
-        self.connection = connection
-        self.request = request
-        self.group = group
-        self.topic = topic
-        self.queue_id = queue_id
+        super().__init__(connection, request, group, topic, queue_id)
         self.offset = offset
         self.max_count = max_count
         self.max_bytes = max_bytes
         self.wanted = wanted
         self.sent_bytes = 0  # of its answer
         self.is_late = False  # its time is over, but its client does not read
-        self.is_over = False
         self.is_busy = False  # its property filter is asked, on another thread
         self.is_wanted = False  # something arrived that it was not asked about

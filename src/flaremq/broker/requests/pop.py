@@ -1,6 +1,6 @@
 """POP requests that take or look.
 
-A pop that finds nothing waits for a message as long as its client asked it to (:mod:`pop_polling`) and is then tried
+A pop that finds nothing waits for a message as long as its client asked it to (``pop.polling``) and is then tried
 again. The two answers without messages tell the client what to do: POLLING_TIMEOUT, ask again at once;
 POLLING_FULL, wait a little first.
 """
@@ -45,7 +45,7 @@ _CLOCKS_DIFFER_MS: Final = 600_000  # nothing takes that long: the client's cloc
 
 
 class PopHandler:
-    """Serves POP. Its ``run_due`` ends polls whose time is over."""
+    """Serves POP. Polls end by their own timer; ``run_due`` ends them where a clock is moved by hand."""
 
     def __init__(
         self,
@@ -66,7 +66,6 @@ class PopHandler:
         self._filter_lane: Lane | None = None
         self.pops = PopPolling(store_loop.dispatching, clock)
         self.notifications = PopPolling(store_loop.dispatching, clock)
-        self._next_look = clock.monotonic()
         for polls in (self.pops, self.notifications):
             store_loop.dispatching.on_arrival.append(polls.arrived)
             service.handed_out.on_available.append(polls.wake)
@@ -80,13 +79,8 @@ class PopHandler:
 
     def run_due(self) -> None:
         """Answer the polls that have waited long enough."""
-        now = self._clock.monotonic()
         for polls in (self.pops, self.notifications):
             polls.expire()
-            if now >= self._next_look:
-                polls.forget_closed()
-        if now >= self._next_look:
-            self._next_look = now + 10.0
 
     async def stop(self) -> None:
         """Answer everybody who waits."""

@@ -16,8 +16,7 @@ from flaremq.client.producer.queue_selection import FaultTable, QueueSelector
 from flaremq.client.producer.send_result import STATUS_BY_CODE, SendResult, SendStatus
 from flaremq.client.routes import MASTER_ID, TopicRoute
 from flaremq.errors import FlareMQError, RemoteProtocolError, UnavailableError
-from flaremq.message.batch import ITEM, ITEM_OVERHEAD
-from flaremq.message.record.layout import SHORT
+from flaremq.message.batch import encode_batch_item
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
@@ -237,19 +236,9 @@ class Sender:
             "n": queue.broker_name,
         }
         if is_batch:
-            return self._transport.command(RequestCode.SEND_BATCH_MESSAGE, ext, _batch_body(messages))
+            body = b"".join(encode_batch_item(m.flag, m.body, m.properties) for m in messages)
+            return self._transport.command(RequestCode.SEND_BATCH_MESSAGE, ext, body)
         return self._transport.command(code, ext, first.body, oneway=oneway)
-
-
-def _batch_body(messages: Sequence[Outgoing]) -> bytes:
-    """All messages in one body, each with its own properties; one join, so each byte is copied once."""
-    parts: list[bytes] = []
-    head, length = ITEM.pack, SHORT.pack
-    for message in messages:
-        body, properties = message.body, message.properties
-        size = ITEM_OVERHEAD + len(body) + len(properties)
-        parts += (head(size, 0, 0, message.flag, len(body)), body, length(len(properties)), properties)
-    return b"".join(parts)
 
 
 def _results(
