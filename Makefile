@@ -19,7 +19,7 @@ KERNELS := $(filter-out %/__init__.py,$(wildcard src/flaremq/*/kernels/*.py) src
 KERNEL_MODULES := $(subst /,.,$(patsubst src/%.py,%,$(KERNELS)))
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help setup java demo test quick check lint types tests format bench interop wire soak coverage docs lock clean
+.PHONY: help setup core java demo test quick check lint types tests format bench interop wire soak coverage docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ $(VENV)/.installed: requirements/dev.txt pyproject.toml
 $(VENV)/.kernels: $(VENV)/.installed $(KERNELS)
 	$(BIN)/python -c "import importlib; [*map(importlib.import_module, '$(KERNEL_MODULES)'.split())]"
 	touch $@
+
+core: $(VENV)/.installed ## compile the core (part of setup)
+	$(BIN)/python compile_core.py
 
 # Spark runs on it; installed by the system's package manager where that is permitted.
 java:

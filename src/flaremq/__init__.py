@@ -5,7 +5,13 @@ Names are loaded on first use, so ``import flaremq`` stays light.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
+
+if os.environ.get("FLAREMQ_INTERPRETED"):
+    from flaremq import interpreted
+
+    interpreted.install()
 
 if TYPE_CHECKING:
     from flaremq import errors, sync, testing

@@ -13,13 +13,15 @@ import pytest
 
 from tests.support.source_tree import Module, modules, target
 
-BASE = {"errors", "atomic_file", "options", "clock", "java_json", "times", "visible", "log_lines"}
+BASE = {"core", "errors", "atomic_file", "options", "clock", "java_json", "times", "visible", "log_lines"}
 STORE_SIDE = {"storage", "message"} | BASE
 WIRE_SIDE = {"remoting", "protocol"} | BASE
 SERVERS = {"broker", "namesrv", "client", "pipeline"}
 
 # What each part may import; a part may always import itself.
 MAY_IMPORT = {
+    "core": set(),
+    "interpreted": set(),
     "errors": set(),
     "clock": set(),
     "options": {"errors"},
@@ -52,6 +54,7 @@ HEAVY_ROOMS = ("flaremq.pipeline", "flaremq.storage.kernels", "flaremq.storage.a
 HEAVY_MODULES = {
     "flaremq.broker.ingest.ingest",
     "flaremq.broker.ingest.kernels",
+    "flaremq.core.arrays",
     "flaremq.storage.at_rest.gaps",
     "flaremq.storage.at_rest.record_table",
     "flaremq.storage.at_rest.tail",
