@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flaremq.errors import FlareMQError
+from flaremq.pipeline.sources.worker import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,8 +42,18 @@ def run_tasks(
         return []
     context = spark.sparkContext
     with watched(spark, what, len(tasks), on_progress):
-        results: list[_R] = context.parallelize(list(tasks), len(tasks)).map(function).collect()
+        results: list[_R] = context.parallelize(list(tasks), len(tasks)).map(_settling(function)).collect()
     return results
+
+
+def _settling(function: Callable[[_T], _R]) -> Callable[[_T], _R]:
+    def run(task: _T) -> _R:
+        try:
+            return function(task)
+        finally:
+            settle()
+
+    return run
 
 
 @contextmanager

@@ -5,4 +5,4 @@ May import: ``model``, ``options``, ``planning``, ``archive``.
 Start reading: ``open``, ``store``.
 """
 
-__all__ = ["open"]
+__all__ = ["open", "worker"]

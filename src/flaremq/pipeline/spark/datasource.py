@@ -28,6 +28,7 @@ from flaremq.pipeline.options import ScanOptions, parse_options, read_request
 from flaremq.pipeline.planning.partitions import ScanPiece, plan_pieces, read_piece, scan_spans
 from flaremq.pipeline.planning.pushdown import NOTHING_PUSHED, push
 from flaremq.pipeline.sources.open import open_source, source_spec
+from flaremq.pipeline.sources.worker import kept_source, settle
 from flaremq.pipeline.spark.catalog_tables import reader_options, table_options, with_note
 
 _DDL = {name: ddl for name, _, ddl in (*COLUMNS, *EXTRA_COLUMNS)}
@@ -45,6 +46,7 @@ class FlareMQDataSource(DataSource):
         made = table_options(self.options)
         options = parse_options(self.options if made is None else made)
         schema = schema_of(options.column_names)
+        settle()
         if made is not None:
             return with_note(from_arrow_schema(schema), made)
         return ", ".join(f"{name} {_DDL[name]}" for name in schema.names)
@@ -90,12 +92,13 @@ class BatchReader(DataSourceReader):
         with open_source(self.spec) as source:
             spans = scan_spans(source, self.options, self.pushed)
             pieces = plan_pieces(source, self.spec, spans, self.options, self.request, self.keys)
+        settle()
         return [InputPartition(piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         piece = getattr(partition, "value", None)
         if isinstance(piece, ScanPiece):  # where there is none Spark makes one up, 4.0 of None
-            with open_source(self.spec) as source:
+            with kept_source(self.spec) as source:
                 yield from conforming(read_piece(source, piece, self.request), self.request.schema)
 
     def _can_match(self) -> bool:

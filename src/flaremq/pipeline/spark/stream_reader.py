@@ -26,6 +26,7 @@ from flaremq.pipeline.planning.offsets import LATEST, Offsets, from_nested, to_n
 from flaremq.pipeline.planning.partitions import ScanPiece, plan_pieces, read_piece, starting_offsets
 from flaremq.pipeline.planning.planner import checked_spans, share_out, take_bytes
 from flaremq.pipeline.sources.open import open_source, source_spec
+from flaremq.pipeline.sources.worker import kept_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -189,7 +190,7 @@ class StreamReader(DataSourceStreamReader):
 
         piece = getattr(partition, "value", None)
         if isinstance(piece, ScanPiece):
-            with open_source(self.spec) as source:
+            with kept_source(self.spec) as source:
                 yield from conforming(read_piece(source, piece, self.request), self.request.schema)
 
     # Progress of the group

@@ -35,6 +35,7 @@ from flaremq.pipeline.sink.staging import (
 from flaremq.pipeline.sink.store import check_queue, check_store, take_in
 from flaremq.pipeline.sink.task import SinkTask, TaskIdentity, TaskReport
 from flaremq.pipeline.sink.wire import WireTarget
+from flaremq.pipeline.sources.worker import settle
 from flaremq.pipeline.spark.writer_schema import check_schema
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ class SinkWriter:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SinkCommitMessage:
         """In a task: write its rows."""
+        try:
+            return self._write(iterator)
+        finally:
+            settle()
+
+    def _write(self, iterator: Iterator[pa.RecordBatch]) -> SinkCommitMessage:
         options = self._options
         context = TaskContext.get()
         if context is None:
