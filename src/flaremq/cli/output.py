@@ -81,6 +81,12 @@ def print_rows(
         _print_table(iter(rows), columns, title)
 
 
+def headings(text: str) -> dict[str, str]:
+    """Columns of a table and their headings: ``"broker, queueId=queue, maxOffset=max"``. JSON has all fields."""
+    pairs = (part.partition("=") for part in text.split(", "))
+    return {field: heading or field for field, _, heading in pairs}
+
+
 def _under_headings(
     rows: Iterable[Mapping[str, Any]], headings: Mapping[str, str], times: Collection[str]
 ) -> Iterator[Mapping[str, Any]]:

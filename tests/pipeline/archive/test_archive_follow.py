@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
-from flaremq.cli.pipeline.archive import archive as command
+from flaremq.cli.pipeline.jobs import archive as command
 from flaremq.errors import CorruptionError, InvalidArgumentError, NotFoundError, StoreIOError, UnavailableError
 from flaremq.pipeline.jobs.archive import archive, job
 from flaremq.pipeline.jobs.archive.increment import ArchiveLossError

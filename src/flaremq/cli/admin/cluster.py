@@ -15,18 +15,9 @@ from flaremq.cli.parameters import output_option
 if TYPE_CHECKING:
     from flaremq.cli.admin.admin_tool import AdminTool
 
-# Field of a row -> heading in a table.
-_LIST_COLUMNS = {
-    "cluster": "cluster",
-    "broker": "broker",
-    "brokerId": "id",
-    "address": "address",
-    "version": "version",
-    "putTps": "put/s",
-    "getTps": "get/s",
-    "diskUsed": "disk",
-    "uptimeHours": "hours",
-}
+_LIST_COLUMNS = out.headings(
+    "cluster, broker, brokerId=id, address, version, putTps=put/s, getTps=get/s, diskUsed=disk, uptimeHours=hours"
+)
 
 
 @click.group(name="cluster", cls=LazyGroup)
@@ -59,7 +50,7 @@ async def _status_rows(admin: AdminTool, wanted: str | None) -> list[dict[str, A
     for cluster_name, name, number, address in await broker_addresses(admin, wanted):
         row: dict[str, Any] = {"cluster": cluster_name, "broker": name, "brokerId": number, "address": address}
         try:
-            row["status"] = await admin.status_at(address)
+            row["status"] = await admin.broker_status(address)
         except FlareMQError as error:
             row |= {"status": None, "error": str(error)}
         rows.append(row)

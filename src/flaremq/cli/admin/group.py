@@ -19,16 +19,10 @@ from flaremq.cli.parameters import output_option
 if TYPE_CHECKING:
     from flaremq.cli.admin.admin_tool import AdminTool
 
-# Field of a row -> heading in a table.
-_LIST_COLUMNS = {
-    "group": "group",
-    "consumeEnable": "consume",
-    "consumeBroadcastEnable": "broadcast",
-    "consumeMessageOrderly": "orderly",
-    "retryQueueNums": "retry queues",
-    "retryMaxTimes": "retries",
-    "brokers": "brokers",
-}
+_LIST_COLUMNS = out.headings(
+    "group, consumeEnable=consume, consumeBroadcastEnable=broadcast, consumeMessageOrderly=orderly, "
+    "retryQueueNums=retry queues, retryMaxTimes=retries, brokers"
+)
 _OWN_GROUPS = frozenset(
     (
         "CID_ONSAPI_OWNER",

@@ -16,26 +16,11 @@ if TYPE_CHECKING:
     from flaremq.protocol.bodies.client import ConsumerConnection
     from flaremq.protocol.bodies.queue import MessageQueue
 
-# Field of a row -> heading in a table.
-_OVERVIEW = {
-    "group": "group",
-    "clients": "clients",
-    "version": "version",
-    "consumeType": "type",
-    "messageModel": "model",
-    "tps": "tps",
-    "lag": "lag",
-}
-_PROGRESS_COLUMNS = {
-    "topic": "topic",
-    "broker": "broker",
-    "queueId": "queue",
-    "brokerOffset": "end",
-    "consumerOffset": "at",
-    "lag": "lag",
-    "inflight": "in flight",
-    "lastTimestamp": "last message",
-}
+_OVERVIEW = out.headings("group, clients, version, consumeType=type, messageModel=model, tps, lag")
+_PROGRESS_COLUMNS = out.headings(
+    "topic, broker, queueId=queue, brokerOffset=end, consumerOffset=at, lag, inflight=in flight, "
+    "lastTimestamp=last message"
+)
 
 
 @click.command()

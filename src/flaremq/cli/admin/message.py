@@ -28,16 +28,7 @@ if TYPE_CHECKING:
     from flaremq.message.message import Message
     from flaremq.protocol.bodies.queue import MessageQueue
 
-# Field of a row -> heading in a table; JSON has all fields.
-_COLUMNS = {
-    "brokerName": "broker",
-    "queueId": "queue",
-    "queueOffset": "offset",
-    "storeTimestamp": "stored",
-    "tags": "tags",
-    "keys": "keys",
-    "body": "body",
-}
+_COLUMNS = out.headings("brokerName=broker, queueId=queue, queueOffset=offset, storeTimestamp=stored, tags, keys, body")
 _SENDS_AT_ONCE = 512
 _TIMES = ("bornTimestamp", "storeTimestamp")
 

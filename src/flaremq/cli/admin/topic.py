@@ -25,23 +25,12 @@ if TYPE_CHECKING:
 
 PERMISSIONS = {"rw": 6, "r": 4, "w": 2, "none": 0}
 _KINDS = ("user", "retry", "dlq", "system")
-# Field of a row -> heading in a table.
-_STATUS_COLUMNS = {
-    "broker": "broker",
-    "queueId": "queue",
-    "minOffset": "min",
-    "maxOffset": "max",
-    "messages": "messages",
-    "lastUpdateTimestamp": "last written",
-}
-_ROUTE_COLUMNS = {
-    "cluster": "cluster",
-    "broker": "broker",
-    "addresses": "addresses",
-    "readQueueNums": "read queues",
-    "writeQueueNums": "write queues",
-    "perm": "perm",
-}
+_STATUS_COLUMNS = out.headings(
+    "broker, queueId=queue, minOffset=min, maxOffset=max, messages, lastUpdateTimestamp=last written"
+)
+_ROUTE_COLUMNS = out.headings(
+    "cluster, broker, addresses, readQueueNums=read queues, writeQueueNums=write queues, perm"
+)
 
 
 @click.group(name="topic", cls=LazyGroup)

@@ -17,6 +17,7 @@ class Arguments:
 
     def __init__(self, context: click.Context, values: dict[str, Any]) -> None:
         self._context = context
+        self.command = context.command.name or ""
         self._values = values
 
     def text(self, name: str) -> str:

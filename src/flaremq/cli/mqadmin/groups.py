@@ -70,7 +70,7 @@ async def update_sub_group_list(admin: AdminTool, args: Arguments) -> None:
 async def delete_sub_group(admin: AdminTool, args: Arguments) -> None:
     group, cluster = args.text("groupName"), args.maybe("clusterName")
     remove_offset = args.truth("removeOffset")
-    masters = await admin.masters(cluster=cluster, broker=args.maybe("brokerAddr"))
+    masters = await args.masters(admin)
     place = "" if args.maybe("brokerAddr") is not None else f" in cluster [{cluster}]"
     for address in masters.values():
         await admin.delete_group_at(address, group, remove_offset=remove_offset)
@@ -103,6 +103,6 @@ async def set_consume_mode(admin: AdminTool, args: Arguments) -> None:
     share = args.integer("popShareQueueNum")
     masters = await args.masters(admin)
     for address in masters.values():
-        await admin.set_mode_at(address, topic, group, mode, share)
+        await admin.set_consume_mode(group, topic, mode, pop_share_queues=share, broker=address)
         echo(f"set consume mode to {address} success.")
     echo(f"topic[{topic}] group[{group}] consume mode[{mode}] popShareQueueNum[{share}]")

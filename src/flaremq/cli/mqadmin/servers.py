@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from typing import Literal
 
 from flaremq.cli import output as out
 from flaremq.cli.admin.admin_tool import AdminTool
@@ -39,7 +40,7 @@ async def cluster_list(admin: AdminTool, args: Arguments) -> None:
 async def _status(admin: AdminTool, address: str) -> dict[str, str]:
     """Nothing of a broker that does not answer: the list goes on with the others."""
     try:
-        return await admin.status_at(address)
+        return await admin.broker_status(address)
     except FlareMQError as error:
         out.note(f"flaremq: {address} does not answer: {error}")
         return {}
@@ -174,31 +175,21 @@ async def _show_replicas(admin: AdminTool, address: str) -> None:
         echo(layout.format(slave.addr, slave.slave_ack_offset, slave.diff, speed, state, slave.transfer_from_where))
 
 
-async def clean_expired_cq(admin: AdminTool, args: Arguments) -> None:
-    await admin.clean_expired_queues(broker=args.maybe("brokerAddr"), cluster=args.maybe("cluster"))
+async def clean(admin: AdminTool, args: Arguments) -> None:
+    orders = {
+        "cleanExpiredCQ": admin.clean_expired_queues,
+        "cleanUnusedTopic": admin.clean_unused_topics,
+        "deleteExpiredCommitLog": admin.delete_expired_commit_log,
+    }
+    await orders[args.command](broker=args.maybe("brokerAddr"), cluster=args.maybe("cluster"))
     echo("success")
 
 
-async def clean_unused_topic(admin: AdminTool, args: Arguments) -> None:
-    await admin.clean_unused_topics(broker=args.maybe("brokerAddr"), cluster=args.maybe("cluster"))
-    echo("success")
-
-
-async def delete_expired_commit_log(admin: AdminTool, args: Arguments) -> None:
-    await admin.delete_expired_commit_log(broker=args.maybe("brokerAddr"), cluster=args.maybe("cluster"))
-    echo("success")
-
-
-async def wipe_write_perm(admin: AdminTool, args: Arguments) -> None:
+async def change_write_perm(admin: AdminTool, args: Arguments) -> None:
     name = args.text("brokerName")
-    for address, count in (await admin.change_write_permission(name, is_added=False)).items():
-        echo(f"wipe write perm of broker[{name}] in name server[{address}] OK, {count}")
-
-
-async def add_write_perm(admin: AdminTool, args: Arguments) -> None:
-    name = args.text("brokerName")
-    for address, count in (await admin.change_write_permission(name, is_added=True)).items():
-        echo(f"add write perm of broker[{name}] in name server[{address}] OK, {count}")
+    change: Literal["add", "wipe"] = "add" if args.command == "addWritePerm" else "wipe"
+    for address, count in (await admin.change_write_permission(name, change)).items():
+        echo(f"{change} write perm of broker[{name}] in name server[{address}] OK, {count}")
 
 
 async def get_namesrv_config(admin: AdminTool, args: Arguments) -> None:

@@ -2,7 +2,7 @@
 
 Owns: a command a job.
 May import: the root of ``cli``, ``pipeline``.
-Start reading: ``commands``, ``job``.
+Start reading: ``commands``, ``jobs``.
 """
 
 __all__ = ["job"]

@@ -1,4 +1,4 @@
-"""``flaremq pipeline``: the Spark jobs, a module a command."""
+"""``flaremq pipeline``: the Spark jobs. Their modules are imported to run them: the overview must come at once."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from flaremq.cli.groups import LazyGroup
 
 # command -> (module, one line for the overview), in the order the overview has
 COMMANDS = {
-    "archive": ("flaremq.cli.pipeline.archive:archive", "The log as Parquet files, incrementally."),
-    "replay": ("flaremq.cli.pipeline.replay:replay", "Messages of a store or archive to a topic, once each."),
-    "rebuild": ("flaremq.cli.pipeline.rebuild:rebuild", "Queues and index from the log alone."),
-    "verify": ("flaremq.cli.pipeline.verify:verify", "Check everything, and certify it."),
-    "report": ("flaremq.cli.pipeline.report:report", "Traffic, sizes, latency, lag, capacity as an HTML page."),
-    "sql": ("flaremq.cli.pipeline.sql:sql", "Spark SQL over messages, queues, groups and index."),
-    "package": ("flaremq.cli.pipeline.package:package", "A zip of FlareMQ for --py-files."),
+    "archive": ("flaremq.cli.pipeline.jobs:archive", "The log as Parquet files, incrementally."),
+    "replay": ("flaremq.cli.pipeline.jobs:replay", "Messages of a store or archive to a topic, once each."),
+    "rebuild": ("flaremq.cli.pipeline.jobs:rebuild", "Queues and index from the log alone."),
+    "verify": ("flaremq.cli.pipeline.jobs:verify", "Check everything, and certify it."),
+    "report": ("flaremq.cli.pipeline.jobs:report", "Traffic, sizes, latency, lag, capacity as an HTML page."),
+    "sql": ("flaremq.cli.pipeline.jobs:sql", "Spark SQL over messages, queues, groups and index."),
+    "package": ("flaremq.cli.pipeline.jobs:package", "A zip of FlareMQ for --py-files."),
 }
 
 

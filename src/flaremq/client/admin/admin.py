@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from flaremq.client.admin.messages import MessageAdmin
 from flaremq.errors import InvalidArgumentError
@@ -23,9 +24,10 @@ class Admin(MessageAdmin):
 
     async def broker_status(self, broker: str) -> dict[str, str]:
         """What a broker tells about itself."""
-        address = await self._address_of(broker)
-        reply = await self._call(address, RequestCode.GET_BROKER_RUNTIME_INFO, what=f"the state of {broker}")
-        return dict(sorted(KVTable.from_json(reply.body_bytes).table.items()))
+        what = f"the state of {broker}"
+        return dict(
+            sorted((await self._ask(KVTable, broker, RequestCode.GET_BROKER_RUNTIME_INFO, what=what)).table.items())
+        )
 
     async def broker_config(self, broker: str) -> dict[str, str]:
         """All options of a broker."""
@@ -45,16 +47,13 @@ class Admin(MessageAdmin):
 
     async def broker_stats(self, broker: str, name: str, key: str) -> BrokerStatsData:
         """One counter of a broker over a minute, an hour and a day, such as ``TOPIC_PUT_NUMS`` of a topic."""
-        address = await self._address_of(broker)
-        ext = {"statsName": name, "statsKey": key}
-        reply = await self._call(address, RequestCode.VIEW_BROKER_STATS_DATA, ext, what=f"{name} of {key}")
-        return BrokerStatsData.from_json(reply.body_bytes)
+        code, ext = RequestCode.VIEW_BROKER_STATS_DATA, {"statsName": name, "statsKey": key}
+        return await self._ask(BrokerStatsData, broker, code, ext, what=f"{name} of {key}")
 
     async def ha_status(self, broker: str) -> HARuntimeInfo:
         """How a broker stands with its replicas."""
-        address = await self._address_of(broker)
-        reply = await self._call(address, RequestCode.GET_BROKER_HA_STATUS, what=f"the replicas of {broker}")
-        return HARuntimeInfo.from_json(reply.body_bytes)
+        code, what = RequestCode.GET_BROKER_HA_STATUS, f"the replicas of {broker}"
+        return await self._ask(HARuntimeInfo, broker, code, what=what)
 
     async def clean_expired_queues(self, *, broker: str | None = None, cluster: str | None = None) -> list[str]:
         """Let brokers delete consume queues whose messages are gone."""
@@ -77,15 +76,19 @@ class Admin(MessageAdmin):
 
     async def wipe_write_permission(self, broker_name: str) -> int:
         """Take a broker out of the routes of producers; how many topics that concerns."""
-        ext = {"brokerName": broker_name}
-        replies = await self._tell_name_servers(RequestCode.WIPE_WRITE_PERM_OF_BROKER, ext)
-        return max(reply.int_field("wipeTopicCount") for reply in replies)
+        return max((await self._change_write_permission(broker_name, "wipe")).values())
 
     async def add_write_permission(self, broker_name: str) -> int:
         """Put a broker back into the routes of producers; how many topics that concerns."""
-        ext = {"brokerName": broker_name}
-        replies = await self._tell_name_servers(RequestCode.ADD_WRITE_PERM_OF_BROKER, ext)
-        return max(reply.int_field("addTopicCount") for reply in replies)
+        return max((await self._change_write_permission(broker_name, "add")).values())
+
+    async def _change_write_permission(self, broker_name: str, change: Literal["add", "wipe"]) -> dict[str, int]:
+        """The number of topics by name server."""
+        code = RequestCode[f"{change.upper()}_WRITE_PERM_OF_BROKER"]
+        what = f"changing the permission of broker {broker_name!r}"
+        replies = await self._tell_name_servers(code, {"brokerName": broker_name}, what=what)
+        counts = (reply.int_field(f"{change}TopicCount") for reply in replies)
+        return dict(zip(self.name_servers, counts, strict=True))
 
     async def name_server_config(self) -> dict[str, dict[str, str]]:
         """All options of each name server, by address."""

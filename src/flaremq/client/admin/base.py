@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ClientOptions
 from flaremq.clock import Clock
 from flaremq.errors import NotFoundError
+from flaremq.protocol.bodies.bean import Bean
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.bodies.route import ClusterInfo
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 
 ADMIN_TIMEOUT: Final = 5.0  # seconds; some orders walk over all topics of a broker
+_B = TypeVar("_B", bound=Bean)
 
 
 class AdminBase:
@@ -115,13 +117,34 @@ class AdminBase:
             address, code, ext, body, accept=accept, what=what, timeout=timeout or self._timeout
         )
 
-    async def _ask_name_server(
+    async def _ask(
         self,
+        bean: type[_B],
+        broker: str,
         code: RequestCode,
         ext: Mapping[str, str] | None = None,
         *,
-        accept: Collection[int] = (),
         what: str = "",
+        timeout: float | None = None,
+    ) -> _B:
+        """The body of the reply of one broker (name or address)."""
+        reply = await self._call(await self._address_of(broker), code, ext, what=what, timeout=timeout)
+        return bean.from_json(reply.body_bytes)
+
+    async def _ask_each(
+        self,
+        bean: type[_B],
+        addresses: Iterable[str],
+        code: RequestCode,
+        ext: Mapping[str, str] | None = None,
+        *,
+        what: str = "",
+    ) -> list[_B]:
+        """The bodies of the replies of several servers, asked at once."""
+        return [bean.from_json(reply.body_bytes) for reply in await self._call_each(addresses, code, ext, what=what)]
+
+    async def _ask_name_server(
+        self, code: RequestCode, ext: Mapping[str, str] | None = None, *, accept: Collection[int] = (), what: str = ""
     ) -> RemotingCommand:
         self._instance.check_running()
         return await self._transport.ask_name_server(code, ext, accept=accept, what=what)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from flaremq.client.admin.base import java_flag
 from flaremq.client.admin.offsets import OffsetAdmin
 from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, ReplyError
 from flaremq.message.topics import dlq_topic, retry_topic, validate_group
 from flaremq.protocol.bodies.client import (
+    ClientConnection,
     ConsumerConnection,
     ProducerConnection,
     ProducerInfo,
@@ -34,18 +36,18 @@ class GroupAdmin(OffsetAdmin):
 
     async def list_groups(self, *, cluster: str | None = None) -> list[str]:
         """Names of all consumer groups that brokers keep settings of."""
-        masters = await self.masters(cluster=cluster)
-        replies = await self._call_each(
-            masters.values(), RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, what="the list of groups"
-        )
-        wrappers = [SubscriptionGroupWrapper.from_json(reply.body_bytes) for reply in replies]
+        addresses = (await self.masters(cluster=cluster)).values()
+        code, what = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, "the list of groups"
+        wrappers = await self._ask_each(SubscriptionGroupWrapper, addresses, code, what=what)
         return sorted({group for wrapper in wrappers for group in wrapper.subscription_group_table})
 
     async def group_configs(self, broker: str) -> dict[str, SubscriptionGroupConfig]:
         """The settings of all groups of one broker (name or address)."""
-        address = await self._address_of(broker)
-        reply = await self._call(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, what="the list of groups")
-        return SubscriptionGroupWrapper.from_json(reply.body_bytes).subscription_group_table
+        return (await self._all_groups(broker)).subscription_group_table
+
+    async def _all_groups(self, broker: str) -> SubscriptionGroupWrapper:
+        code, what = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, "the list of groups"
+        return await self._ask(SubscriptionGroupWrapper, broker, code, what=what)
 
     async def group_config(self, group: str, broker: str) -> SubscriptionGroupConfig:
         """The settings of a group on one broker (name or address)."""
@@ -74,18 +76,21 @@ class GroupAdmin(OffsetAdmin):
         self, group: str, *, cluster: str | None = None, broker: str | None = None, remove_offset: bool = True
     ) -> None:
         """Delete a group with its retry and dead-letter topics."""
-        ext = {
-            "groupName": group,
-            "cleanOffset": java_flag(remove_offset),
-            "removeOffset": java_flag(remove_offset),
-        }
         addresses = (await self.masters(cluster=cluster, broker=broker)).values()
-        what = f"deleting group {group!r}"
-        await self._call_each(addresses, RequestCode.DELETE_SUBSCRIPTIONGROUP, ext, what=what)
+        await self._delete_group(addresses, group, remove_offset)
         for topic in (retry_topic(group), dlq_topic(group)):
             await self._call_each(addresses, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
             if broker is None:
                 await self._tell_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+
+    async def _delete_group(self, addresses: Iterable[str], group: str, remove_offset: bool) -> None:
+        flag = java_flag(remove_offset)  # 5.x and 4.9 read it under different names
+        ext = {"groupName": group, "cleanOffset": flag, "removeOffset": flag}
+        await self._call_each(addresses, RequestCode.DELETE_SUBSCRIPTIONGROUP, ext, what=f"deleting group {group!r}")
+
+    async def _connections_at(self, broker: str, group: str) -> ConsumerConnection:
+        code, ext = RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group}
+        return await self._ask(ConsumerConnection, broker, code, ext, what=f"the consumers of group {group!r}")
 
     async def group_connections(self, group: str) -> ConsumerConnection:
         """The consumers of a group that are connected, and what they subscribe to."""
@@ -93,18 +98,12 @@ class GroupAdmin(OffsetAdmin):
         failure: ReplyError | None = None
         for address in (await self._brokers_of_group(group, None)).values():
             try:
-                reply = await self._call(
-                    address,
-                    RequestCode.GET_CONSUMER_CONNECTION_LIST,
-                    {"consumerGroup": group},
-                    what=f"the consumers of group {group!r}",
-                )
+                here = await self._connections_at(address, group)
             except ReplyError as error:
                 if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
                     raise
                 failure = error
                 continue
-            here = ConsumerConnection.from_json(reply.body_bytes)
             if found is not None:
                 known = {connection.client_id: connection for connection in found.connection_set}
                 merged = {connection.client_id: connection for connection in here.connection_set} | known
@@ -116,40 +115,27 @@ class GroupAdmin(OffsetAdmin):
 
     async def producer_connections(self, group: str, topic: str) -> ProducerConnection:
         """The producers of a group that are connected to the brokers of a topic."""
-        connections = {}
-        for reply in await self._call_each(
-            (await self._brokers_of(topic)).values(),
-            RequestCode.GET_PRODUCER_CONNECTION_LIST,
-            {"producerGroup": group},
-            what=f"the producers of group {group!r}",
-        ):
-            for connection in ProducerConnection.from_json(reply.body_bytes).connection_set:
-                connections[connection.client_id] = connection
+        connections: dict[str, ClientConnection] = {}
+        addresses = (await self._brokers_of(topic)).values()
+        code, what = RequestCode.GET_PRODUCER_CONNECTION_LIST, f"the producers of group {group!r}"
+        for found in await self._ask_each(ProducerConnection, addresses, code, {"producerGroup": group}, what=what):
+            connections |= {connection.client_id: connection for connection in found.connection_set}
         return ProducerConnection(connection_set=tuple(connections.values()))
 
     async def all_producers(self, broker: str) -> dict[str, tuple[ProducerInfo, ...]]:
         """All producers of a broker (name or address), by group (5.x)."""
-        address = await self._address_of(broker)
-        reply = await self._call(address, RequestCode.GET_ALL_PRODUCER_INFO)
-        return ProducerTableInfo.from_json(reply.body_bytes).data
+        return (await self._ask(ProducerTableInfo, broker, RequestCode.GET_ALL_PRODUCER_INFO)).data
 
     async def consumer_running_info(self, group: str, client_id: str, *, stacks: bool = False) -> ConsumerRunningInfo:
         """What one consumer tells about itself."""
         ext = {"consumerGroup": group, "clientId": client_id, "jstackEnable": java_flag(stacks)}
+        code, what = RequestCode.GET_CONSUMER_RUNNING_INFO, f"the state of consumer {client_id!r}"
         failure: FlareMQError | None = None
         for address in (await self._brokers_of_group(group, None)).values():
             try:
-                reply = await self._call(
-                    address,
-                    RequestCode.GET_CONSUMER_RUNNING_INFO,
-                    ext,
-                    timeout=15.0,
-                    what=f"the state of consumer {client_id!r}",
-                )
+                return await self._ask(ConsumerRunningInfo, address, code, ext, timeout=15.0, what=what)
             except ReplyError as error:
                 failure = error
-                continue
-            return ConsumerRunningInfo.from_json(reply.body_bytes)
         raise failure or NotFoundError(f"group {group!r} has no consumer {client_id!r}")
 
     async def consumer_positions(self, group: str, topic: str) -> dict[str, dict[MessageQueue, int]]:
@@ -169,16 +155,15 @@ class GroupAdmin(OffsetAdmin):
     async def consume_time_span(self, group: str, topic: str) -> list[QueueTimeSpan]:
         """Times of the first, last and next message of each queue."""
         addresses = (await self._brokers_of(topic)).values()
-        ext = {"topic": topic, "group": group}
-        replies = await self._call_each(addresses, RequestCode.QUERY_CONSUME_TIME_SPAN, ext)
-        bodies = [QueryConsumeTimeSpanBody.from_json(reply.body_bytes) for reply in replies]
+        code, ext = RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": group}
+        bodies = await self._ask_each(QueryConsumeTimeSpanBody, addresses, code, ext)
         return [span for body in bodies for span in body.consume_time_span_set]
 
     async def group_topics(self, group: str) -> list[str]:
         """The topics a group consumes (5.x)."""
         addresses = (await self._brokers_of_group(group, None)).values()
-        replies = await self._call_each(addresses, RequestCode.QUERY_TOPICS_BY_CONSUMER, {"group": group})
-        return sorted({topic for reply in replies for topic in TopicList.from_json(reply.body_bytes).topic_list})
+        lists = await self._ask_each(TopicList, addresses, RequestCode.QUERY_TOPICS_BY_CONSUMER, {"group": group})
+        return sorted({topic for found in lists for topic in found.topic_list})
 
     async def group_subscription(self, group: str, topic: str) -> SubscriptionData | None:
         """What a group wants of a topic (5.x)."""
@@ -192,12 +177,18 @@ class GroupAdmin(OffsetAdmin):
 
     async def broker_consume_stats(self, broker: str, *, orderly: bool = False) -> ConsumeStatsList:
         """How far all groups of one broker (name or address) are behind."""
-        address = await self._address_of(broker)
-        reply = await self._call(address, RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": java_flag(orderly)})
-        return ConsumeStatsList.from_json(reply.body_bytes)
+        ext = {"isOrder": java_flag(orderly)}
+        return await self._ask(ConsumeStatsList, broker, RequestCode.GET_BROKER_CONSUME_STATS, ext)
 
     async def set_consume_mode(
-        self, group: str, topic: str, mode: str, *, pop_share_queues: int = 0, cluster: str | None = None
+        self,
+        group: str,
+        topic: str,
+        mode: str,
+        *,
+        pop_share_queues: int = 0,
+        cluster: str | None = None,
+        broker: str | None = None,
     ) -> list[str]:
         """Let a group read a topic by PULL or POP (5.x); the brokers' names."""
         if mode not in ("PULL", "POP"):
@@ -205,6 +196,7 @@ class GroupAdmin(OffsetAdmin):
         body = SetMessageRequestModeRequestBody(
             topic=topic, consumer_group=group, mode=mode, pop_share_queue_num=pop_share_queues
         ).to_json()
-        masters = await self.masters(cluster=cluster)
-        await self._call_each(masters.values(), RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)
+        masters = await self.masters(cluster=cluster, broker=broker)
+        what = f"setting the mode of {group!r}"
+        await self._call_each(masters.values(), RequestCode.SET_MESSAGE_REQUEST_MODE, body=body, what=what)
         return list(masters)

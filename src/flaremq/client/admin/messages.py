@@ -190,24 +190,22 @@ class MessageAdmin(GroupAdmin):
             "brokerName": await self._name_of(address),
             "topic": topic,
         }
-        reply = await self._call(
-            address, RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, timeout=15.0, what=f"delivery to {client_id!r}"
-        )
-        return ConsumeMessageDirectlyResult.from_json(reply.body_bytes)
+        code, what = RequestCode.CONSUME_MESSAGE_DIRECTLY, f"delivery to {client_id!r}"
+        return await self._ask(ConsumeMessageDirectlyResult, address, code, ext, timeout=15.0, what=what)
 
     async def query_consume_queue(
         self, queue: MessageQueue, index: int, *, max_count: int = 10, group: str = ""
     ) -> QueryConsumeQueueResponseBody:
         """Units of a consume queue, as the broker has them."""
-        ext = {
-            "topic": queue.topic,
-            "queueId": str(queue.queue_id),
-            "index": str(index),
-            "count": str(max_count),
-            "consumerGroup": group,
-        }
-        reply = await self._call(await self._master_of(queue), RequestCode.QUERY_CONSUME_QUEUE, ext)
-        return QueryConsumeQueueResponseBody.from_json(reply.body_bytes)
+        address = await self._master_of(queue)
+        return await self._consume_queue_at(address, queue.topic, queue.queue_id, index, max_count, group)
+
+    async def _consume_queue_at(
+        self, address: str, topic: str, queue_id: int, index: int, max_count: int, group: str
+    ) -> QueryConsumeQueueResponseBody:
+        ext = {"topic": topic, "queueId": str(queue_id), "index": str(index), "count": str(max_count)}
+        code, what = RequestCode.QUERY_CONSUME_QUEUE, f"the queue of {topic!r}"
+        return await self._ask(QueryConsumeQueueResponseBody, address, code, ext | {"consumerGroup": group}, what=what)
 
     async def resume_half_message(self, offset_message_id: str) -> None:
         """Let the broker check a transaction again that it had given up."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from flaremq.client.admin.base import AdminBase, java_flag
@@ -37,9 +37,12 @@ class TopicAdmin(AdminBase):
         found = TopicList.from_json(reply.body_bytes)
         topics = set(found.topic_list)
         if found.broker_addr:
-            reply = await self._call(found.broker_addr, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
-            topics |= set(TopicList.from_json(reply.body_bytes).topic_list)
+            topics |= await self._system_topics_at(found.broker_addr)
         return sorted(topics)
+
+    async def _system_topics_at(self, broker: str) -> set[str]:
+        code = RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER
+        return set((await self._ask(TopicList, broker, code, what="the system topics")).topic_list)
 
     async def topic_route(self, topic: str) -> TopicRouteData:
         """The brokers and queues of a topic."""
@@ -60,8 +63,8 @@ class TopicAdmin(AdminBase):
         """Both ends of each queue, and how many messages a second come in."""
         addresses = (await self._brokers_of(topic)).values()
         what = f"the status of topic {topic!r}"
-        replies = await self._call_each(addresses, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}, what=what)
-        tables = [TopicStatsTable.from_json(reply.body_bytes) for reply in replies]
+        code = RequestCode.GET_TOPIC_STATS_INFO
+        tables = await self._ask_each(TopicStatsTable, addresses, code, {"topic": topic}, what=what)
         ends = {queue: end for table in tables for queue, end in table.offset_table.items()}
         return TopicStatsTable(
             offset_table=dict(sorted(ends.items())), topic_put_tps=sum(table.topic_put_tps for table in tables)
@@ -86,9 +89,8 @@ class TopicAdmin(AdminBase):
 
     async def topic_configs(self, broker: str) -> dict[str, TopicConfig]:
         """The settings of all topics of one broker (name or address)."""
-        address = await self._address_of(broker)
-        reply = await self._call(address, RequestCode.GET_ALL_TOPIC_CONFIG, what="the settings of all topics")
-        return TopicConfigSerializeWrapper.from_json(reply.body_bytes).topic_config_table
+        code, what = RequestCode.GET_ALL_TOPIC_CONFIG, "the settings of all topics"
+        return (await self._ask(TopicConfigSerializeWrapper, broker, code, what=what)).topic_config_table
 
     async def create_topic(
         self,
@@ -109,21 +111,12 @@ class TopicAdmin(AdminBase):
         validate_topic(topic)
         if read_queues < 1 or write_queues < 1:
             raise InvalidArgumentError(f"a topic needs queues: {read_queues} to read and {write_queues} to write")
-        ext = {
-            "topic": topic,
-            "defaultTopic": AUTO_CREATE_TOPIC,
-            "readQueueNums": str(read_queues),
-            "writeQueueNums": str(write_queues),
-            "perm": str(perm),
-            "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": "0",
-            "order": java_flag(order),
-            "attributes": ",".join(f"+{name}={value}" for name, value in (attributes or {}).items()),
-            "force": "false",
-        }
+        config = TopicConfig(
+            topic_name=topic, read_queue_nums=read_queues, write_queue_nums=write_queues, perm=perm, order=order
+        )
         masters = await self.masters(cluster=cluster, broker=broker)
-        what = f"creating topic {topic!r}"
-        await self._call_each(masters.values(), RequestCode.UPDATE_AND_CREATE_TOPIC, ext, what=what)
+        changes = ",".join(f"+{name}={value}" for name, value in (attributes or {}).items())
+        await self._update_topic(masters.values(), config, changes)
         if order:
             counts = ";".join(f"{name}:{write_queues}" for name in masters)
             await self._tell_name_servers(
@@ -131,6 +124,23 @@ class TopicAdmin(AdminBase):
             )
         self._instance.routes.forget(topic)
         return list(masters)
+
+    async def _update_topic(self, addresses: Iterable[str], config: TopicConfig, attributes: str) -> None:
+        """``attributes`` are changes: ``+a=b,-c``."""
+        ext = {
+            "topic": config.topic_name,
+            "defaultTopic": AUTO_CREATE_TOPIC,
+            "readQueueNums": str(config.read_queue_nums),
+            "writeQueueNums": str(config.write_queue_nums),
+            "perm": str(config.perm),
+            "topicFilterType": config.topic_filter_type,
+            "topicSysFlag": str(config.topic_sys_flag),
+            "order": java_flag(config.order),
+            "attributes": attributes,
+            "force": "false",
+        }
+        what = f"creating topic {config.topic_name!r}"
+        await self._call_each(addresses, RequestCode.UPDATE_AND_CREATE_TOPIC, ext, what=what)
 
     async def set_topic_permission(self, topic: str, perm: int, *, broker: str | None = None) -> list[str]:
         """Change what may be done with a topic (4 read, 2 write, 6 both) on one broker or all that have it."""
@@ -166,5 +176,6 @@ class TopicAdmin(AdminBase):
     async def topic_groups(self, topic: str) -> list[str]:
         """The groups that consume a topic, now or in the past."""
         addresses = (await self._brokers_of(topic)).values()
-        replies = await self._call_each(addresses, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic})
-        return sorted({group for reply in replies for group in GroupList.from_json(reply.body_bytes).group_list})
+        code = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
+        lists = await self._ask_each(GroupList, addresses, code, {"topic": topic})
+        return sorted({group for found in lists for group in found.group_list})
