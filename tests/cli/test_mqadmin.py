@@ -695,3 +695,10 @@ def test_times_of_the_original_are_read() -> None:
     for bad in ("2026-11-16", "soon", "2026-11-16#16:17:00"):
         with pytest.raises(ValueError):
             parse_time(bad, 7)
+
+
+@pytest.mark.parametrize("milliseconds", [253402300800000, 2**63 - 1, -(2**62)])
+def test_times_that_clients_made_up_are_shown_all_the_same(milliseconds: int) -> None:
+    """A sender may claim any born time; the message must still be printed."""
+    assert text.exact_text(milliseconds).endswith(f",{milliseconds % 1000:03d}")
+    assert text.compact_text(milliseconds).endswith(f"{milliseconds % 1000:03d}")

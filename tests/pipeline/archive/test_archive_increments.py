@@ -14,6 +14,7 @@ from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.pipeline.archive.manifest import Manifest
 from flaremq.pipeline.archive.root import ArchiveRoot
 from flaremq.pipeline.archive.row_digest import RowDigest, digest_batch
+from flaremq.pipeline.jobs.archive.buffer import day_text
 from flaremq.pipeline.jobs.archive.increment import check_archive_options
 from flaremq.pipeline.model.columns import SCHEMA
 from flaremq.pipeline.model.source import ReadRequest
@@ -270,3 +271,10 @@ def test_two_writers_at_a_time_are_refused(tmp_path: Path) -> None:
 def test_options_that_would_archive_a_part_are_refused(given: dict[str, str], told: str) -> None:
     with pytest.raises(InvalidArgumentError, match=told):
         check_archive_options(ScanOptions(path="a-store", **given), "out")
+
+
+def test_a_day_beyond_every_calendar_is_a_folder_too() -> None:
+    """A record's store time is in no checksum: one that is off must not end the archive of all others."""
+    assert (day_text(0), day_text(19_723), day_text(-1)) == ("1970-01-01", "2024-01-01", "1969-12-31")
+    assert day_text(3_000_000) == "10183-09-21"
+    assert day_text(-1_000_000) == "-768-02-04"

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.message.message import Message
 from flaremq.pipeline.jobs.rebuild.job import RebuildResult, rebuild
+from flaremq.pipeline.jobs.rebuild.tasks import _name_of as index_name_of
 from flaremq.storage.at_rest.reader import StoreReader
+from flaremq.storage.files.layout import is_index_name
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from tests.support.golden import golden_names, load_manifest, open_golden
@@ -223,3 +225,8 @@ def test_rebuild_runs_on_spark(spark: object, tmp_path: Path) -> None:
     assert views(tmp_path / "out") == views(tmp_path / "store")
     assert told[-1][1] == told[-1][2] > 0
     assert result.to_json()["records"] == result.records > 0
+
+
+@pytest.mark.parametrize("store_timestamp", [-(2**63), -1, 0, 1_700_000_000_123, 2**63 - 1])
+def test_an_index_file_has_a_name_whatever_time_its_first_record_claims(store_timestamp: int) -> None:
+    assert is_index_name(f"{index_name_of(store_timestamp):017d}")

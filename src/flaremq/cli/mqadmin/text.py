@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 import orjson
@@ -168,11 +168,14 @@ def _indented_members(value: Mapping[Any, Any], depth: int) -> Iterable[str]:
 
 def exact_text(milliseconds: int) -> str:
     """``2026-11-16 09:30:00,123`` in local time."""
-    when = datetime.fromtimestamp(milliseconds // 1000)
-    return f"{when:%Y-%m-%d %H:%M:%S},{milliseconds % 1000:03d}"
+    return _local(milliseconds, "%Y-%m-%d %H:%M:%S,")
 
 
 def compact_text(milliseconds: int) -> str:
     """``20261116093000123`` in local time."""
-    when = datetime.fromtimestamp(milliseconds // 1000)
-    return f"{when:%Y%m%d%H%M%S}{milliseconds % 1000:03d}"
+    return _local(milliseconds, "%Y%m%d%H%M%S")
+
+
+def _local(milliseconds: int, layout: str) -> str:
+    when = time.localtime(milliseconds // 1000)  # of any year, unlike datetime: senders may claim any time
+    return f"{time.strftime(layout, when)}{milliseconds % 1000:03d}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final
 
@@ -211,5 +210,5 @@ def _places(batch: pa.RecordBatch) -> tuple[Integers, list[tuple[str, str]]]:
 
 
 def day_text(day: int) -> str:
-    """``YYYY-MM-DD`` of a day counted from 1970, UTC."""
-    return datetime.fromtimestamp(day * 86_400, UTC).strftime("%Y-%m-%d")
+    """``YYYY-MM-DD`` of a day counted from 1970, UTC; of any year, for a record may claim any store time."""
+    return str(np.datetime64(day, "D"))

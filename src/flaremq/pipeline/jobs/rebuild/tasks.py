@@ -140,6 +140,7 @@ class _IndexTask:
 
 
 _Task = _BucketTask | _OddTask | _IndexTask
+_LAST_NAMED_MS = 253_402_128_000_000  # a day before the year 10000, wherever on earth
 
 
 def _spill(task: _SpillTask) -> Spill:
@@ -188,6 +189,10 @@ def _usual_size(queues: Sequence[StoredQueue], is_batch: bool) -> int | None:
 
 
 def _name_of(store_timestamp: int) -> int:
-    """An index file is named by the local time of its making; the time of its first record is as good."""
+    """An index file is named by the local time of its making; the time of its first record is as good.
+
+    A name has 17 digits, so a damaged time is taken for the first or last that fits.
+    """
+    store_timestamp = min(max(store_timestamp, 0), _LAST_NAMED_MS)
     moment = datetime.datetime.fromtimestamp(store_timestamp / 1000)
     return int(moment.strftime("%Y%m%d%H%M%S") + f"{store_timestamp % 1000:03d}")
