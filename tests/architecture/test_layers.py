@@ -60,7 +60,6 @@ HEAVY_MODULES = {
     "flaremq.storage.at_rest.tail",
     "flaremq.storage.at_rest.unit_arrays",
     "flaremq.storage.dispatch.bulk",
-    "flaremq.storage.get.copied",
     "flaremq.storage.get.keys",
     "flaremq.storage.get.views",
     "flaremq.storage.put.columns",

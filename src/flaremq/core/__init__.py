@@ -1,6 +1,7 @@
 """The compiled core: what touches each byte of a message, as one source that runs compiled and interpreted.
 
-Owns: loads and stores on buffers, checksums, texts and hashes, and the record: is it one, where are its parts.
+Owns: loads and stores on buffers, checksums, texts and hashes, the record (is it one, where are its parts), and
+copies of records and their parts.
 May import: nothing of the other packages.
 Start reading: ``memory``, ``frame``, ``record``; how it is built and tested is in ``docs/compiled-core.md``.
 
@@ -11,4 +12,4 @@ A typical walk over one log file::
     rows, at, stop = walk(log, start, end, base, CHECK_BODY_CRC, table.cells)
 """
 
-__all__: list[str] = []
+__all__ = ["arrays", "gather", "record", "scan", "table"]

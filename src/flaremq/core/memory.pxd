@@ -1,7 +1,7 @@
 # Buffers and single machine operations as C: what memory.py means, at the cost of an instruction. Header only: every
 # module that cimports it has them inline. Built with FLAREMQ_CHECKED, each access is compared with the buffer's size.
 
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 
 cdef struct View:
@@ -10,6 +10,10 @@ cdef struct View:
 
 cdef struct Longs:
     int64_t *data
+    int64_t size
+
+cdef struct Ints:
+    int32_t *data
     int64_t size
 
 cdef struct Table:
@@ -153,6 +157,13 @@ cdef inline Longs writable_longs_of(object target) except *:
     longs.data = <int64_t *>view.data
     longs.size = view.size // 8
     return longs
+
+cdef inline Ints writable_ints_of(object target) except *:
+    cdef View view = writable_view_of(target)
+    cdef Ints ints
+    ints.data = <int32_t *>view.data
+    ints.size = view.size // 4
+    return ints
 
 cdef inline Table table_of(object columns, int64_t count) except *:
     cdef View view = writable_view_of(columns)

@@ -1,9 +1,9 @@
 """Buffers and single machine operations on them: big-endian loads and stores, word scans, copies.
 
-The core works on a ``View`` (a run of bytes) and offsets into it, on ``Longs`` (int64 values in the machine's order)
-and on a ``Table`` (columns of them). What stands here is what these mean, and what runs without a compiler; compiled
-modules take the C of the same names from ``memory.pxd``. There nothing is checked: the caller has compared the range
-with the view's size before. (Here, and in a debug build, an access outside the view is an error.)
+The core works on a ``View`` (a run of bytes) and offsets into it, on ``Longs`` (int64 values in the machine's order),
+on ``Ints`` (int32) and on a ``Table`` (columns of int64). What stands here is what these mean, and what runs without a
+compiler; compiled modules take the C of the same names from ``memory.pxd``. There nothing is checked: the caller has
+compared the range with the view's size before. (Here, and in a debug build, an access outside the view is an error.)
 """
 
 from __future__ import annotations
@@ -41,6 +41,16 @@ class Longs:
         self.size = len(data)
 
 
+class Ints:
+    """int32 values of an array, such as the offsets of an Arrow column; the same rule."""
+
+    __slots__ = ("data", "size")
+
+    def __init__(self, data: memoryview) -> None:
+        self.data = data
+        self.size = len(data)
+
+
 class Table:
     """Columns of int64, ``stride`` rows each: field ``c`` of row ``r`` is ``data[c * stride + r]``."""
 
@@ -70,6 +80,10 @@ def longs_of(source: Any) -> Longs:
 
 def writable_longs_of(target: Any) -> Longs:
     return Longs(writable_view_of(target).data.cast("q"))
+
+
+def writable_ints_of(target: Any) -> Ints:
+    return Ints(writable_view_of(target).data.cast("i"))
 
 
 def table_of(columns: Any, count: int) -> Table:

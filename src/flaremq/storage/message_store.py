@@ -19,6 +19,7 @@ from flaremq.message.stored_form import StoredForm
 from flaremq.storage.engine.driver import StoreDriver
 from flaremq.storage.engine.store_engine import StoreEngine
 from flaremq.storage.files.filesystem import FileSystem, LocalFileSystem
+from flaremq.storage.get.copied import copy_messages
 from flaremq.storage.get.get_result import GetResult
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.put.put_result import PutResult
@@ -176,8 +177,6 @@ class MessageStore:
         self._check_open()
         queue = self._queues.simple.get((topic, queue_id))
         if queue is not None and queue.min_offset <= offset < queue.end:
-            from flaremq.storage.get.copied import copy_messages
-
             copied = copy_messages(self._commit_log, queue, offset, max_count, max_bytes)
             if copied is not None:
                 return copied

@@ -1,7 +1,7 @@
 """Messages as Arrow batches, no Python object a message.
 
 Owns: scans of a live store and of a directory: units, windows of records, columns, filters, bodies.
-May import: ``files``, ``at_rest``, ``get``, ``log``, ``queue``, ``kernels``.
+May import: ``files``, ``at_rest``, ``get``, ``log``, ``queue``.
 Start reading: ``windows``, ``columns``.
 """
 

@@ -1,30 +1,22 @@
-"""Rows of the record table as Arrow columns: bytes are gathered from the log by kernels, nothing is decoded twice.
+"""Rows of the record table as Arrow columns: bytes are gathered from the log by the core, nothing is decoded twice.
 
 The schema decides what is made and in which types: integers and timestamps of any unit, text or bytes, maps with the
-field names asked for. Records the kernels do not read (text that is not UTF-8, inner batches) go through
+field names asked for. Records the core does not read (text that is not UTF-8, inner batches) go through
 ``scan_plain``, which gives the same columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from flaremq.errors import CorruptionError
-from flaremq.message.message_ext import MessageExt
-from flaremq.message.properties import TRANSACTION_ID
-from flaremq.message.sys_flag import COMPRESSED
-from flaremq.storage.arrow.bodies import PART_BYTES, Body, BodyReader
-from flaremq.storage.arrow.hosts import host_column, message_id_column
-from flaremq.storage.arrow.objects import plain_rows, timestamp_column
-from flaremq.storage.kernels.compile import Bytes, Integers
-from flaremq.storage.kernels.gather import gather, properties_columns
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.scan import find_values
-from flaremq.storage.kernels.table import (
+from flaremq.core.arrays import ArrowOffsets, Bytes, Integers
+from flaremq.core.gather import gather, map_columns
+from flaremq.core.scan import find_values
+from flaremq.core.table import (
     BODY_AT,
     BODY_LENGTH,
     BORN_TIMESTAMP,
@@ -52,6 +44,13 @@ from flaremq.storage.kernels.table import (
     TOPIC_AT,
     TOPIC_LENGTH,
 )
+from flaremq.errors import CorruptionError
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.properties import TRANSACTION_ID
+from flaremq.message.sys_flag import COMPRESSED
+from flaremq.storage.arrow.bodies import PART_BYTES, Body, BodyReader
+from flaremq.storage.arrow.hosts import host_column, message_id_column
+from flaremq.storage.arrow.objects import plain_rows, timestamp_column
 
 _NUMBERS = {
     "queueId": QUEUE_ID,
@@ -71,11 +70,12 @@ _TEXTS = {
     "keys": (KEYS_AT, KEYS_LENGTH),
 }
 _FROM_PROPERTIES = frozenset({"tags", "keys", "properties", "transactionId"})
-_TRANSACTION_ID = as_array(TRANSACTION_ID.encode() + b"\x01")
+_TRANSACTION_ID = TRANSACTION_ID.encode() + b"\x01"
+_LARGEST = 2**31 - 1
 
 
 def parse_flags(schema: pa.Schema, *, properties: bool = False) -> int:
-    """What the kernels must check and read for these columns, and for a filter on ``properties``."""
+    """What the core must check and read for these columns, and for a filter on ``properties``."""
     flags = 0
     if wants_body(schema):
         flags |= CHECK_BODY_CRC | CHECK_RECORD_CRC
@@ -208,8 +208,8 @@ def _transaction_ids(log: Bytes, rows: Integers, kind: pa.DataType) -> pa.Array:
 
 
 def _properties(log: Bytes, rows: Integers, kind: pa.DataType) -> pa.Array:
-    at = np.ascontiguousarray(rows[PROPERTIES_AT])
-    columns = properties_columns(log, at, np.ascontiguousarray(rows[PROPERTIES_LENGTH]))
+    at, length = np.ascontiguousarray(rows[PROPERTIES_AT]), np.ascontiguousarray(rows[PROPERTIES_LENGTH])
+    columns = properties_columns(log, at, length)
     if columns is None:
         raise CorruptionError("a batch holds more than 2 GiB of properties")
     entries = len(columns.key_offsets) - 1
@@ -222,6 +222,45 @@ def _properties(log: Bytes, rows: Integers, kind: pa.DataType) -> pa.Array:
     pairs = pa.StructArray.from_arrays([keys, values], fields=[kind.key_field, kind.item_field])
     buffers: list[Any] = [None, pa.py_buffer(columns.offsets)]
     return pa.Array.from_buffers(kind, len(at), buffers, children=[pairs])
+
+
+class MapColumns(NamedTuple):
+    """Buffers of an Arrow map<string, string> column."""
+
+    offsets: ArrowOffsets
+    key_offsets: ArrowOffsets
+    keys: Bytes
+    value_offsets: ArrowOffsets
+    values: Bytes
+
+
+def properties_columns(log: Bytes, at: Integers, length: Integers) -> MapColumns | None:
+    """The properties strings at ``log[at[i]:at[i]+length[i]]`` as one map column, one map a string.
+
+    A key that occurs twice in a string appears once, with its last value. Bytes are copied as they are, so
+    rows marked MARK_BAD_TEXT would put invalid UTF-8 into the column: decode batches that contain one in
+    Python. None if the texts are too many for 32-bit offsets.
+    """
+    total = int(length[length > 0].sum())
+    if total > _LARGEST:
+        return None
+    entries_max = (total + len(at)) // 4  # of "k 01 v 02" each, the last 02 of a string may be missing
+    columns = MapColumns(
+        np.empty(len(at) + 1, np.int32),
+        np.empty(entries_max + 1, np.int32),
+        np.empty(total, np.uint8),
+        np.empty(entries_max + 1, np.int32),
+        np.empty(total, np.uint8),
+    )
+    entries, key_bytes, value_bytes = map_columns(log, at, length, *columns)
+    assert entries >= 0, "a string has no more entries than this"
+    return MapColumns(
+        columns.offsets,
+        columns.key_offsets[: entries + 1],
+        columns.keys[:key_bytes],
+        columns.value_offsets[: entries + 1],
+        columns.values[:value_bytes],
+    )
 
 
 def _messages(log: Bytes, rows: Integers) -> Iterator[MessageExt]:

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from flaremq.core.arrays import Bytes, Integers
+from flaremq.core.table import KEYS_AT, KEYS_LENGTH, TAGS_AT, TAGS_LENGTH, UNIQUE_KEY_AT, UNIQUE_KEY_LENGTH
 from flaremq.message.properties import KEYS, TAGS, UNIQUE_KEY
 from flaremq.storage.arrow.bodies import Row
 from flaremq.storage.arrow.columns import gathered
-from flaremq.storage.kernels.compile import Bytes, Integers
-from flaremq.storage.kernels.table import KEYS_AT, KEYS_LENGTH, TAGS_AT, TAGS_LENGTH, UNIQUE_KEY_AT, UNIQUE_KEY_LENGTH
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from flaremq.core.arrays import Bytes, Integers
+from flaremq.core.gather import gather
+from flaremq.core.table import FILE_OFFSET, PHYSICAL_OFFSET, SYS_FLAG
 from flaremq.message.hosts import format_host
 from flaremq.message.message_id import encode_message_id
-from flaremq.storage.kernels.compile import Bytes, Integers
-from flaremq.storage.kernels.gather import gather
-from flaremq.storage.kernels.table import FILE_OFFSET, PHYSICAL_OFFSET, SYS_FLAG
 
 _BORN_HOST_AT = 48
 _HEX = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)

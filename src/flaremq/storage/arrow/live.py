@@ -1,4 +1,4 @@
-"""A queue as Arrow batches: decoded by kernels straight from the mapped log, no Python object per message.
+"""A queue as Arrow batches: decoded by the core straight from the mapped log, no Python object per message.
 
 Only what is asked for is read: without ``body`` no body page is touched. Every record is checked against its unit and,
 where its body is read, against its checksum. Whatever fails, and every record of a batch queue, goes through the plain
@@ -13,17 +13,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from flaremq.core.arrays import Integers, as_array
+from flaremq.core.record import parse_at
+from flaremq.core.table import OK, QUEUE_ID, QUEUE_OFFSET, RESULT, SIZE, RecordTable
 from flaremq.errors import InvalidArgumentError
 from flaremq.storage.arrow.bodies import BodyReader
 from flaremq.storage.arrow.columns import decode_rows, parse_flags
 from flaremq.storage.arrow.objects import plain_rows
 from flaremq.storage.files.mapped_file import MappedFile
 from flaremq.storage.get.reader import MessageReader
-from flaremq.storage.kernels.compile import Integers
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.queue import parse_units
-from flaremq.storage.kernels.record import parse_at
-from flaremq.storage.kernels.table import OK, QUEUE_ID, QUEUE_OFFSET, RESULT, SIZE, RecordTable
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.queue.batch_consume_queue import BatchConsumeQueue
 from flaremq.storage.queue.consume_queue import FILLER_SIZE, UNIT_SIZE, ConsumeQueue
@@ -32,6 +30,7 @@ from flaremq.storage.queue.table import ConsumeQueues
 _log = logging.getLogger(__name__)
 _BATCH_MESSAGES = 1024  # messages of a batch queue read at a time
 _UNITS = 8192  # a batch: large enough that its fixed cost does not show, small enough to stay in cache
+_UNIT = np.dtype([("physical", ">i8"), ("size", ">i4"), ("code", ">i8")])
 _TIME = pa.timestamp("ms", tz="UTC")
 
 SCHEMA = pa.schema(
@@ -118,7 +117,8 @@ class _Scan:
             data = queue.read_units(position, min(_UNITS, stop - position))
             if not data:
                 break
-            units = parse_units(as_array(data))
+            read = np.frombuffer(data, _UNIT)
+            units = np.stack((read["physical"].astype(np.int64), read["size"].astype(np.int64)))
             count = len(data) // UNIT_SIZE
             numbers = np.arange(position, position + count)
             real = units[1] != FILLER_SIZE
@@ -136,7 +136,7 @@ class _Scan:
             yield from self._plainly(numbers)
             return
         log = as_array(buffer)
-        count = parse_at(log, units[0] - file.start, file.start, parse_flags(self._schema), self._table.columns)
+        count = parse_at(log, units[0] - file.start, file.start, parse_flags(self._schema), self._table.cells)
         rows = self._table.columns[:, :count]
         bad = np.flatnonzero(
             (rows[RESULT] != OK)

@@ -1,4 +1,4 @@
-"""The same columns through ``MessageExt``, one Python object a message: for the few records kernels leave to it."""
+"""The same columns through ``MessageExt``, one Python object a message: for the few records the core leaves to it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flaremq.core.arrays import Integers
 from flaremq.message import properties as names
 from flaremq.message.batch import InnerMessage
 from flaremq.message.message_ext import MessageExt
 from flaremq.storage.arrow.bodies import PART_BYTES, BodyReader, Row
-from flaremq.storage.kernels.compile import Integers
 
 _PER_MS = {"s": 0, "ms": 1, "us": 1_000, "ns": 1_000_000}
 

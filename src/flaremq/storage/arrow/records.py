@@ -9,17 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from flaremq.errors import CorruptionError
-from flaremq.message.message_ext import MessageExt
-from flaremq.message.sys_flag import INNER_BATCH
-from flaremq.storage.arrow.bodies import BodyReader, Row
-from flaremq.storage.arrow.columns import decode_rows, parse_flags
-from flaremq.storage.arrow.filters import RowFilter
-from flaremq.storage.arrow.objects import plain_rows
-from flaremq.storage.kernels.compile import Bytes, Integers
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.scan import parse_pieces, queue_hash, split_records
-from flaremq.storage.kernels.table import (
+from flaremq.core.arrays import Bytes, Integers, as_array
+from flaremq.core.scan import parse_pieces, split_records, topic_hash
+from flaremq.core.table import (
     FILE_OFFSET,
     OK,
     QUEUE_HASH,
@@ -30,6 +22,13 @@ from flaremq.storage.kernels.table import (
     SYS_FLAG,
     RecordTable,
 )
+from flaremq.errors import CorruptionError
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.sys_flag import INNER_BATCH
+from flaremq.storage.arrow.bodies import BodyReader, Row
+from flaremq.storage.arrow.columns import decode_rows, parse_flags
+from flaremq.storage.arrow.filters import RowFilter
+from flaremq.storage.arrow.objects import plain_rows
 
 _log = logging.getLogger(__name__)
 _OFFSET_MAX = 2**63 - 1
@@ -59,7 +58,7 @@ def decode_records(
     log = as_array(data)
     at, physical, stop = _split(log)
     table = RecordTable(max(len(at), 1))
-    parse_pieces(log, at, physical, parse_flags(schema, properties=bool(tags)), table.columns)
+    parse_pieces(log, at, physical, parse_flags(schema, properties=bool(tags)), table.cells)
     rows = table.columns[:, : len(at)]
     good = rows[RESULT] == OK
     if queue_id is not None:
@@ -97,9 +96,9 @@ def _split(log: Bytes) -> tuple[Integers, Integers, int]:
 
 def _is_topic(rows: Integers, topic: str) -> NDArray[np.bool_]:
     """Whether each row is of this topic: by the hash of topic and queue id that every row has."""
-    padded = as_array(bytes(8) + topic.encode("utf-8", "surrogatepass"))
+    name = topic.encode("utf-8", "surrogatepass")
     queue_ids, places = np.unique(rows[QUEUE_ID], return_inverse=True)
-    hashes = np.array([queue_hash(padded, int(queue_id)) for queue_id in queue_ids], np.int64)
+    hashes = np.array([topic_hash(name, int(queue_id)) for queue_id in queue_ids], np.int64)
     return np.asarray(rows[QUEUE_HASH] == hashes[places])
 
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from flaremq.core.arrays import Integers
 from flaremq.errors import CorruptionError, FlareMQError, UnavailableError
 from flaremq.message.java_hash import tags_code
 from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.storage.at_rest.unit_arrays import Mask, ScanQueue, Units, joined
-from flaremq.storage.kernels.compile import Integers
 from flaremq.storage.queue.consume_queue import FILLER_SIZE
 
 _log = logging.getLogger(__name__)

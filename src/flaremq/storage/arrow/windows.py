@@ -1,4 +1,4 @@
-"""Records of a scan: read in windows in the order of the log, parsed and checked by kernels, given out as batches.
+"""Records of a scan: read in windows in the order of the log, parsed and checked by the core, given out as batches.
 
 Units say where the records are, so only they are read. Neighbours are read together, over small gaps too; records that
 lie apart are read one by one into the same window: the cost follows the bytes asked for, not the bytes stored. Without
@@ -18,20 +18,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from flaremq.errors import CorruptionError, NotFoundError
-from flaremq.message.message_ext import MessageExt
-from flaremq.message.record.layout import body_at
-from flaremq.storage.arrow.bodies import BodyReader, Row
-from flaremq.storage.arrow.columns import decode_rows, parse_flags, wants_body
-from flaremq.storage.arrow.filters import RowFilter
-from flaremq.storage.arrow.objects import plain_rows
-from flaremq.storage.arrow.units import Losses, PlacedUnits, UnitSpan, merged_units
-from flaremq.storage.at_rest.unit_arrays import Units
-from flaremq.storage.files.directory import RunReader
-from flaremq.storage.kernels.compile import Bytes, Integers
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.scan import parse_pieces, queue_hash
-from flaremq.storage.kernels.table import (
+from flaremq.core.arrays import Bytes, Integers, as_array
+from flaremq.core.scan import parse_pieces, topic_hash
+from flaremq.core.table import (
     FILE_OFFSET,
     MARK_INNER_BATCH,
     MARKS,
@@ -42,6 +31,16 @@ from flaremq.storage.kernels.table import (
     SIZE,
     RecordTable,
 )
+from flaremq.errors import CorruptionError, NotFoundError
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.record.layout import body_at
+from flaremq.storage.arrow.bodies import BodyReader, Row
+from flaremq.storage.arrow.columns import decode_rows, parse_flags, wants_body
+from flaremq.storage.arrow.filters import RowFilter
+from flaremq.storage.arrow.objects import plain_rows
+from flaremq.storage.arrow.units import Losses, PlacedUnits, UnitSpan, merged_units
+from flaremq.storage.at_rest.unit_arrays import Units
+from flaremq.storage.files.directory import RunReader
 
 _WINDOW_BYTES = 4 << 20  # a batch of bodies: what Spark and the processor's cache like
 _WINDOW_ROWS = 16_384
@@ -105,7 +104,7 @@ class WindowReader:
     def _decode(self, window: Window) -> Iterator[pa.RecordBatch]:
         units, span = window.units, window.span
         log = self._read(window)
-        count = parse_pieces(log, window.at, np.ascontiguousarray(units.physical), self._flags, self._table.columns)
+        count = parse_pieces(log, window.at, np.ascontiguousarray(units.physical), self._flags, self._table.cells)
         assert count == len(window.at)
         rows = self._table.columns[:, :count]
         good = (
@@ -245,8 +244,7 @@ def _name(span: UnitSpan) -> str:
 
 
 def _hash_of(span: UnitSpan) -> int:
-    padded = bytes(8) + span.queue.topic.encode("utf-8", "surrogatepass")
-    return queue_hash(as_array(padded), span.queue.queue_id)
+    return topic_hash(span.queue.topic.encode("utf-8", "surrogatepass"), span.queue.queue_id)
 
 
 def _reads(window: Window) -> Iterator[tuple[int, int, int]]:

@@ -1,16 +1,12 @@
-"""Records of a queue as one run of bytes, the form a pull answer has on the wire: one kernel call for a whole batch.
+"""Records of a queue as one run of bytes, the form a pull answer has on the wire: one call for a whole batch.
 
 Each record is compared with its unit (place, size, queue, queue offset); its checksum is left to whoever decodes it,
-as RocketMQ does. Whatever the kernel does not take (another log file, a unit to repair) goes through ``get``.
+as RocketMQ does. Whatever it does not take (another log file, a unit to repair) goes through ``get``.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
-from flaremq.storage.kernels import preload  # noqa: F401  # batches and pulls use kernels once all are loaded
-from flaremq.storage.kernels.gather import copy_units
-from flaremq.storage.kernels.memory import as_array
+from flaremq.core.gather import copy_units
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.queue.consume_queue import UNIT, ConsumeQueue
 
@@ -29,10 +25,10 @@ def copy_messages(
     records_of = None if file is None else file.borrow()
     if file is None or records_of is None:
         return None
-    out = np.empty(max(max_bytes or _BYTES_MAX, first[1] if 0 < first[1] <= file.size else 0), np.uint8)
+    out = bytearray(max(max_bytes or _BYTES_MAX, first[1] if 0 < first[1] <= file.size else 0))
     examined, records, size = copy_units(
-        as_array(data),
-        as_array(records_of),
+        data,
+        records_of,
         file.start,
         log.readable_offset,
         queue.queue_id,
@@ -42,4 +38,4 @@ def copy_messages(
     )
     if not records:
         return None
-    return memoryview(out.data)[:size], records, offset + examined
+    return memoryview(out)[:size], records, offset + examined

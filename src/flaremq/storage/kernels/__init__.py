@@ -23,7 +23,6 @@ __all__ = [
     "batch",
     "compile",
     "crc",
-    "gather",
     "index",
     "loaded",
     "lookup",
@@ -32,7 +31,6 @@ __all__ = [
     "pull",
     "queue",
     "record",
-    "scan",
     "table",
     "text",
 ]

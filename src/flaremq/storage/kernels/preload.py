@@ -11,13 +11,11 @@ from flaremq.storage.kernels import (  # noqa: F401
     batch,
     crc,
     frame,
-    gather,
     index,
     lookup,
     pull,
     queue,
     record,
-    scan,
     table,
     text,
 )

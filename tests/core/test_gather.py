@@ -1,4 +1,4 @@
-"""Copy kernels: what they lay out is what Arrow and the plain properties parser see."""
+"""Copies of the core: what they lay out is what Arrow and the plain properties parser see."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flaremq.core.arrays import Integers, as_array
+from flaremq.core.gather import gather
 from flaremq.message.properties import parse_properties
-from flaremq.storage.kernels.compile import Integers
-from flaremq.storage.kernels.gather import copy_records, gather, properties_columns
-from flaremq.storage.kernels.memory import as_array
+from flaremq.storage.arrow.columns import properties_columns
 
 
 def integers(*values: int) -> Integers:
@@ -38,20 +38,6 @@ def test_a_piece_outside_the_log_or_without_room_is_refused(at: int, length: int
     log = as_array(b"0123456789")
     out = np.zeros(room, np.uint8)
     assert gather(log, integers(at), integers(length), np.zeros(places, np.int32), out) == -1
-    if places == 2:
-        assert copy_records(log, integers(at), integers(length), out) == -1
-
-
-@given(st.binary(min_size=1, max_size=100), st.lists(st.tuples(st.integers(0, 99), st.integers(0, 40)), max_size=12))
-def test_copied_records_are_the_pieces_end_to_end(log: bytes, pieces: list[tuple[int, int]]) -> None:
-    pieces = [(at % len(log), min(size, len(log) - at % len(log))) for at, size in pieces]
-    pieces += [(start + size, 0) for start, size in pieces]
-    expected = b"".join(log[at : at + size] for at, size in pieces)
-    at, size = integers(*(piece[0] for piece in pieces)), integers(*(piece[1] for piece in pieces))
-    out = np.zeros(len(expected) + 5, np.uint8)
-    assert copy_records(as_array(log), at, size, out) == len(expected)
-    assert out[: len(expected)].tobytes() == expected
-    assert not out[len(expected) :].any()
 
 
 texts = st.text("abKEYS\1\2=é", max_size=8)
@@ -98,6 +84,6 @@ def test_a_key_repeated_thousands_of_times_appears_once_with_its_last_value() ->
 
 
 def test_ranges_outside_the_log_give_empty_maps() -> None:
-    columns = properties_columns(as_array(b"a\1b\2" * 5), integers(-1, 0, 19, 2**62, 8), integers(3, 4, 5, 9, 4))
+    columns = properties_columns(as_array(b"a\1b\2" * 5), integers(-1, 19, 2**62, 8), integers(3, 5, 9, 4))
     assert columns is not None
-    assert columns.offsets.tolist() == [0, 0, 0, 0, 0, 1]
+    assert columns.offsets.tolist() == [0, 0, 0, 0, 1]
