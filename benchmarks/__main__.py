@@ -1,106 +1,127 @@
-"""The entry of ``make bench``; see the package for what is measured and how."""
+"""The entry of ``make bench``; see the package for what is measured and how. ``report`` makes the page from results."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import replace
+import time
+from typing import Any
 
-from benchmarks import embedded, machine, peer_rocketmq, put, query, recover, report, rounds, scan, spark, startup, wire
-from benchmarks.rounds import Outcome
-from benchmarks.settings import FULL, QUICK, SMOKE, Settings
-
-_PLANS = {
-    "put": put.plan,
-    "scan": scan.plan,
-    "query": query.plan,
-    "recover": recover.plan,
-    "embedded": embedded.plan,
-    "startup": startup.plan,
-}
-_NAMES = (*_PLANS, "wire", "spark")
+from benchmarks import compare, machine, parts, results, rounds
+from benchmarks.page import command as page
+from benchmarks.page import table
+from benchmarks.parts import PARTS, Context
+from benchmarks.quiet import Watch
+from benchmarks.results import PartResult
+from benchmarks.rounds import tell
+from benchmarks.settings import FULL, QUICK, SMOKE, Settings, with_rounds
+from benchmarks.store import embedded, peer_rocketmq
 
 
 def main(argv: list[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["report"]:
+        return page.main(argv[1:])
     arguments = _parse(argv)
-    folder = arguments.dir or tempfile.gettempdir()
-    settings = _settings(arguments)
-    names = arguments.only or list(_NAMES)
-    notes: list[str] = ["a smoke run: its figures mean nothing"] if arguments.smoke else []
     signal.signal(signal.SIGTERM, _stop)
     if arguments.install:
         embedded.install()
-    versions = _peers(notes) if not arguments.no_peers else ()
+    notes: list[str] = ["a smoke run: its figures mean nothing"] if arguments.smoke else []
+    mode, settings = _settings(arguments)
+    context = Context(
+        settings=settings,
+        versions=_peers(notes) if not arguments.no_peers else (),
+        folder=arguments.dir or tempfile.gettempdir(),
+        with_peers=not arguments.no_peers,
+    )
+    names = arguments.only or list(PARTS)
     if "embedded" in names and (absent := embedded.missing()):
         notes.append(f"not installed, so not measured: {', '.join(absent)} (--install gets them)")
-    described = machine.describe(folder)
-    _tell(json.dumps(described, indent=2))
-
-    outcomes = []
-    if "wire" in names and (reason := _why_no_wire(arguments)):
-        notes.append(f"nothing is measured over the wire: {reason}")
-        names.remove("wire")
-    if "spark" in names and (reason := _why_no_spark(arguments)):
-        notes.append(f"nothing is measured on Spark: {reason}")
-        names.remove("spark")
-    for outcome in _run(names, settings, versions, folder):
-        outcomes.append(outcome)
-        notes += outcome.errors + report.busy_note(outcome)
-        if arguments.out:  # kept up to date: an interrupted run has its figures so far
-            document = report.document(described, settings, outcomes, notes)
-            with open(arguments.out, "w") as file:
-                json.dump(document, file, indent=2)
-    print(report.table([figure for outcome in outcomes for figure in report.figures_of(outcome)]))
+    head = {
+        "began": results.now(),
+        "mode": mode,
+        "machine": machine.describe(context.folder),
+        "settings": settings,
+        "notes": notes,
+    }
+    tell(json.dumps(head["machine"], indent=2))
+    done = _run_parts(names, context, head, arguments.out)
+    print(table.text([line for part in done for line in part.lines]))
     for note in notes:
         print(f"note: {note}")
-    return 1 if any(outcome.errors for outcome in outcomes) else 0
+    return 1 if any(part.errors for part in done) else 0
 
 
-def _run(names: list[str], settings: Settings, versions: tuple[str, ...], folder: str) -> Iterator[Outcome]:
-    measurements = [measurement for name in names if name in _PLANS for measurement in _PLANS[name](settings)]
-    yield from rounds.run_all(measurements, versions, folder)
-    if "wire" in names:
-        yield from wire.run(settings, folder)
-    if "spark" in names:
-        yield from spark.run(settings, folder)
+def _run_parts(names: list[str], context: Context, head: dict[str, Any], out: str | None) -> list[PartResult]:
+    """One part after the other; what is known so far is written after every measurement."""
+    done: list[PartResult] = []
+    for name in names:
+        part, notes = PARTS[name], head["notes"]
+        if (reason := part.reason_against(context)) is not None:
+            notes.append(f"{name} is not measured: {reason}")
+            continue
+        watch = Watch(is_first=not done)
+        result, began = PartResult(name, results.now()), time.monotonic()
+        done.append(result)
+        try:
+            for outcome in part.run(context):
+                result.outcomes.append(outcome)
+                result.seconds = time.monotonic() - began
+                notes += outcome.errors + compare.busy_note(outcome)
+                _write(out, head, done)
+        finally:
+            result.load = watch.close()
+            result.seconds = time.monotonic() - began
+            notes += [f"{name}: {reason}" for reason in result.load["reasons"]]
+            _write(out, head, done)
+    return done
 
 
-def _why_no_wire(arguments: argparse.Namespace) -> str | None:
-    return "its load is RocketMQ's client" if arguments.no_peers else wire.why_not()
+def _write(out: str | None, head: dict[str, Any], done: list[PartResult]) -> None:
+    """Whole or not at all: an interrupted run has its figures so far."""
+    if out is None:
+        return
+    with open(f"{out}.partial", "w") as file:
+        json.dump(results.document(**head, parts=done), file, indent=1)
+    os.replace(f"{out}.partial", out)
 
 
-def _why_no_spark(arguments: argparse.Namespace) -> str | None:
-    return "it is compared with Kafka's" if arguments.no_peers else spark.why_not()
-
-
-def _parse(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="shorter runs, one round: about 10 minutes")
+def _parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, epilog="python -m benchmarks report --help: the page"
+    )
+    parser.add_argument("--quick", action="store_true", help="shorter runs, one round: about 15 minutes")
     parser.add_argument("--smoke", action="store_true", help="tiny runs, only to see that everything works")
-    parser.add_argument("--only", type=_names, metavar="NAME,...", help=f"some of {', '.join(_NAMES)}")
-    parser.add_argument("--rounds", type=int, help="how often ours and theirs take turns")
-    parser.add_argument("--out", metavar="FILE", help="write every figure as JSON")
-    parser.add_argument("--no-peers", action="store_true", help="do not run RocketMQ")
+    choices = ", ".join((*parts.GROUPS, *PARTS))
+    parser.add_argument("--only", type=_names, metavar="NAME,...", help=f"some of {choices}")
+    parser.add_argument("--rounds", type=_count, help="how often ours and theirs take turns, in every part")
+    parser.add_argument("--out", metavar="FILE", help="write machine, load, verdicts and every sample as JSON")
+    parser.add_argument("--no-peers", action="store_true", help="do not run RocketMQ and Kafka")
     parser.add_argument("--dir", help="where stores are made and removed; default: the temporary folder")
     parser.add_argument("--install", action="store_true", help="pip install the packages `embedded` compares with")
     return parser.parse_args(argv)
 
 
 def _names(text: str) -> list[str]:
-    names = text.split(",")
-    for name in names:
-        if name not in _NAMES:
-            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(_NAMES)}")
-    return names
+    try:
+        return parts.named(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _settings(arguments: argparse.Namespace) -> Settings:
-    settings = SMOKE if arguments.smoke else QUICK if arguments.quick else FULL
-    return replace(settings, rounds=arguments.rounds) if arguments.rounds else settings
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rounds")
+    return int(text)
+
+
+def _settings(arguments: argparse.Namespace) -> tuple[str, Settings]:
+    mode, settings = ("smoke", SMOKE) if arguments.smoke else ("quick", QUICK) if arguments.quick else ("full", FULL)
+    return mode, with_rounds(settings, arguments.rounds) if arguments.rounds else settings
 
 
 def _peers(notes: list[str]) -> tuple[str, ...]:
@@ -118,10 +139,6 @@ def _peers(notes: list[str]) -> tuple[str, ...]:
 def _stop(number: int, _frame: object) -> None:
     """As Ctrl-C does: unwind, so that processes end and stores are removed."""
     raise SystemExit(128 + number)
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -25,10 +25,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from benchmarks import child, put, query, recover, scan, startup
+from benchmarks import child
 from benchmarks.cpu.worker import CASES, Worker, environment
 from benchmarks.rounds import Figure, Measurement, median_of, scratch
 from benchmarks.settings import FULL, QUICK, Settings
+from benchmarks.store import put, query, recover, scan, startup
 from benchmarks.timing import Row
 
 _PLANS = {"put": put.plan, "scan": scan.plan, "query": query.plan, "recover": recover.plan, "startup": startup.plan}

@@ -18,18 +18,23 @@ PROJECT = Path(__file__).resolve().parent.parent
 _ERROR_LENGTH_MAX = 4000
 
 
-def run(function: str, *, timeout_s: float = 900, **arguments: object) -> Row:
-    """Call ``MODULE:FUNCTION`` of this package in a process of its own; its answer."""
+def run(function: str, *, timeout_s: float = 900, python: str = sys.executable, **arguments: object) -> Row:
+    """Call ``MODULE:FUNCTION`` of this package in a process of its own, of another Python if told; its answer."""
     done = subprocess.run(
-        command(function, arguments), cwd=PROJECT, capture_output=True, text=True, timeout=timeout_s, check=False
+        command(function, arguments, python),
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
     )
     if done.returncode != 0:
         raise RuntimeError(f"{function} {arguments} ended with {done.returncode}\n{done.stderr[-_ERROR_LENGTH_MAX:]}")
     return answer(done.stdout)
 
 
-def command(function: str, arguments: dict[str, object]) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.child", function, json.dumps(arguments)]
+def command(function: str, arguments: dict[str, object], python: str = sys.executable) -> list[str]:
+    return [python, "-m", "benchmarks.child", function, json.dumps(arguments)]
 
 
 def answer(output: str) -> Row:

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from benchmarks.timing import Row, machine_seconds
 
@@ -55,6 +56,12 @@ class Load:
     def _seconds(self) -> float:
         processes = _processes()
         return sum(processes[pid][2] for pid in _below(processes, self._roots))
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has used so far, all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def _processes() -> dict[int, tuple[str, int, float]]:

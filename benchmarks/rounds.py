@@ -1,7 +1,7 @@
-"""Runs measurements in turns: ours, RocketMQ 4.9.7, RocketMQ 5.5.0, then again in another order.
+"""Runs measurements in turns: ours, theirs, then again in another order.
 
 A ``Measurement`` names what to run on both sides; its ``Figure`` s say which numbers of the two answers belong
-together, which direction is better and what we want. Who was measured is decided here, what it means in ``report``.
+together, which direction is better and what we want. Who was measured is decided here, what it means in ``compare``.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks import child, peer_rocketmq
+from benchmarks import child
+from benchmarks.store import peer_rocketmq
 from benchmarks.timing import Row
 
 VERSIONS = ("4.9.7", "5.5.0")
+OURS = "ours"
+_FAILURES_MAX = 2  # of one side in one measurement: after that it will not get better
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +32,12 @@ class Figure:
     label: str
     unit: str
     ours: str
-    theirs: str = ""  # "" if RocketMQ has nothing to compare with
+    theirs: str = ""  # "" if nobody has anything to compare with
+    peer: str = ""  # compare with this side only, not with the best of all
     beside: str = ""  # compare with this name of our own answer instead: other systems measured from Python
     less_is_better: bool = False
     wanted_ratio: float | None = None  # how many times better than theirs we want to be
+    kept_ratio: float | None = None  # or how many times better we were and want to stay
     wanted_bound: float | None = None  # or the value itself: at least, or at most if less is better
 
 
@@ -41,7 +46,7 @@ class Measurement:
     """``ours`` is a function for ``child.run`` and its arguments, ``theirs`` a mode for ``run_peer`` and its."""
 
     name: str
-    ours: tuple[str, dict[str, Any]]
+    ours: tuple[str, dict[str, Any]] = ("", {})
     theirs: tuple[str, dict[str, Any]] | None = None
     figures: tuple[Figure, ...]
     rounds: int = 1
@@ -51,39 +56,59 @@ class Measurement:
 
 @dataclass(slots=True)
 class Outcome:
-    """Every row of every round, by side."""
+    """Every row of every round, by side; ``round`` in a row says which it was."""
 
     measurement: Measurement
     ours: list[Row] = field(default_factory=list)
     theirs: dict[str, list[Row]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
 
-
-def run_all(measurements: list[Measurement], versions: tuple[str, ...], folder: str | None) -> Iterator[Outcome]:
-    for measurement in measurements:
-        yield run_one(measurement, versions if measurement.theirs else (), folder)
+    def rows(self, side: str) -> list[Row]:
+        return self.ours if side == OURS else self.theirs.setdefault(side, [])
 
 
-def run_one(measurement: Measurement, versions: tuple[str, ...], folder: str | None) -> Outcome:
-    outcome = Outcome(measurement)
-    sides: list[str] = ["ours", *versions]
-    for number in range(measurement.rounds):
-        for side in sides[number % len(sides) :] + sides[: number % len(sides)]:
+def turns(
+    name: str,
+    figures: tuple[Figure, ...],
+    rounds: int,
+    sides: Sequence[str],
+    measure: Callable[[str], Row],
+    *,
+    warm_rounds: int = 0,
+) -> Outcome:
+    """All sides in each round, another one first every time; rounds to warm up do not count."""
+    outcome = Outcome(Measurement(name=name, figures=figures, rounds=rounds))
+    failures = dict.fromkeys(sides, 0)
+    for number in range(-warm_rounds, rounds):
+        first = number % len(sides)
+        for side in (*sides[first:], *sides[:first]):
+            if failures[side] >= _FAILURES_MAX:
+                continue
             os.sync()  # what the run before left to be written must not slow down this one
             begin = time.monotonic()
             try:
-                if side == "ours":
-                    outcome.ours.append(_run_ours(measurement, folder))
-                else:
-                    outcome.theirs.setdefault(side, []).append(_run_theirs(measurement, side, folder))
+                row = measure(side)
+                if number >= 0:
+                    outcome.rows(side).append({"round": number + 1, **row})
                 verdict = "done"
             except Exception as error:
                 # One broken side must not cost the figures of all others.
-                outcome.errors.append(f"{measurement.name}, {side}: {error}")
-                verdict = "failed"
-            elapsed = time.monotonic() - begin
-            print(f"  {measurement.name}, round {number + 1}, {side}: {verdict} in {elapsed:.1f} s", file=sys.stderr)
+                failures[side] += 1
+                outcome.errors.append(f"{name}, {side}: {error}")
+                verdict = f"failed: {error}"
+            tell(f"  {name}, round {number + 1}, {side}: {verdict} in {time.monotonic() - begin:.1f} s")
     return outcome
+
+
+def run_all(measurements: list[Measurement], versions: tuple[str, ...], folder: str | None) -> Iterator[Outcome]:
+    """Measurements of the store: ours in processes of their own, theirs in JVMs of the releases in ``versions``."""
+    for measurement in measurements:
+        sides = (OURS, *(versions if measurement.theirs else ()))
+
+        def measure(side: str, measurement: Measurement = measurement) -> Row:
+            return _run_ours(measurement, folder) if side == OURS else _run_theirs(measurement, side, folder)
+
+        yield turns(measurement.name, measurement.figures, measurement.rounds, sides, measure)
 
 
 def _run_ours(measurement: Measurement, folder: str | None) -> Row:
@@ -108,3 +133,7 @@ def scratch(folder: str | None) -> Iterator[str]:
 def median_of(rows: list[Row], name: str) -> float | None:
     values = [row[name] for row in rows if isinstance(row.get(name), (int, float))]
     return statistics.median(values) if values else None
+
+
+def tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

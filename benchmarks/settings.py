@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 GIB = 1 << 30
 
@@ -35,6 +35,11 @@ class Settings:
     spark_latency_rounds: int
     spark_latency_seconds: int  # of load at 1,000 messages a second
     spark_latency_skip: int  # of these, before anything counts
+    client_rounds: int  # Python clients: ours, aiokafka and confluent-kafka take turns this often
+    client_seconds: float  # of sends, about
+    client_backlog: int  # messages that are consumed
+    growth_messages: int  # and ten and a hundred times as many
+    growth_rounds: int
 
 
 FULL = Settings(
@@ -64,6 +69,11 @@ FULL = Settings(
     spark_latency_rounds=2,
     spark_latency_seconds=30,
     spark_latency_skip=10,
+    client_rounds=3,
+    client_seconds=4.0,
+    client_backlog=400_000,
+    growth_messages=10_000,
+    growth_rounds=1,
 )
 QUICK = Settings(
     rounds=1,
@@ -92,6 +102,11 @@ QUICK = Settings(
     spark_latency_rounds=1,
     spark_latency_seconds=16,
     spark_latency_skip=6,
+    client_rounds=1,
+    client_seconds=1.5,
+    client_backlog=100_000,
+    growth_messages=2_000,
+    growth_rounds=1,
 )
 SMOKE = Settings(
     rounds=1,
@@ -120,4 +135,23 @@ SMOKE = Settings(
     spark_latency_rounds=1,
     spark_latency_seconds=4,
     spark_latency_skip=1,
+    client_rounds=1,
+    client_seconds=0.3,
+    client_backlog=5_000,
+    growth_messages=200,
+    growth_rounds=1,
 )
+
+
+def with_rounds(settings: Settings, rounds: int) -> Settings:
+    """The same amounts, so many rounds of everything. Growth is no comparison of sides: it keeps its own."""
+    return replace(
+        settings,
+        rounds=rounds,
+        recover_rounds=rounds,
+        wire_rounds=rounds,
+        wire_starts=rounds,
+        spark_rounds=rounds,
+        spark_latency_rounds=rounds,
+        client_rounds=rounds,
+    )

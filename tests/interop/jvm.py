@@ -4,7 +4,7 @@ Pure plumbing, used by the interop tests and by the benchmarks: it knows nothing
 downloaded here; ``fetch.sh`` does that, and ``why_not`` says in one sentence what is missing. Classes are
 compiled once for each release and each state of the sources, into ``.cache``.
 
-Loaded by path from the benchmarks, so it imports the standard library only.
+Imports the standard library only.
 """
 
 from __future__ import annotations

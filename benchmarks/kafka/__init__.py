@@ -1,0 +1,1 @@
+"""A Kafka to compare with, from Maven."""

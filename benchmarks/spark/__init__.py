@@ -1,0 +1,1 @@
+"""Spark on our store beside Spark on Kafka."""

@@ -1,0 +1,57 @@
+"""A Python with the one PySpark that both sides can run on: Kafka's connector is not published for the newest.
+
+Made once in ``.cache``; ``$FLAREMQ_SPARK_VENV`` names one that exists already.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+from benchmarks.child import PROJECT
+from benchmarks.kafka.jars import SPARK_VERSION
+
+
+def python() -> Path:
+    """Its interpreter. FlareMQ itself comes from the sources, by ``variables``."""
+    named = os.environ.get("FLAREMQ_SPARK_VENV")
+    folder = Path(named) if named else PROJECT / ".cache" / f"spark-{SPARK_VERSION}"
+    interpreter = folder / "bin" / "python"
+    if not interpreter.exists():
+        partial = folder.with_name(f"{folder.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        venv.create(partial, with_pip=True)
+        pip = [str(partial / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "-r", str(PROJECT / "requirements" / "core.txt")], check=True)
+        subprocess.run([*pip, f"pyspark[sql]=={SPARK_VERSION}"], check=True)
+        partial.rename(folder)  # nothing in it is run by a path of its own but the interpreter
+    return interpreter
+
+
+def variables() -> dict[str, str]:
+    """For the processes of both sides."""
+    interpreter = str(python())
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join((str(PROJECT / "src"), str(PROJECT))),
+        "PYSPARK_PYTHON": interpreter,
+        "PYSPARK_DRIVER_PYTHON": interpreter,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def why_not() -> str | None:
+    """Why Spark cannot be run here, or None."""
+    if shutil.which("java") is None:
+        return "Spark needs Java 17"
+    try:
+        done = subprocess.run([str(python()), "-c", "import pyspark; print(pyspark.__version__)"], capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"no environment with PySpark {SPARK_VERSION} could be made: {error}"
+    if done.stdout.decode().strip() != SPARK_VERSION:
+        return f"{python()} does not have PySpark {SPARK_VERSION}: {done.stderr.decode()[-300:]}"
+    print(f"  Spark {SPARK_VERSION} on {python()}", file=sys.stderr)
+    return None

@@ -1,0 +1,1 @@
+"""The broker over loopback: beside RocketMQ's, driven by RocketMQ's client."""
