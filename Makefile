@@ -19,12 +19,12 @@ KERNELS := $(filter-out %/__init__.py,$(wildcard src/flaremq/*/kernels/*.py) src
 KERNEL_MODULES := $(subst /,.,$(patsubst src/%.py,%,$(KERNELS)))
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help setup core java demo test quick check lint types tests format bench interop wire soak coverage docs lock clean
+.PHONY: help setup core checked java demo test quick check lint types tests format bench interop wire soak coverage docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.installed $(VENV)/.kernels ## make .venv with everything that development needs
+setup: $(VENV)/.installed $(VENV)/.kernels core ## make .venv with everything that development needs
 
 $(VENV)/.installed: requirements/dev.txt pyproject.toml
 	.ci/venv "$(PYTHON)" "$(VENV)"
@@ -33,12 +33,16 @@ $(VENV)/.installed: requirements/dev.txt pyproject.toml
 	touch $@
 
 # Compiled once here, cached beside the source, so that no test and no first command pays for it.
-$(VENV)/.kernels: $(VENV)/.installed $(KERNELS)
+$(VENV)/.kernels: $(VENV)/.installed $(KERNELS) | core
 	$(BIN)/python -c "import importlib; [*map(importlib.import_module, '$(KERNEL_MODULES)'.split())]"
 	touch $@
 
-core: $(VENV)/.installed ## compile the core (part of setup)
-	$(BIN)/python compile_core.py
+# Ahead of time, so that no test and no first command pays for it; kept by content, so mostly there is nothing to do.
+core: $(VENV)/.installed ## compile the core (part of setup), or go back to it from a debug build
+	.ci/core $(BIN)/python
+
+checked: $(VENV)/.installed ## the core with bounds checks that abort; `make core` goes back
+	$(BIN)/python compile_core.py --checked
 
 # Spark runs on it; installed by the system's package manager where that is permitted.
 java:
@@ -105,6 +109,9 @@ lock: ## renew requirements/ from pyproject.toml
 			--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
 			"$${extra[@]}" --output-file requirements/$$name.txt pyproject.toml; \
 	done
+	CUSTOM_COMPILE_COMMAND="make lock" .venv-lock/bin/pip-compile --quiet --upgrade --generate-hashes \
+		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
+		--output-file requirements/compiler.txt requirements/compiler.in
 
 clean: ## remove .venv and all caches but the fetched RocketMQ jars
 	rm -rf $(VENV) .venv-lock build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov

@@ -10,11 +10,20 @@
 #define FLAREMQ_CRC32
 #include <stdint.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 static uint32_t fmq_crc_tables[8][256];
 static volatile int fmq_crc_ready;
+static int fmq_crc_can_fold;
 
 static void fmq_crc_prepare(void) { /* the same values whoever comes first: a race does no harm */
+#if defined(__x86_64__) /* not __builtin_cpu_supports: that is a library's, and zig has it not for shared ones */
+    unsigned int a, b, c, d;
+    fmq_crc_can_fold = __get_cpuid(1, &a, &b, &c, &d) && c & 2;
+#endif
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t value = byte;
         for (int bit = 0; bit < 8; bit++) value = value & 1 ? (value >> 1) ^ 0xEDB88320u : value >> 1;
@@ -44,7 +53,6 @@ static uint32_t fmq_crc_slicing(uint32_t crc, const uint8_t *data, int64_t lengt
 }
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 #define FMQ_FOLD(lane, step, next) \
     _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(lane, step, 0x00), _mm_clmulepi64_si128(lane, step, 0x11)), next)
 #define FMQ_LANE(place) _mm_loadu_si128((const __m128i *)(place))
@@ -73,7 +81,7 @@ __attribute__((target("pclmul,sse2"))) static uint32_t fmq_crc_folding(const uin
 static inline int64_t fmq_crc32(const uint8_t *data, int64_t length) {
     if (!fmq_crc_ready) fmq_crc_prepare();
 #if defined(__x86_64__)
-    if (length >= 64 && __builtin_cpu_supports("pclmul")) return (int64_t)(fmq_crc_folding(data, length) ^ 0xFFFFFFFFu);
+    if (length >= 64 && fmq_crc_can_fold) return (int64_t)(fmq_crc_folding(data, length) ^ 0xFFFFFFFFu);
 #endif
     return (int64_t)(fmq_crc_slicing(0xFFFFFFFFu, data, length) ^ 0xFFFFFFFFu);
 }
