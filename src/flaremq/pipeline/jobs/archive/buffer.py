@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -76,6 +76,9 @@ class OpenRun:
         )
 
 
+DrainedRuns: TypeAlias = dict[tuple[str, int], list[OpenRun]]  # by topic and day
+
+
 class ArchiveBuffer:
     """Holds the rows of one file-to-be for each topic and day. Spans of one queue must be given in order.
 
@@ -118,9 +121,9 @@ class ArchiveBuffer:
                 self._pass_hole(number, int(offsets[first]))
                 self._extend(number, int(days[first]), piece, times[first:last], int(offsets[last - 1]) + 1)
 
-    def drain(self) -> dict[tuple[str, int], list[OpenRun]]:
+    def drain(self) -> DrainedRuns:
         """All rows held, as runs by topic and day, sorted by queue and offset; the buffer is empty then."""
-        files: dict[tuple[str, int], list[OpenRun]] = {}
+        files: DrainedRuns = {}
         for run in sorted(self._runs, key=lambda run: (run.queue, run.start)):
             files.setdefault((run.queue.topic, run.day), []).append(run)
         self._runs, self._last = [], {}

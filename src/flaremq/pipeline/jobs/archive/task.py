@@ -14,9 +14,10 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import orjson
 import pyarrow as pa
@@ -25,7 +26,7 @@ from flaremq.errors import CorruptionError, UnavailableError
 from flaremq.pipeline.archive.entries import ArchiveFile, QueueRun, file_from_json
 from flaremq.pipeline.archive.parquet import portions, schema_for, write_parquet
 from flaremq.pipeline.archive.root import METADATA, ArchiveRoot, partition_folder
-from flaremq.pipeline.jobs.archive.buffer import ArchiveBuffer, OpenRun, day_text
+from flaremq.pipeline.jobs.archive.buffer import ArchiveBuffer, DrainedRuns, OpenRun, day_text
 from flaremq.pipeline.model.columns import ALL_SCHEMA
 from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec
 from flaremq.pipeline.model.spans import QueueRef, Span
@@ -36,7 +37,7 @@ _log = logging.getLogger(__name__)
 PENDING: Final = f"{METADATA}/pending"
 RECEIPT: Final = ".receipt.json"
 BEGUN: Final = ".begun.json"
-BUFFER_BYTES: Final = 64 << 20  # rows held to be sorted; then a file ends. A worker stays below 512 MB by it
+BUFFER_BYTES: Final = 64 << 20  # rows held to be sorted; then a file ends. A worker stays below 512 MB with two such
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +118,18 @@ def archive_batches(
         topics = sorted({span.queue.topic for span in task.spans})
         root.write_bytes(f"{PENDING}/{name}{BEGUN}", orjson.dumps({"topics": topics}))
     buffer = ArchiveBuffer(task.spans, is_lost)
-    files: list[ArchiveFile] = []
     held = 0
-    part = 0
-    for batch in batches:
-        for rows, cost, is_full in portions(batch, held, task.buffer_bytes):
-            buffer.add(rows)
-            held += cost
-            if is_full:
-                files += _write_files(root, name, part, buffer)
-                held, part = 0, part + 1
-    empty = buffer.finish()
-    files += _write_files(root, name, part, buffer)
-    files += _without_file(empty)
+    with _WritingBehind(root, name) as behind:
+        for batch in batches:
+            for rows, cost, is_full in portions(batch, held, task.buffer_bytes):
+                buffer.add(rows)
+                held += cost
+                if is_full:
+                    behind.write(buffer.drain())
+                    held = 0
+        empty = buffer.finish()
+        behind.write(buffer.drain())
+        files = [*behind.files(), *_without_file(empty)]
     receipt = Receipt(f"{PENDING}/{name}{RECEIPT}", tuple(files), tuple(buffer.lost))
     root.write_bytes(receipt.path, orjson.dumps(receipt.to_json()))
     return receipt
@@ -145,9 +145,46 @@ def read_receipts(root: ArchiveRoot) -> Iterator[Receipt]:
                 raise CorruptionError("a receipt cannot be read; remove it", path=root.full_path(path)) from error
 
 
-def _write_files(root: ArchiveRoot, name: str, part: int, buffer: ArchiveBuffer) -> list[ArchiveFile]:
+class _WritingBehind:
+    """Files are compressed, written and synced while the next rows are read: the disk is as slow as all the rest.
+
+    One set at a time, so a second set of rows is the most that is held for it.
+    """
+
+    def __init__(self, root: ArchiveRoot, name: str) -> None:
+        self._root = root
+        self._name = name
+        self._parts = 0
+        self._done: list[ArchiveFile] = []
+        self._thread = ThreadPoolExecutor(1, "flaremq-archive")
+        self._running: Future[list[ArchiveFile]] | None = None
+
+    def write(self, drained: DrainedRuns) -> None:
+        """Begin to write these; waits for the set before, and raises what became of that."""
+        self._wait()
+        self._running = self._thread.submit(_write_files, self._root, self._name, self._parts, drained)
+        self._parts += 1
+
+    def files(self) -> list[ArchiveFile]:
+        """All files, in the order of their rows, each durable."""
+        self._wait()
+        return self._done
+
+    def _wait(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            self._done += running.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._thread.shutdown()
+
+
+def _write_files(root: ArchiveRoot, name: str, part: int, drained: DrainedRuns) -> list[ArchiveFile]:
     files = []
-    for (topic, day_number), runs in sorted(buffer.drain().items()):
+    for (topic, day_number), runs in sorted(drained.items()):
         day = day_text(day_number)
         path = f"{partition_folder(topic, day)}/part-{name}-{part:03d}.parquet"
         entries = tuple(run.closed() for run in runs)
