@@ -5,6 +5,7 @@ Made once in ``.cache``; ``$FLAREMQ_SPARK_VENV`` names one that exists already.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -15,21 +16,29 @@ from pathlib import Path
 from benchmarks.child import PROJECT
 from benchmarks.kafka.jars import SPARK_VERSION
 
+_REQUIREMENTS = PROJECT / "requirements" / "core.txt"
+
 
 def python() -> Path:
     """Its interpreter. FlareMQ itself comes from the sources, by ``variables``."""
     named = os.environ.get("FLAREMQ_SPARK_VENV")
-    folder = Path(named) if named else PROJECT / ".cache" / f"spark-{SPARK_VERSION}"
+    folder = Path(named) if named else PROJECT / ".cache" / f"spark-{SPARK_VERSION}-{_digest()}"
     interpreter = folder / "bin" / "python"
     if not interpreter.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
         partial = folder.with_name(f"{folder.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         venv.create(partial, with_pip=True)
         pip = [str(partial / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-r", str(PROJECT / "requirements" / "core.txt")], check=True)
+        subprocess.run([*pip, "-r", str(_REQUIREMENTS)], check=True)
         subprocess.run([*pip, f"pyspark[sql]=={SPARK_VERSION}"], check=True)
         partial.rename(folder)  # nothing in it is run by a path of its own but the interpreter
     return interpreter
+
+
+def _digest() -> str:
+    """Other requirements make another environment."""
+    return hashlib.sha256(_REQUIREMENTS.read_bytes()).hexdigest()[:8]
 
 
 def variables() -> dict[str, str]:
