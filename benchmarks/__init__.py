@@ -11,9 +11,9 @@
     python -m benchmarks report r.json ...            # docs/performance.md from results
     python -m benchmarks.before_after ../other        # another checkout and this one, by processor time
 
-A package a kind of measurement (``store``, ``wire``, ``clients``, ``spark``, ``growth``); ``parts`` lists them, ``rounds``
-runs both sides in turns, ``compare`` makes verdicts, ``quiet`` watches what others do meanwhile, ``results`` is what is
-written, ``page`` makes the page of it. How to keep it fair:
+A package a kind of measurement (``store``, ``wire``, ``clients``, ``spark``, ``growth``); ``parts`` lists them,
+``rounds`` runs both sides in turns, ``compare`` makes verdicts, ``quiet`` watches what others do meanwhile, ``results``
+is what is written, ``page`` makes the page of it. How to keep it fair:
 
 * both sides store the same messages (``messages.py``) and make them inside the timed loop;
 * ours and theirs take turns within one run on one machine, ratios are taken within a round, and "theirs" is the better
