@@ -236,6 +236,25 @@ def test_every_request_for_one_message_gives_the_same_answer_and_the_same_bytes(
     check_plain(tmp_path, 20261118, 3_000)
 
 
+@pytest.mark.parametrize(
+    "properties",
+    ["a\x01__CRC32#1", "a\x01CRC32", "XDELAY\x013", "MYCLUSTER\x01x", "a\x01TIMER_DELAY_MS", "a\x01INNER_NUM",
+     "XTRACE_ON\x01x", "NOWAIT\x01false", "TRAN_MSG\x02"],
+)  # fmt: skip
+def test_a_property_that_only_looks_reserved_does_not_let_later_sends_overtake_its_message(
+    tmp_path: Path, properties: str
+) -> None:
+    def item(number: int, text: str) -> Item:
+        return Item("Topic", number % 2, b"%03d" % number, None, text.encode(), 0, 0, BORN, 0)
+
+    # The sends of the first read make the topic, the long way; those of the second are plain.
+    items = [item(number, properties if number % 3 == 2 and number >= FRAMES else "") for number in range(FRAMES + 12)]
+    outcome = run_doors(tmp_path, {"310": (plain(310, 0), False), "310 kernels": (plain(310, 0), True)}, items)
+    assert outcome.codes == [ResponseCode.SUCCESS] * len(items)
+    places = [outcome.log.index(b"\0\0\0\3" + item.body) for item in items[FRAMES:]]
+    assert places == sorted(places)
+
+
 def test_every_request_for_a_batch_gives_the_answer_of_the_rule(tmp_path: Path) -> None:
     check_batches(tmp_path, 20261118, 3_000)
 

@@ -23,6 +23,7 @@ NOT_PLAIN: Final = object()
 # Ext fields of a send: topic, queue id, system flag, born timestamp, flag, properties, reconsume times.
 LETTER_FIELDS: Final = ("b", "e", "f", "g", "h", "i", "j")
 NAMED_FIELDS: Final = ("topic", "queueId", "sysFlag", "bornTimestamp", "flag", "properties", "reconsumeTimes")
+_STEERING: Final = frozenset(("DELAY", "TRAN_MSG", "CLUSTER", "MSG_REGION", "TRACE_ON", "POP_CK"))
 DELAY_PROPERTY: Final = "DELAY\x01"
 
 
@@ -81,17 +82,7 @@ class PlainSends:
             or born_timestamp >> 63
             or (reconsume_times is not None and reconsume_times != "0")
             or ("\x02UNIQ_KEY\x01" not in properties and not properties.startswith("UNIQ_KEY\x01"))
-            # A property that decides where a message goes, or that the broker itself writes.
-            or "DELAY\x01" in properties
-            or "TIMER_D" in properties
-            or "TRAN_MSG\x01" in properties
-            or "CLUSTER\x01" in properties
-            or "MSG_REGION\x01" in properties
-            or "TRACE_ON\x01" in properties
-            or "POP_CK\x01" in properties
-            or "WAIT\x01false" in properties
-            or "INNER_" in properties
-            or "CRC32" in properties
+            or (_may_steer(properties) and _steers(properties))
             or len(connection.peer_host) != 8
         ):
             return NOT_PLAIN
@@ -136,6 +127,37 @@ class PlainSends:
         else:
             message_id = f"{self._replies.host_text}{physical_offset:016X}"
             connection.reply(request, self._replies.stored_at(status, queue_id, queue_offset, message_id))
+
+
+def _may_steer(properties: str) -> bool:
+    """Whether the name of a property occurs that decides where a message goes, or that the broker itself writes."""
+    return (
+        "DELAY\x01" in properties
+        or "TIMER_D" in properties
+        or "TRAN_MSG\x01" in properties
+        or "CLUSTER\x01" in properties
+        or "MSG_REGION\x01" in properties
+        or "TRACE_ON\x01" in properties
+        or "POP_CK\x01" in properties
+        or "WAIT\x01false" in properties
+        or "INNER_" in properties
+        or "CRC32" in properties
+    )
+
+
+def _steers(properties: str) -> bool:
+    """Whether there is such a property; a value that only quotes its name, or a longer name, does not count.
+
+    What is left to the long way is stored a turn of the loop later, behind sends that came after it. So this rule may
+    not be stricter than that of the compiled sends (``kernels``).
+    """
+    for pair in properties.split("\x02"):
+        name, _, value = pair.partition("\x01")
+        if name in _STEERING or name.startswith(("TIMER_D", "INNER_")) or "CRC32" in name or "\x01" in value:
+            return True
+        if name == "WAIT" and value.startswith("false"):
+            return True
+    return False
 
 
 def _import_ingest() -> None:
