@@ -77,6 +77,35 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+def test_replies_of_any_size_leave_in_order_while_the_peer_does_not_read() -> None:
+    sizes = [
+        10,
+        30_000,
+        40_000,
+        300_000,
+        5,
+        70_000,
+    ] * 40  # far more than a socket takes
+
+    def sized(connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        return RemotingCommand.response(body=[bytes([request.opaque % 251]) * sizes[request.opaque]])
+
+    async def scenario(server: RemotingServer, client: RemotingClient, address: str) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1 << 16)
+        writer.write(b"".join(encode_frame(RemotingCommand(ECHO, opaque=number)) for number in range(len(sizes))))
+        await until(lambda: any(connection.is_stalled for connection in server.connections))
+        for number, size in enumerate(sizes):
+            (length,) = struct.unpack(">i", await reader.readexactly(4))
+            frame = await reader.readexactly(length)
+            assert frame[-size:] == bytes([number % 251]) * size
+            assert f'"opaque":{number},'.encode() in frame[:-size]
+        writer.close()
+
+    handlers = HandlerTable()
+    handlers.register(ECHO, sized)
+    run(scenario, handlers=handlers)
+
+
 @pytest.mark.parametrize("serialize_type", [0, 1])
 def test_reply_has_the_header_type_of_its_request(serialize_type: int) -> None:
     async def scenario(server: RemotingServer, client: RemotingClient, address: str) -> None:

@@ -42,19 +42,30 @@ class FrameDecoder:
         """Bytes of a frame that is not complete yet."""
         return len(self._buffer)
 
-    def receive(self, data: bytes) -> list[RemotingCommand]:
-        """All commands that are complete now; ``failure`` says why the stream cannot go on, if so."""
+    def joined(self, data: bytes) -> bytes:
+        """What was kept of a frame that was not complete, and ``data`` behind it; nothing while it still is not."""
+        buffer = self._buffer
+        if not buffer:
+            return data
+        buffer += data
+        if len(buffer) < self._wanted:
+            return b""
+        data = bytes(buffer)
+        buffer.clear()
+        return data
+
+    def receive(self, data: bytes, at: int = 0) -> list[RemotingCommand]:
+        """All commands that are complete now; ``failure`` says why the stream cannot go on, if so.
+
+        The first ``at`` bytes, whole frames, were answered by somebody else.
+        """
         if self.failure is not None:
             return []
         buffer = self._buffer
         if buffer:
-            buffer += data
-            if len(buffer) < self._wanted:
-                return []
-            data = bytes(buffer)
-            buffer.clear()
+            data = self.joined(data)
         commands: list[RemotingCommand] = []
-        at, end = 0, len(data)
+        end = len(data)
         try:
             while end - at >= 8:
                 length, word = _words_at(data, at)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from flaremq.errors import LocalProtocolError, RemoteProtocolError, UnavailableError
 from flaremq.protocol.codes import ResponseCode
@@ -31,7 +32,7 @@ _SLICE_SECONDS = 0.01  # so long one connection is served before the others get 
 _LOOK_EVERY = 7  # a mask: every eighth request asks whether to go on
 _STILL_SECONDS = 1.0  # of no progress, when others wait for the memory
 _REMARK_MAX = 4096  # characters of the sentence in a reply
-_UNSENT_MAX = 1 << 20  # reply bytes of one slice before the transport gets them
+_UNSENT_MAX = 65_536  # reply bytes that are sent at once: the peer works on them while we work on its next requests
 
 
 class RequestTimeoutError(UnavailableError):
@@ -61,6 +62,8 @@ class Connection(asyncio.Protocol):
         self._decoder = FrameDecoder(header_limit=REPLY_HEADER_SIZE_MAX if opened is None else HEADER_SIZE_MAX)
         self._transport: asyncio.Transport | None = None
         self._out: list[Body] = []
+        self._unsent = 0  # bytes in it
+        self._descriptor = -1  # of a socket that may be written to directly
         self._corked = False  # inside data_received or with a flush on its way
         self._calls: dict[int, tuple[asyncio.Future[RemotingCommand], float]] = {}
         self._in_flight = 0
@@ -90,6 +93,8 @@ class Connection(asyncio.Protocol):
         name = transport.get_extra_info("sockname")
         self.local_port = name[1] if isinstance(name, tuple) else 0
         self.is_open = True
+        if transport.get_extra_info("ssl_object") is None:
+            self._descriptor = _descriptor(transport.get_extra_info("socket"))
         self._transport.set_write_buffer_limits(high=self._options.write_buffer_high_bytes)
         if self._opened is not None and not self._opened(self):
             self._transport.abort()
@@ -97,20 +102,19 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.last_activity = self._received_at = now = self._loop.time()
         decoder = self._decoder
+        if self._half_received and decoder.failure is None:
+            # A read that ends in the middle of a frame must not keep the next one from the fast path.
+            data = decoder.joined(data)
         fast_path = self._table.fast_path
-        if fast_path is not None and not self._backlog and not decoder.buffered and decoder.failure is None:
+        taken = 0
+        if fast_path is not None and data and not self._backlog and decoder.failure is None:
             uncork = not self._corked
             self._corked = True
             taken = fast_path(self, data)
             self._corked = not uncork
             if self._out and uncork:
                 self._flush()
-            if taken:
-                self._frame_since = None
-                data = data[taken:]
-                if not data:
-                    return
-        commands = decoder.receive(data)
+        commands = decoder.receive(data, taken) if taken < len(data) else []
         if commands:
             if self._backlog:
                 self._backlog += commands
@@ -120,7 +124,7 @@ class Connection(asyncio.Protocol):
             if not self._backlog:
                 self._refuse(decoder.failure)
         elif decoder.buffered:
-            if commands or self._frame_since is None or not self._half_received:
+            if taken or commands or self._frame_since is None or not self._half_received:
                 self._frame_since = now  # its first bytes
         else:
             self._frame_since = None
@@ -133,17 +137,15 @@ class Connection(asyncio.Protocol):
         self._corked = True
         entries = self._entries
         until = monotonic() + _SLICE_SECONDS
-        weighed = unsent = 0
         for number, command in enumerate(commands):
-            if number and not number & _LOOK_EVERY and self._opened is not None:
-                unsent += sum(map(len, self._out[weighed:]))
-                weighed = len(self._out)
-                if unsent > _UNSENT_MAX:
-                    self._flush()
-                    weighed = unsent = 0
-                if self._is_blocked or not self.is_open or monotonic() > until:
-                    self._backlog = commands[number:]
-                    break
+            if (
+                number
+                and not number & _LOOK_EVERY
+                and self._opened is not None
+                and (self._is_blocked or not self.is_open or monotonic() > until)
+            ):
+                self._backlog = commands[number:]
+                break
             if command.flag & RESPONSE_FLAG:
                 self._take_reply(command)
                 continue
@@ -202,7 +204,9 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
+        self._descriptor = -1
         self._out.clear()
+        self._unsent = 0
         self._backlog.clear()
         self._wake_drained()
         self._note_half_received(0)
@@ -363,9 +367,13 @@ class Connection(asyncio.Protocol):
             self.write(encode_parts(command))
 
     def write(self, parts: list[Body]) -> None:
-        """Put frames into the next write."""
+        """Put frames into the next write, or write now if they have become many bytes."""
         self._out += parts
-        if not self._corked:
+        for part in parts:
+            self._unsent += len(part)
+        if self._unsent >= _UNSENT_MAX:
+            self._flush()
+        elif not self._corked:
             self._corked = True
             self._loop.call_soon(self._uncork)
 
@@ -376,16 +384,36 @@ class Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         out, self._out = self._out, []
+        size, self._unsent = self._unsent, 0
         transport = self._transport
         if transport is None or not self.is_open:
             return
         self.last_activity = self._loop.time()
+        if size >= _UNSENT_MAX and self._descriptor >= 0 and not transport.get_write_buffer_size():
+            out = self._write_now(out)
         if len(out) == 1:
             transport.write(out[0])
-        elif sum(map(len, out)) <= _JOIN_MAX:
+        elif size <= _JOIN_MAX:
             transport.write(b"".join(out))
-        else:
+        elif out:
             transport.writelines(out)
+
+    def _write_now(self, out: list[Body]) -> list[Body]:
+        """Write to the socket, past a transport that would wait for the end of the loop's turn; what is left to write.
+
+        Only while the transport holds nothing back, so that the order is kept; it is also left to it to meet errors.
+        """
+        if self._transport is None or self._transport.is_closing():
+            return out
+        try:
+            sent = os.writev(self._descriptor, out[:_GATHERED_MAX])
+        except OSError:
+            return out
+        for number, part in enumerate(out):
+            if sent < len(part):
+                return [memoryview(part)[sent:], *out[number + 1 :]]
+            sent -= len(part)
+        return []
 
     # Requests of ours
 
@@ -472,5 +500,11 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
 
+def _descriptor(endpoint: Any) -> int:
+    """Of a transport's socket; -1 if it has none, as in tests."""
+    return int(endpoint.fileno()) if hasattr(endpoint, "fileno") else -1
+
+
+_GATHERED_MAX = 1024  # buffers one call writes (IOV_MAX)
 _JOIN_MAX = 16384  # below this one copy costs less than a gathered write
 IN_FLIGHT_BYTES_MAX = 16 << 20  # request bytes of one connection that wait for replies before it is read from again

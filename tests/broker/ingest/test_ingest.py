@@ -126,6 +126,17 @@ def test_plain_sends_are_taken_and_answered_alike(tmp_path: Path, kind: int, flu
     assert taken == sum(map(len, frames))
 
 
+@pytest.mark.parametrize("kind", [0, 1])
+def test_reads_that_end_inside_a_frame_do_not_switch_the_compiled_sends_off(tmp_path: Path, kind: int) -> None:
+    frames = [send(number, _KEY, b"x" * 500, kind) for number in range(1, 41)]
+    stream = b"".join(frames)
+    reads = [stream[at : at + 5000] for at in range(0, len(stream), 5000)]
+    assert not any(stream[:at].endswith(tuple(frames)) for at in range(5000, len(stream), 5000))
+    replies, taken = compare(tmp_path, reads)
+    assert len(replies) == len(frames)
+    assert taken == len(stream)
+
+
 def test_oneway_sends_are_stored_and_not_answered(tmp_path: Path) -> None:
     frames = [send(number, _KEY, b"x", number % 2, flag="2") for number in range(6)]
     replies, taken = compare(tmp_path, [b"".join(frames)])
