@@ -53,6 +53,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self._table = table
         self._entries = table.entries
+        self._reads = table.reads
         self._options = options
         self._opened = opened
         self._closed = closed
@@ -101,6 +102,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.last_activity = self._received_at = now = self._loop.time()
+        self._reads.value += 1
         decoder = self._decoder
         if self._half_received and decoder.failure is None:
             # A read that ends in the middle of a frame must not keep the next one from the fast path.

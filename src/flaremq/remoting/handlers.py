@@ -152,6 +152,15 @@ _LANES = {
 }
 
 
+class ReadCount:
+    """How often anything was read from connections, ever: who may hold up the loop asks whether others came."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
 class HandlerTable:
     """Handlers by request code."""
 
@@ -161,6 +170,7 @@ class HandlerTable:
             for name, (concurrency, queue_max, wait) in _LANES.items()
         }
         self.entries: dict[int, tuple[Handler, Lane]] = {}
+        self.reads = ReadCount()
         # Answers whole frames at the start of what was read, past the handlers, and returns their bytes; 0: none.
         self.fast_path: Callable[[Connection, bytes], int] | None = None
 
@@ -179,5 +189,6 @@ class HandlerTable:
         """The same handlers in the same lanes but for some codes."""
         table = HandlerTable()
         table.lanes = self.lanes
+        table.reads = self.reads
         table.entries = {code: entry for code, entry in self.entries.items() if code not in codes}
         return table

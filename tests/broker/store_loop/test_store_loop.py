@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from flaremq.broker.store_loop import durability
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.errors import InvalidArgumentError, StoreIOError, UnavailableError
 from flaremq.message.stored_form import StoredForm
@@ -65,7 +66,7 @@ def held_syncs(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldSync]:
 
 def run(scenario: Callable[[StoreLoop], Awaitable[None]], folder: Path, **changes: Any) -> None:
     async def main() -> None:
-        options = replace(SMALL, mapped_file_size_commit_log=1 << 20, **changes)
+        options = replace(SMALL, **({"mapped_file_size_commit_log": 1 << 20} | changes))
         store = await asyncio.to_thread(MessageStore.open, folder / "store", options, driven=True)
         store_loop = StoreLoop(store)
         try:
@@ -79,6 +80,79 @@ def run(scenario: Callable[[StoreLoop], Awaitable[None]], folder: Path, **change
 
 async def begun(held: HeldSync) -> None:
     await asyncio.to_thread(lambda: held.began.acquire(timeout=30))
+
+
+# Where syncs run
+
+
+@contextmanager
+def noted_syncs(monkeypatch: pytest.MonkeyPatch, *, short_seconds: float) -> Iterator[list[bool]]:
+    """For each sync whether it ran on the thread of the event loop."""
+    noted: list[bool] = []
+    usual, loop_thread = CommitLog.sync, threading.current_thread()
+
+    def sync(log: CommitLog) -> int:
+        noted.append(threading.current_thread() is loop_thread)
+        return usual(log)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CommitLog, "sync", sync)
+        patch.setattr(durability, "_SHORT_SECONDS", short_seconds)
+        yield noted
+
+
+def test_loop_syncs_by_itself_after_short_syncs_while_nothing_else_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
+        reads = store_loop.durability.reads
+        with noted_syncs(monkeypatch, short_seconds=60) as noted:
+            for _ in range(12):
+                reads.value += 1
+                result = await store_loop.put(form())
+                assert result.ok and store_loop.driver.durable >= result.physical_offset + result.size
+            assert noted == [False] * 8 + [True] * 4
+            reads.value += 2  # the send, and somebody's pull
+            assert (await store_loop.put(form())).ok
+            assert noted[12:] == [False]
+            large = form(bytes(durability._SYNC_BYTES_MAX + 1))
+            for _ in range(10):
+                assert (await store_loop.put(large)).ok
+            assert noted[13:] == [False] * 10
+            assert (await store_loop.put(form())).ok
+            assert noted[23:] == [True]
+
+    run(scenario, tmp_path, max_message_size=1 << 20, mapped_file_size_commit_log=4 << 20)
+
+
+def test_loop_leaves_syncs_of_a_slow_disk_to_the_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
+        with noted_syncs(monkeypatch, short_seconds=-1) as noted:
+            for _ in range(20):
+                assert (await store_loop.put(form())).ok
+            assert noted == [False] * 20
+
+    run(scenario, tmp_path)
+
+
+def test_failed_sync_on_the_loop_fails_who_waits_and_everybody_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sync(log: CommitLog) -> int:
+        raise StoreIOError("sync", "log", OSError(5, "Input/output error"))
+
+    async def scenario(store_loop: StoreLoop) -> None:
+        with noted_syncs(monkeypatch, short_seconds=60) as noted:
+            for _ in range(10):
+                assert (await store_loop.put(form())).ok
+            assert noted[-1]
+            monkeypatch.setattr(CommitLog, "sync", sync)
+            results = await asyncio.gather(*(store_loop.put(form()) for _ in range(3)))
+            assert {result.status for result in results} == {PutMessageStatus.SERVICE_NOT_AVAILABLE}
+            assert not store_loop.store.is_writable and store_loop.durability.unacknowledged == 0
+            assert (await store_loop.put(form())).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+
+    run(scenario, tmp_path)
 
 
 # Acknowledged when durable

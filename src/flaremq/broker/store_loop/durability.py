@@ -1,8 +1,12 @@
-"""Durability: the sync thread of a broker, and the appends that wait for it.
+"""Durability: when a broker syncs, where, and the appends that wait for it.
 
 Syncing blocks and has a thread of its own; one sync serves everything appended meanwhile, and the loop hears of its end
 once. The loop then acknowledges what became durable and lets it be dispatched. In SYNC_FLUSH nothing is acknowledged
 before it is durable; after a failed sync nothing is acknowledged any more.
+
+Waking a thread and being woken by it takes longer than a fast disk takes to sync. So the loop syncs by itself while
+nobody can miss it: whatever was read since the last sync waits for this one, and the syncs before were short. As soon
+as something else is read (a pull, say) or the disk takes its time, the thread syncs again.
 """
 
 from __future__ import annotations
@@ -12,14 +16,19 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
+from time import monotonic
 
 from flaremq.broker.store_loop.dispatching import Dispatching
 from flaremq.errors import InvalidArgumentError, StoreIOError
+from flaremq.remoting.handlers import ReadCount
 from flaremq.storage.engine.driver import StoreDriver
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.status import PutMessageStatus
 
 _log = logging.getLogger(__name__)
+_SHORT_SECONDS = 0.001  # a sync that the loop may wait for
+_SHORT_SYNCS = 8  # in a row, with nothing else to do, before the loop syncs by itself
+_SYNC_BYTES_MAX = 256 << 10  # more takes a disk longer
 
 DurableCallback = Callable[[PutMessageStatus], None]
 
@@ -40,6 +49,11 @@ class Durability:
         self._flush_type_lock = asyncio.Lock()  # one change at a time
         self._failure: StoreIOError | None = None
         self._is_closed = False
+        self.reads = ReadCount()  # of the connections that appends come from
+        self._reads_before = 0  # the last sync began
+        self._appends = 0  # since then
+        self._is_scheduled = False  # a sync begins at the end of this turn of the loop
+        self._short_syncs = 0  # in a row
         self._work = threading.Semaphore(0)  # released by the loop when there is something to sync
         self._is_idle = True  # set by the sync thread, cleared by the loop
         self._thread = threading.Thread(target=self._sync_loop, name="flaremq-sync", daemon=True)
@@ -56,9 +70,10 @@ class Durability:
             callback(PutMessageStatus.SERVICE_NOT_AVAILABLE)
             return
         self._waiting.append((end_offset, self._loop.time(), callback))
-        if self._is_idle:
-            self._is_idle = False
-            self._work.release()
+        self._appends += 1
+        if self._is_idle and not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._begin_sync)
 
     async def until_durable(self, end_offset: int) -> PutMessageStatus:
         """Wait until the log is durable up to an offset, or that failed or took too long."""
@@ -77,9 +92,11 @@ class Durability:
         """Something was appended that nobody waits for: see that it is synced and dispatched in time."""
         if not self.waits_for_sync:
             self._dispatching.appended()
-        elif self._is_idle:
-            self._is_idle = False
-            self._work.release()
+            return
+        self._appends += 1
+        if self._is_idle and not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._begin_sync)
 
     def expire(self) -> None:
         """Answer those that wait too long for a slow disk; their message may still become durable."""
@@ -108,6 +125,51 @@ class Durability:
                 self._dispatching.is_paused = False
                 self._work.release()
                 self._acknowledge()
+
+    def _begin_sync(self) -> None:
+        """At the end of a turn: what was read in it is appended, and one sync serves all of it."""
+        self._is_scheduled = False
+        if not self._is_idle or self._failure is not None:
+            return  # the sync thread looks again before it sleeps
+        if self._may_sync_here():
+            self._sync_here()
+        else:
+            self._is_idle = False
+            self._work.release()
+
+    def _may_sync_here(self) -> bool:
+        """Whether nobody misses the loop while it waits for the disk."""
+        reads = self.reads.value
+        others = reads - self._reads_before > self._appends
+        self._reads_before, self._appends = reads, 0
+        if others:
+            self._short_syncs = 0
+        driver = self._driver
+        return (
+            self._short_syncs >= _SHORT_SYNCS
+            and self.waits_for_sync
+            and driver.appended - driver.durable <= _SYNC_BYTES_MAX
+            and not driver.is_syncing
+            and not self._is_closed
+        )
+
+    def _sync_here(self) -> None:
+        began = monotonic()
+        try:
+            self._driver.sync()
+        except Exception as error:
+            self._fail(self._failure_of(error))
+            return
+        self._note_sync(monotonic() - began)
+        self._acknowledge()
+
+    def _note_sync(self, seconds: float) -> None:
+        self._short_syncs = self._short_syncs + 1 if seconds <= _SHORT_SECONDS else 0
+
+    def _synced(self, seconds: float) -> None:
+        """On the loop, after a sync of the sync thread."""
+        self._note_sync(seconds)
+        self._acknowledge()
 
     def _acknowledge(self) -> None:
         """On the loop, after a sync: acknowledge what is durable, then let it be dispatched."""
@@ -151,18 +213,20 @@ class Durability:
                 if driver.durable >= driver.appended:  # asked again: an append may have seen us busy
                     self._work.acquire()
                 continue
+            began = monotonic()
             try:
                 driver.sync()
             except Exception as error:
-                failure = (
-                    error if isinstance(error, StoreIOError) else StoreIOError("sync", self._store.path, OSError(error))
-                )
-                if failure is not error:
-                    _log.exception("the sync thread failed")
-                self._call_on_loop(self._fail, failure)
+                self._call_on_loop(self._fail, self._failure_of(error))
                 return
             reported = driver.durable
-            self._call_on_loop(self._acknowledge)
+            self._call_on_loop(self._synced, monotonic() - began)
+
+    def _failure_of(self, error: Exception) -> StoreIOError:
+        if isinstance(error, StoreIOError):
+            return error
+        _log.error("a sync failed", exc_info=error)
+        return StoreIOError("sync", self._store.path, OSError(error))
 
     def _call_on_loop(self, callback: Callable[..., None], *arguments: object) -> None:
         try:

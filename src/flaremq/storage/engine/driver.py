@@ -335,6 +335,11 @@ class StoreDriver:
         """Make everything appended so far durable; the offset reached. Blocks; raises StoreIOError, then for ever."""
         return self._flush.sync()
 
+    @property
+    def is_syncing(self) -> bool:
+        """Whether somebody syncs at this moment: another ``sync`` would wait for that one first."""
+        return self._log.flush_lock.locked()
+
     def flush_step(self) -> float:
         """One round of the timed flush of ASYNC_FLUSH; the seconds to the next. Blocks."""
         return self._flush.step()
