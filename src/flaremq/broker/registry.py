@@ -40,7 +40,6 @@ class Handlers:
         self.table = HandlerTable()
         self._state = state
         options, clock, store_loop = state.options, state.clock, state.store_loop
-        store_loop.durability.reads = self.table.reads
         catalog, topics, groups, offsets = state.catalog, state.topics, state.groups, state.offsets
         consumers, producers, statistics = state.consumers, state.producers, state.statistics
         self._pull = PullHandler(options, clock, store_loop, catalog, consumers, statistics)

@@ -94,6 +94,7 @@ class BrokerService:
         self.scheduler = Scheduler(self.clock)
         self.handlers = Handlers(self.state, self._remoting_options)
         table = self.handlers.table
+        self.store_loop.durability.reads = table.reads
         self.server = RemotingServer(table, self._remoting_options)
         await self.server.start(options.bind_address, options.listen_port)
         self._servers = [self.server]

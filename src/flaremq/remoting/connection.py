@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from flaremq.errors import LocalProtocolError, RemoteProtocolError, UnavailableError
 from flaremq.protocol.codes import ResponseCode
@@ -21,6 +20,7 @@ from flaremq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Body, RemotingC
 from flaremq.protocol.frame import HEADER_SIZE_MAX, REPLY_HEADER_SIZE_MAX, FrameDecoder, encode_head, encode_parts
 from flaremq.remoting.address import describe_peer
 from flaremq.remoting.budget import SMALL_BYTES, ByteBudget
+from flaremq.remoting.direct_write import socket_of, write_now
 from flaremq.remoting.handlers import HandlerTable, error_response
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ class Connection(asyncio.Protocol):
         name = transport.get_extra_info("sockname")
         self.local_port = name[1] if isinstance(name, tuple) else 0
         self.is_open = True
-        if transport.get_extra_info("ssl_object") is None:
-            self._descriptor = _descriptor(transport.get_extra_info("socket"))
+        self._descriptor = socket_of(transport)
         self._transport.set_write_buffer_limits(high=self._options.write_buffer_high_bytes)
         if self._opened is not None and not self._opened(self):
             self._transport.abort()
@@ -391,31 +390,14 @@ class Connection(asyncio.Protocol):
         if transport is None or not self.is_open:
             return
         self.last_activity = self._loop.time()
-        if size >= _UNSENT_MAX and self._descriptor >= 0 and not transport.get_write_buffer_size():
-            out = self._write_now(out)
+        if size >= _UNSENT_MAX and self._descriptor >= 0:
+            out = write_now(transport, self._descriptor, out)
         if len(out) == 1:
             transport.write(out[0])
         elif size <= _JOIN_MAX:
             transport.write(b"".join(out))
         elif out:
             transport.writelines(out)
-
-    def _write_now(self, out: list[Body]) -> list[Body]:
-        """Write to the socket, past a transport that would wait for the end of the loop's turn; what is left to write.
-
-        Only while the transport holds nothing back, so that the order is kept; it is also left to it to meet errors.
-        """
-        if self._transport is None or self._transport.is_closing():
-            return out
-        try:
-            sent = os.writev(self._descriptor, out[:_GATHERED_MAX])
-        except OSError:
-            return out
-        for number, part in enumerate(out):
-            if sent < len(part):
-                return [memoryview(part)[sent:], *out[number + 1 :]]
-            sent -= len(part)
-        return []
 
     # Requests of ours
 
@@ -502,11 +484,5 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
 
-def _descriptor(endpoint: Any) -> int:
-    """Of a transport's socket; -1 if it has none, as in tests."""
-    return int(endpoint.fileno()) if hasattr(endpoint, "fileno") else -1
-
-
-_GATHERED_MAX = 1024  # buffers one call writes (IOV_MAX)
 _JOIN_MAX = 16384  # below this one copy costs less than a gathered write
 IN_FLIGHT_BYTES_MAX = 16 << 20  # request bytes of one connection that wait for replies before it is read from again
