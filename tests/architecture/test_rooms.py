@@ -24,7 +24,7 @@ ORDER = {
     "namesrv": "options kv_config topic_queues broker_table route_info requests service",
     "client": """options errors blocking client_id transport routes heartbeats instance producer consumer admin
         scan streams""",
-    "pipeline": """model kernels options planning archive sources sink spark scan jobs jobs.archive jobs.replay
+    "pipeline": """model options planning archive sources sink spark scan jobs jobs.archive jobs.replay
         jobs.rebuild jobs.verify jobs.report jobs.sql""",
     "cli": """failure groups output parameters progress servers admin mqadmin store pipeline bench demo completion
         main""",

@@ -12,4 +12,4 @@ A typical walk over one log file::
     rows, at, stop = walk(log, start, end, base, CHECK_BODY_CRC, table.cells)
 """
 
-__all__ = ["arrays", "gather", "record", "scan", "table"]
+__all__ = ["arrays", "digest", "gather", "record", "scan", "stream_items", "table"]

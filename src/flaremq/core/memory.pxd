@@ -158,6 +158,13 @@ cdef inline Longs writable_longs_of(object target) except *:
     longs.size = view.size // 8
     return longs
 
+cdef inline Ints ints_of(object source) except *:
+    cdef View view = view_of(source)
+    cdef Ints ints
+    ints.data = <int32_t *>view.data
+    ints.size = view.size // 4
+    return ints
+
 cdef inline Ints writable_ints_of(object target) except *:
     cdef View view = writable_view_of(target)
     cdef Ints ints

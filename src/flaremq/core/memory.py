@@ -82,6 +82,10 @@ def writable_longs_of(target: Any) -> Longs:
     return Longs(writable_view_of(target).data.cast("q"))
 
 
+def ints_of(source: Any) -> Ints:
+    return Ints(_flat(source).cast("i"))
+
+
 def writable_ints_of(target: Any) -> Ints:
     return Ints(writable_view_of(target).data.cast("i"))
 

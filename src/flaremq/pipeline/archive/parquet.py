@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flaremq.core.arrays import Integers
 from flaremq.pipeline.model.columns import ALL_SCHEMA, SCHEMA
-from flaremq.storage.kernels.compile import Integers
 
 # The topic is told by the folder; inside the file it would clash with that for readers of Hive partitions.
 FILE_SCHEMA: Final = pa.schema([field for field in SCHEMA if field.name != "topic"])

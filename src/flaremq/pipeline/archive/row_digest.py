@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from flaremq.core.arrays import ArrowOffsets, Bytes, Integers
+from flaremq.core.digest import crc_slices, digest_fields, hash_entries
 from flaremq.errors import InvalidArgumentError
-from flaremq.pipeline.kernels.digest import crc_slices, digest_fields, hash_entries
-from flaremq.storage.kernels.compile import ArrowOffsets, Bytes, Integers
 
 _NUMBERS: Final = (
     "queueId",
@@ -82,8 +82,8 @@ def digest_numbers(fields: Integers) -> RowDigest:
     For those who walk the log and have a checked ``bodyCrc`` at hand; it is the CRC of the body as readers get it, so
     of the inflated one where a body is stored compressed.
     """
-    low, high = digest_fields(np.ascontiguousarray(fields))
-    return RowDigest(fields.shape[1], int(low) & _MASK, int(high) & _MASK)
+    low, high = digest_fields(np.ascontiguousarray(fields), fields.shape[0])
+    return RowDigest(fields.shape[1], low, high)
 
 
 def body_crcs(bodies: pa.Array) -> Integers:

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flaremq.core.stream_items import SUFFIX_SIZE
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.batch import ITEM_OVERHEAD
 from flaremq.message.topics import NO_CLIENT_SEND, RETRY_PREFIX, validate_topic
-from flaremq.pipeline.kernels.sink import SUFFIX_SIZE
 from flaremq.pipeline.sink.byte_column import ByteColumn, Integers
 from flaremq.pipeline.sink.names import is_reserved
 from flaremq.pipeline.sink.text import RowError, as_binary, check_texts, check_utf8

@@ -24,10 +24,10 @@ import numpy as np
 import pyarrow as pa
 
 from flaremq.client.streams.sending import Parcel
+from flaremq.core import stream_items as kernels
 from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.message.batch import ITEM_OVERHEAD
 from flaremq.message.write_stream import CHAIN_START, NUMBER_MAX, DoubtError, Stored, stem_of, unlink
-from flaremq.pipeline.kernels import sink as kernels
 from flaremq.pipeline.sink.byte_column import Integers
 from flaremq.pipeline.sink.rows import RowRules, SinkRows, check_batch
 from flaremq.pipeline.sink.spool import Spool

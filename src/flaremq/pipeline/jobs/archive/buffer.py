@@ -16,12 +16,12 @@ from typing import Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from flaremq.core.arrays import Integers
 from flaremq.errors import CorruptionError
 from flaremq.pipeline.archive.entries import QueueRun
 from flaremq.pipeline.archive.parquet import BODY_ERROR, FILE_SCHEMA
 from flaremq.pipeline.archive.row_digest import RowDigest, digest_batch
 from flaremq.pipeline.model.spans import QueueRef, Span
-from flaremq.storage.kernels.compile import Integers
 
 _DAY_US: Final = 86_400_000_000
 _FILE_COLUMNS: Final = FILE_SCHEMA.names

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flaremq.core.arrays import Integers
 from flaremq.pipeline.model.columns import schema_of
-from flaremq.storage.kernels.compile import Integers
 
 # Properties a replayed message has beside its own. The origin also makes every row one of a kind, by which the sink
 # knows it again whatever the order it comes in.
