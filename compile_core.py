@@ -53,6 +53,7 @@ DIRECTIVES = {
     "boundscheck": "False",
     "wraparound": "False",
     "cdivision": "True",
+    "nonecheck": "True",
     "initializedcheck": "False",
     "annotation_typing": "False",  # types come from the .pxd: in a .py, int means what it says
     "embedsignature": "False",

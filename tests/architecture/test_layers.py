@@ -62,7 +62,6 @@ HEAVY_MODULES = {
     "flaremq.storage.dispatch.bulk",
     "flaremq.storage.get.keys",
     "flaremq.storage.get.views",
-    "flaremq.storage.put.columns",
     "flaremq.storage.verify.chain",
     "flaremq.storage.verify.doubts",
     "flaremq.storage.verify.index_entries",

@@ -66,7 +66,7 @@ class InlineStoreLoop:
     async def put(self, form: StoredForm) -> PutResult:
         status = self.refuse.get(form.topic)
         if status is not None:
-            return PutResult(status, -1, -1, 0, 0, (b"", "the test says so", None))
+            return PutResult(status, -1, -1, 0, 0, b"", "the test says so")
         result = self.store.put_form(form)
         if self.pause is not None:
             await self.pause.wait()

@@ -22,7 +22,7 @@ def kernels(used: bool) -> Iterator[None]:
     """Inside, batches and pulls go through the kernels, or as in a young process through plain code."""
     import flaremq.storage.dispatch.bulk
     import flaremq.storage.get.views
-    import flaremq.storage.put.columns  # noqa: F401
+    import flaremq.storage.kernels.preload  # noqa: F401
 
     loaded = sys.modules[_KERNELS]
     if not used:

@@ -73,8 +73,9 @@ def append_foreign(store: MessageStore, properties: bytes, now_ms: int, body: by
     log, offsets = store._commit_log, store._writer.queue_offsets.setdefault("orders", {})
     with log.lock:
         size = len(_foreign_record(0, 0, now_ms, body, properties))
-        at, base, _ = log.claim(size)
-        place = base + at
+        at = log.claim(size)
+        assert log.current is not None
+        place = log.current.start + at
         log.buffer[at : at + size] = _foreign_record(place, offsets.get(0, 0), now_ms, body, properties)
         log.publish(at + size, log.last_timestamp)
         offsets[0] = offsets.get(0, 0) + 1

@@ -12,4 +12,4 @@ A typical walk over one log file::
     rows, at, stop = walk(log, start, end, base, CHECK_BODY_CRC, table.cells)
 """
 
-__all__ = ["arrays", "digest", "gather", "record", "scan", "stream_items", "table"]
+__all__ = ["arrays", "digest", "gather", "memory", "record", "scan", "stream_items", "table", "wall_clock", "write"]

@@ -2,6 +2,7 @@
 # module that cimports it has them inline. Built with FLAREMQ_CHECKED, each access is compared with the buffer's size.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 
 cdef struct View:
@@ -125,6 +126,13 @@ cdef extern from *:
     void fmq_prefetch_read(uint8_t *data, int64_t at) noexcept nogil
     void fmq_prefetch_write(uint8_t *data, int64_t at) noexcept nogil
 
+cdef extern from "Python.h":
+    bint PyUnicode_IS_ASCII(object text)
+    void *PyUnicode_DATA(object text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    bint PyLong_CheckExact(object value)
+    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
+
 # A view is used while its object is alive and its memory stays in place: a function's argument, a kept reference.
 cdef inline View view_of(object source) except *:
     cdef Py_buffer buffer
@@ -241,3 +249,26 @@ cdef inline int64_t as_i64(uint64_t value) noexcept nogil:
 
 cdef inline uint64_t as_u64(int64_t value) noexcept nogil:
     return <uint64_t>value
+
+cdef inline View bytes_view(bytes data) noexcept:
+    cdef View view
+    view.data = <uint8_t *>PyBytes_AS_STRING(data)
+    view.size = PyBytes_GET_SIZE(data)
+    return view
+
+cdef inline View ascii_view(object text) noexcept:
+    cdef View view
+    view.data = NULL
+    view.size = -1
+    if type(text) is str and PyUnicode_IS_ASCII(text):
+        view.data = <uint8_t *>PyUnicode_DATA(text)
+        view.size = PyUnicode_GET_LENGTH(text)
+    return view
+
+cdef inline int64_t whole_number(object value, int64_t low, int64_t high, int64_t otherwise) noexcept:
+    cdef int overflow = 0
+    cdef int64_t number
+    if not PyLong_CheckExact(value):
+        return otherwise
+    number = PyLong_AsLongLongAndOverflow(value, &overflow)
+    return otherwise if overflow or number < low or number > high else number

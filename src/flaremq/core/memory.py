@@ -209,6 +209,24 @@ def as_u64(value: int) -> int:
     return value & _BITS_64
 
 
+def bytes_view(data: bytes) -> View:
+    """A view of a bytes object."""
+    return View(memoryview(data))
+
+
+def ascii_view(text: object) -> View:
+    """A view of the characters of an ASCII str; of size -1 for everything else."""
+    view = View(memoryview(text.encode() if type(text) is str and text.isascii() else b""))
+    if type(text) is not str or not text.isascii():
+        view.size = -1
+    return view
+
+
+def whole_number(value: object, low: int, high: int, otherwise: int) -> int:
+    """An int (no bool, no subclass) in ``low..high`` as it is; ``otherwise`` for everything else."""
+    return value if type(value) is int and low <= value <= high else otherwise
+
+
 def _inside(view: View, at: int, length: int) -> int:
     if at < 0 or length < 0 or at + length > view.size:
         raise IndexError(f"the core touches {length} bytes at {at} of a buffer of {view.size}")

@@ -179,6 +179,10 @@ class Message:
             and self.stored_properties() == other.stored_properties()
         )
 
+    def __reduce__(self) -> tuple[object, ...]:
+        named = (self.tags, self.key_text, self.properties, self.flag, self.delay_level, self.wait_store_msg_ok)
+        return _restored, (type(self), self.topic, self.body, *named)
+
     __hash__ = None  # type: ignore[assignment]  # mutable: the properties may still be filled in
 
     def __repr__(self) -> str:
@@ -186,6 +190,24 @@ class Message:
             f"Message(topic={self.topic!r}, body={len(self.body)} bytes, tags={self.tags!r}, "
             f"keys={self.keys!r}, properties={self.properties!r})"
         )
+
+
+def _restored(
+    kind: type[Message],
+    topic: str,
+    body: bytes,
+    tags: str | None,
+    keys: str | None,
+    properties: Mapping[str, str] | None,
+    flag: int,
+    delay_level: int,
+    wait_store_msg_ok: bool,
+) -> Message:
+    message = kind.__new__(kind)
+    message.topic, message.body, message.tags, message.key_text = topic, body, tags, keys
+    message.properties, message.flag, message.delay_level = properties, flag, delay_level
+    message.wait_store_msg_ok = wait_store_msg_ok
+    return message
 
 
 def _body_bytes(body: object) -> bytes:

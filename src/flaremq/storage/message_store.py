@@ -14,7 +14,6 @@ from flaremq.clock import Clock, SystemClock
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.properties import UnstorableError
 from flaremq.message.stored_form import StoredForm
 from flaremq.storage.engine.driver import StoreDriver
 from flaremq.storage.engine.store_engine import StoreEngine
@@ -23,9 +22,7 @@ from flaremq.storage.get.copied import copy_messages
 from flaremq.storage.get.get_result import GetResult
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.put.put_result import PutResult
-from flaremq.storage.put.writer import PutFields, encode_columns
 from flaremq.storage.runtime.health import RunningFlag
-from flaremq.storage.status import PutMessageStatus
 
 if TYPE_CHECKING:
     import pyarrow
@@ -116,11 +113,7 @@ class MessageStore:
         for name, column in (("keys", keys), ("tags", tags)):
             if column is not None and len(column) != len(bodies):
                 raise InvalidArgumentError(f"{len(bodies)} bodies but {len(column)} {name}")
-        try:
-            properties = encode_columns(keys, tags, len(bodies))
-        except UnstorableError as error:
-            return self._writer.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
-        return self._writer.put_columns(topic, PutFields(queue_id), list(bodies), properties, None, wait=True)
+        return self._writer.put_many(topic, list(bodies), queue_id, keys, tags)
 
     def put_form(self, form: StoredForm) -> PutResult:
         """Store a record in its stored form, as built by flaremq.message.stored_form and .transaction."""

@@ -64,4 +64,4 @@ class KernelLoading:
 def _import_storage_kernels() -> None:
     import flaremq.storage.dispatch.bulk
     import flaremq.storage.get.views
-    import flaremq.storage.put.columns  # noqa: F401
+    import flaremq.storage.kernels.preload  # noqa: F401

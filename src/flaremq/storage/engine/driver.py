@@ -8,36 +8,26 @@ off the wire and write the record into the mapped log, one lock, no object per m
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from itertools import islice
-from zlib import crc32
 
 from flaremq.errors import CorruptionError, InvalidArgumentError, StoreIOError
 from flaremq.message.batch import decode_batch
-from flaremq.message.record.codec import PREFIX_V4, PROPERTIES_SIZE_MAX, SHORT
 from flaremq.message.stored_form import StoredForm
 from flaremq.message.sys_flag import INNER_BATCH, TRANSACTION_MASK
 from flaremq.storage.engine.dispatch_service import DispatchService
 from flaremq.storage.engine.flush_service import FlushService
 from flaremq.storage.get.pull import Puller
-from flaremq.storage.kernels.loaded import kernels_are_loaded
-from flaremq.storage.log.append import RecordFields
+from flaremq.storage.log.append import RecordFields, append_batch_body
 from flaremq.storage.options import StoreOptions
-from flaremq.storage.put.put_result import BatchPutResult, PutResult
-from flaremq.storage.put.writer import EMPTY_BATCH, MessageWriter, PutFields
+from flaremq.storage.put.fields import PutFields
+from flaremq.storage.put.put_result import PutResult
+from flaremq.storage.put.writer import EMPTY_BATCH, MessageWriter
 from flaremq.storage.runtime.health import RunningFlag
 from flaremq.storage.status import PutMessageStatus
 
 BATCH_MESSAGES_MAX = 65_536  # a message takes 22 bytes on the wire and five times that in the log
 _HOST_FAMILIES = 0x30
-_NO_QUEUE_UNIT = 0x4  # prepared and rollback records have no place in a queue
-_NOT_PLAIN = ~0x7FFFFFFF | _HOST_FAMILIES | INNER_BATCH | _NO_QUEUE_UNIT  # negative and too large numbers too
-# A record up to its body between IPv4 hosts; the magic as bytes, the prepared transaction offset always zero.
-_PREFIX = struct.Struct(">i4siiiqqiq8sq8si8xi")
-assert _PREFIX.size == PREFIX_V4.size == 88
-_pack_prefix = _PREFIX.pack_into
-_pack_short = SHORT.pack
 
 
 class StoreDriver:
@@ -61,11 +51,9 @@ class StoreDriver:
         self._health = writer.health
         self._statistics = writer.statistics
         self._store_host = writer.store_host
-        self._time_ns = writer.time_ns
 
     # Writing
 
-    # Long on purpose: the hot path of a send, append.py's steps without its calls.
     def append(
         self,
         topic: str,
@@ -79,108 +67,9 @@ class StoreDriver:
         reconsume_times: int,
     ) -> tuple[int, int, int] | PutResult:
         """(queue offset, physical offset, end of the record), not durable yet; or why the message was refused."""
-        writer = self._writer
-        entry = writer.topics.get(topic)
-        total = 90 + len(body) + len(properties)
-        if (
-            entry is None
-            or total + 128 > self._writer.plain_size_max
-            or len(properties) > PROPERTIES_SIZE_MAX
-            or sys_flag & _NOT_PLAIN
-            or len(born_host) != 8
-            or born_host[4]  # a port beyond 65535: recovery would take the record for a torn one
-            or born_host[5]
-            or (queue_id | flag | reconsume_times) >> 31  # negative, or wider than its field
-            or born_timestamp >> 63
-            or 0 in properties
-            or properties[-20:-16] == b"__CR"  # may end with a checksum of its own, or what would pass for a damaged
-            or properties[-16:-12] == b"C32#"  # one: reserved, the general path decides
-        ):
-            return self._append_slowly(
-                topic, queue_id, body, properties, flag, sys_flag, born_timestamp, born_host, reconsume_times
-            )
-        body_length = len(body)
-        tail = entry.prefix + _pack_short(len(properties)) + properties
-        total = 88 + body_length + len(tail)
-        log = self._log
-        lock = log.lock
-        lock.acquire()
-        try:
-            if self._health.refusal is not None:
-                return writer.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
-            now = self._time_ns() // 1_000_000
-            if now < log.last_timestamp:
-                now = log.timestamp_after(now)
-            file = log.current
-            if file is None or file.wrote + total + 8 > log.limit:
-                file = log.make_room(total)
-            at = file.wrote
-            physical_offset = file.start + at
-            queue_offsets = entry.queue_offsets
-            queue_offset = queue_offsets.get(queue_id, 0)
-            buffer = log.buffer
-            _pack_prefix(
-                buffer,
-                at,
-                total,
-                entry.magic_bytes,
-                crc32(body) & 0x7FFFFFFF,
-                queue_id,
-                flag,
-                queue_offset,
-                physical_offset,
-                sys_flag,
-                born_timestamp,
-                born_host,
-                now,
-                self._store_host,
-                reconsume_times,
-                body_length,
-            )
-            body_at = at + 88
-            tail_at = body_at + body_length
-            end = at + total
-            buffer[body_at:tail_at] = body
-            buffer[tail_at:end] = tail
-            queue_offsets[queue_id] = queue_offset + 1
-            file.wrote = end
-            log.last_timestamp = now
-            log.end_offset = end_offset = physical_offset + total
-        except StoreIOError as error:
-            return writer.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
-        finally:
-            lock.release()
-        self._statistics.put_count += 1
-        return queue_offset, physical_offset, end_offset
-
-    def _append_slowly(
-        self,
-        topic: str,
-        queue_id: int,
-        body: bytes,
-        properties: bytes,
-        flag: int,
-        sys_flag: int,
-        born_timestamp: int,
-        born_host: bytes,
-        reconsume_times: int,
-    ) -> tuple[int, int, int] | PutResult:
-        result = self.append_form(
-            StoredForm(
-                topic=topic,
-                queue_id=queue_id,
-                body=body,
-                properties=properties,
-                flag=flag,
-                sys_flag=sys_flag,
-                born_timestamp=born_timestamp,
-                born_host=born_host,
-                reconsume_times=reconsume_times,
-            )
+        return self._writer.append(
+            topic, queue_id, body, properties, flag, sys_flag, born_timestamp, born_host, reconsume_times
         )
-        if not result.ok:
-            return result
-        return result.queue_offset, result.physical_offset, result.physical_offset + result.size
 
     def append_rows(
         self,
@@ -207,9 +96,12 @@ class StoreDriver:
             if self._health.refusal is not None:
                 return None
             try:
-                at, base, now = log.claim(total)
+                at = log.claim(total)
             except StoreIOError:
                 return None
+            now = log.store_time()
+            assert log.current is not None
+            base = log.current.start
             queue_offsets = entry.queue_offsets
             offsets = []
             following: dict[int, int] = {}  # taken over once the records are written
@@ -270,7 +162,6 @@ class StoreDriver:
         if (
             entry is not None
             and len(body) <= size_max
-            and kernels_are_loaded()
             and writer.plain_size_max > 0
             and len(born_host) == 8
             and not (born_host[4] or born_host[5])
@@ -279,7 +170,7 @@ class StoreDriver:
         ):
             host = self._store_host
             fields = RecordFields(entry.magic, entry.prefix, queue_id, sys_flag, born_timestamp, born_host, host)
-            result = self._append_by_kernels(fields, entry.queue_offsets, body)
+            result = self._append_body(fields, entry.queue_offsets, body)
             if result is not None:
                 return result
         try:
@@ -296,19 +187,15 @@ class StoreDriver:
         given = PutFields(queue_id, sys_flag, born_timestamp, born_host)
         return writer.put_columns(topic, given, bodies, properties, flags, wait=False)
 
-    def _append_by_kernels(self, fields: RecordFields, queue_offsets: dict[int, int], body: bytes) -> PutResult | None:
+    def _append_body(self, fields: RecordFields, queue_offsets: dict[int, int], body: bytes) -> PutResult | None:
         """None: plain code must look."""
-        from flaremq.storage.put.columns import append_batch_body
-
         log, writer = self._log, self._writer
         size_max = self._options.mapped_file_size_commit_log - 8
         with log.lock:
             if self._health.refusal is not None:
                 return writer.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self._health.refusal)
             try:
-                appended = append_batch_body(
-                    log, fields, queue_offsets, body, size_max=size_max, count_max=BATCH_MESSAGES_MAX
-                )
+                appended = append_batch_body(log, fields, queue_offsets, body, size_max, BATCH_MESSAGES_MAX)
             except StoreIOError as error:
                 return writer.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
             except InvalidArgumentError as error:
@@ -317,7 +204,7 @@ class StoreDriver:
             return None
         queue_offset, physical_offset, now, sizes = appended
         self._statistics.put_count += len(sizes)
-        return BatchPutResult(
+        return PutResult(
             PutMessageStatus.PUT_OK, queue_offset, physical_offset, now, sum(sizes), self._store_host, None, sizes
         )
 

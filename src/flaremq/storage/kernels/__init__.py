@@ -19,8 +19,6 @@ mapping alive: drop it before the file is closed.
 """
 
 __all__ = [
-    "append",
-    "batch",
     "compile",
     "crc",
     "index",

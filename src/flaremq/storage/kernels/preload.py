@@ -7,8 +7,6 @@ there. It costs half a second, Numba itself mostly, so everybody imports it insi
 from __future__ import annotations
 
 from flaremq.storage.kernels import (  # noqa: F401
-    append,
-    batch,
     crc,
     frame,
     index,

@@ -29,31 +29,24 @@ from flaremq.storage.files.allocation import AllocateMappedFileService, Transien
 from flaremq.storage.files.filesystem import FileSystem
 from flaremq.storage.files.mapped_file import MappedFile
 from flaremq.storage.files.mapped_file_queue import MappedFileQueue
+from flaremq.storage.log.log_end import LogEnd
 
 _MADV_POPULATE_WRITE = 23  # Linux 5.14; an older kernel says no, and pages are faulted in one by one
 _PREFAULT_BYTES = 4 << 20
 _SPARE = BLANK.size  # every file keeps room for a blank header
-_CLOCK_BACKSTEP_MAX_MS = 600_000  # smaller steps back are hidden, so store times do not decrease in the log
 
 
-class CommitLog:
+class CommitLog(LogEnd):
     """The log of one store."""
 
     __slots__ = (
         "_allocation",
-        "_now_ms",
         "_prefault",
         "_reserve_step",
-        "buffer",
-        "current",
-        "end_offset",
         "files",
         "flush_lock",
         "flushed_offset",
         "flushed_timestamp",
-        "last_timestamp",
-        "limit",
-        "lock",
         "no_space_count",
         "only_durable_readable",
         "pool",
@@ -70,21 +63,15 @@ class CommitLog:
         pool: TransientStorePool | None = None,
         prefault: bool = False,
     ) -> None:
+        super().__init__(clock)
         self.files = files
         self._allocation = allocation
-        self._now_ms = clock.now_ms
         self._reserve_step = reserve_step
         self._prefault = prefault  # dirties pages ahead of the data: not for a log that is synced all the time
         self.only_durable_readable = only_durable_readable
         self.pool = pool
-        self.lock = threading.Lock()  # guards appending: the current file, end_offset and the queue offsets
         self.flush_lock = threading.Lock()  # guards syncing: flushed_offset
-        self.current: MappedFile | None = None
-        self.buffer = memoryview(bytearray())
         self.no_space_count = 0  # how often the disk had no room for an append
-        self.limit = -1  # appends end at or before this file offset, minus the spare bytes
-        self.last_timestamp = 0  # store time of the newest record
-        self.end_offset = 0
         self.flushed_offset = 0
         self.flushed_timestamp = 0
 
@@ -123,39 +110,8 @@ class CommitLog:
                 # Readers go to the file; only commit copies from here, starting at ``committed``.
                 file.committed = file.wrote
         self.current = file
-        self.buffer = file.write_buffer
+        self.write_into(file.write_buffer)
         self.limit = -1 if self._prefault else file.reserved
-
-    def timestamp_after(self, now: int) -> int:
-        """The store time for a clock that went back: small steps are hidden, a corrected clock is believed."""
-        return self.last_timestamp if self.last_timestamp - now <= _CLOCK_BACKSTEP_MAX_MS else now
-
-    def claim(self, total: int) -> tuple[int, int, int]:
-        """A place for the next ``total`` bytes, under ``lock``: (file offset in ``buffer``, start of that file, now).
-
-        Raises StoreIOError, with nothing changed, when there is no space.
-        """
-        now = self._now_ms()
-        if now < self.last_timestamp:
-            now = self.timestamp_after(now)
-        file = self.current
-        if file is None or file.wrote + total + _SPARE > self.limit:
-            file = self.make_room(total)
-        return file.wrote, file.start, now
-
-    def publish(self, end: int, now: int) -> None:
-        """The log goes up to file offset ``end``: what was written at the claimed place is part of it."""
-        file = self.current
-        assert file is not None
-        file.wrote = end
-        self.last_timestamp = now
-        self.end_offset = file.start + end
-
-    def wipe(self, total: int) -> None:
-        """Undo an append of ``total`` bytes that failed half-way: behind the end of the log are zeros."""
-        file = self.current
-        if file is not None and file.wrote + total <= self.limit:
-            self.buffer[file.wrote : file.wrote + total] = bytes(total)
 
     def make_room(self, total: int) -> MappedFile:
         """Reserve more of the current file, or finish it and go to the next one."""
@@ -270,8 +226,9 @@ class CommitLog:
         return None if file is None else file.view(physical_offset - file.start, size)
 
     def close(self) -> None:
-        self.buffer = memoryview(bytearray())
+        self.limit = -1
         self.current = None
+        self.write_into(memoryview(bytearray()))
         self.files.close()
 
 

@@ -5,4 +5,4 @@ May import: ``log``, ``runtime``, ``kernels``.
 Start reading: ``rules``, ``writer``.
 """
 
-__all__ = ["columns", "put_result", "writer"]
+__all__ = ["fields", "put_result", "writer"]

@@ -14,10 +14,18 @@ _OK = PutMessageStatus.PUT_OK
 class PutResult:
     """What became of a put. Offsets are -1 if nothing was stored; ``detail`` then says why."""
 
-    __slots__ = ("_store_host", "physical_offset", "queue_offset", "size", "status", "store_timestamp")
-    detail: str | None = None
-    _sizes: list[int] | None = None
+    __slots__ = (
+        "_sizes",
+        "_store_host",
+        "detail",
+        "physical_offset",
+        "queue_offset",
+        "size",
+        "status",
+        "store_timestamp",
+    )
 
+    # Many parameters on purpose: one result a put, so no object in between.
     def __init__(
         self,
         status: PutMessageStatus,
@@ -26,6 +34,8 @@ class PutResult:
         store_timestamp: int,
         size: int,
         store_host: bytes,
+        detail: str | None = None,
+        sizes: list[int] | None = None,
     ) -> None:
         self.status = status
         self.queue_offset = queue_offset
@@ -33,6 +43,8 @@ class PutResult:
         self.store_timestamp = store_timestamp
         self.size = size
         self._store_host = store_host
+        self.detail = detail
+        self._sizes = sizes  # of a batch
 
     @property
     def ok(self) -> bool:
@@ -79,28 +91,17 @@ class PutResult:
         )
 
 
-class BatchPutResult(PutResult):
-    """A result with the sizes of a batch, or with what went wrong."""
-
-    __slots__ = ("_sizes", "detail")
-
-    # Many parameters on purpose: one result a put, so no object in between.
-    def __init__(
-        self,
-        status: PutMessageStatus,
-        queue_offset: int,
-        physical_offset: int,
-        store_timestamp: int,
-        size: int,
-        store_host: bytes,
-        detail: str | None,
-        sizes: list[int] | None,
-    ) -> None:
-        self.status = status
-        self.queue_offset = queue_offset
-        self.physical_offset = physical_offset
-        self.store_timestamp = store_timestamp
-        self.size = size
-        self._store_host = store_host
-        self.detail = detail
-        self._sizes = sizes
+def stored_result(
+    queue_offset: int, physical_offset: int, store_timestamp: int, size: int, store_host: bytes
+) -> PutResult:
+    """The result of a single put that went well, made without the cost of a constructor's call."""
+    result = PutResult.__new__(PutResult)
+    result.status = _OK
+    result.queue_offset = queue_offset
+    result.physical_offset = physical_offset
+    result.store_timestamp = store_timestamp
+    result.size = size
+    result._store_host = store_host
+    result.detail = None
+    result._sizes = None
+    return result

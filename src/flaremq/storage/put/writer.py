@@ -3,97 +3,61 @@
 Every check comes before the lock and before any byte is written; a refused message leaves no trace, not even a used
 queue offset. What may be stored is said in put/rules.py, for this and every other way in. What is answered PUT_OK in
 SYNC_FLUSH is on disk.
-
-Over 500 lines on purpose: a fast path of 130 and the general path beside it, which must accept and write the same.
 """
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from struct import Struct
-from typing import NamedTuple
-from zlib import crc32
+from typing import Any
+
+import cython
 
 from flaremq.clock import Clock, SystemClock
-from flaremq.errors import InvalidArgumentError, StoreIOError
+from flaremq.errors import StoreIOError
 from flaremq.message.delay import parse_delay_levels
 from flaremq.message.hosts import encode_host
 from flaremq.message.message import Message
 from flaremq.message.properties import UnstorableError
-from flaremq.message.record.codec import PREFIX_V4, PROPERTIES_SIZE_MAX, SHORT
 from flaremq.message.stored_form import StoredForm, delayed
-from flaremq.message.sys_flag import with_host_families
-from flaremq.storage.kernels.loaded import kernels_are_loaded
-from flaremq.storage.log.append import Appended, RecordFields, append_records
+from flaremq.message.sys_flag import HOST_V6_MASK, INNER_BATCH, TransactionType, with_host_families
+from flaremq.storage.log.append import (
+    Appended,
+    RecordFields,
+    TopicEntry,
+    append_columns,
+    append_records,
+    measure_columns,
+)
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.log.flush import GroupCommit
 from flaremq.storage.options import StoreOptions
-from flaremq.storage.put.put_result import BatchPutResult, PutResult
+from flaremq.storage.put.fields import PutFields, encode_columns
+from flaremq.storage.put.put_result import PutResult
 from flaremq.storage.put.rules import PutRules, Refusal, check_batch, check_fields, check_host, illegal
 from flaremq.storage.runtime.health import Health
 from flaremq.storage.runtime.services import ServiceThread
 from flaremq.storage.runtime.statistics import StoreStatistics
 from flaremq.storage.status import PutMessageStatus
 
-_pack_short = SHORT.pack
-# A plain record up to its body: fields that are always zero or constant are merged.
-_PLAIN_PREFIX = ">i4siiiqq4xq8sq20si"
-assert struct.calcsize(_PLAIN_PREFIX) == PREFIX_V4.size
-_LAYOUTS_MAX = 1024
+if not cython.compiled:
+    from flaremq.core.memory import bytes_view, find_byte, whole_number
+    from flaremq.storage.log.append import append_record, is_storable
+    from flaremq.storage.put.put_result import stored_result
+
 _SAMPLED = 15
 
 _OK = PutMessageStatus.PUT_OK
 _BUSY = "an append has been under way for too long"
-_INT = 2**31
-_LONG = 2**63
-
-
-def encode_columns(keys: Sequence[str | None] | None, tags: Sequence[str | None] | None, count: int) -> list[bytes]:
-    """Stored properties of messages that have at most keys and a tag."""
-    if tags is None:
-        if keys is None:
-            return [b""] * count
-        try:
-            everything = "".join([key for key in keys if key])
-        except TypeError:
-            raise InvalidArgumentError("keys must be str or None") from None
-        if everything.isascii() and "\x01" not in everything and "\x02" not in everything:
-            return [f"KEYS\x01{key}\x02".encode() if key else b"" for key in keys]
-    return [
-        Message("", b"", keys=key, tags=tag).encoded_properties()
-        for key, tag in zip(keys or [None] * count, tags or [None] * count, strict=True)
-    ]
+_INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
+_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+_NO_NUMBER = -(2**40)  # what no int32 is
+_PROPERTIES_MAX = 32767
+_NOT_PLAIN = ~0x7FFFFFFF | HOST_V6_MASK | INNER_BATCH | TransactionType.PREPARED  # negative numbers too
 
 
 EMPTY_BATCH = illegal("an empty batch cannot be stored")
-_Layout = tuple[Callable[..., None], int, bytes]  # pack_into of the whole record, its size, what follows the body
-
-
-class _Topic:
-    """What puts to one topic share. ``queue_offsets`` (next offset by queue id) changes under the put lock only."""
-
-    __slots__ = ("layouts", "magic", "magic_bytes", "prefix", "queue_offsets")
-
-    def __init__(self, magic: int, prefix: bytes, queue_offsets: dict[int, int]) -> None:
-        self.magic = magic
-        self.magic_bytes = magic.to_bytes(4, "big", signed=True)
-        self.prefix = prefix  # the length-prefixed name
-        self.queue_offsets = queue_offsets
-        self.layouts: dict[int, _Layout] = {}
-
-
-class PutFields(NamedTuple):
-    """What a put says about all its messages."""
-
-    queue_id: int
-    sys_flag: int = 0
-    born_timestamp: int | None = None  # None: now
-    born_host: str | bytes | None = None  # None: this store's
-    reconsume_times: int = 0
-    prepared_offset: int = 0
 
 
 class MessageWriter:
@@ -106,7 +70,6 @@ class MessageWriter:
         "_commit",
         "_crc",
         "_delay_levels",
-        "_host_and_zeros",
         "_rules",
         "_timeout",
         "dispatch_service",
@@ -144,9 +107,8 @@ class MessageWriter:
         self.store_host = self._rules.store_host
         self.time_ns = time.time_ns if isinstance(clock, SystemClock) else lambda: clock.now_ms() * 1_000_000
         self.fast_path = True
-        self._host_and_zeros = self.store_host + bytes(12)  # store host, reconsume times, prepared offset
         self.dispatch_service: ServiceThread | None = None
-        self.topics: dict[str, _Topic] = {}
+        self.topics: dict[str, TopicEntry] = {}
         self.queue_offsets: dict[str, dict[int, int]] = {}
         self.read_options(options)
 
@@ -155,12 +117,10 @@ class MessageWriter:
         self.sync_mode = options.flush_disk_type == "SYNC_FLUSH"
         self._rules.read_options(options)
         self.plain_size_max = self._rules.plain_size_max
-        for entry in list(self.topics.values()):
-            entry.layouts.clear()  # sizes that were found right by the old limit
         self._timeout = options.sync_flush_timeout / 1000
         self._busy_seconds = options.os_page_cache_busy_time_out_mills / 1000
 
-    # Long on purpose: the hot path of a put, append.py's steps without its calls: a call costs 2 % of a put.
+    # Over sixty lines on purpose: the hot path of a put.
     def put(
         self,
         message: Message,
@@ -174,34 +134,34 @@ class MessageWriter:
     ) -> PutResult:
         """Store one message. PUT_OK in SYNC_FLUSH means it is on disk (unless it asked not to wait).
 
-        The body of this method is the fast path: a plain message between IPv4 hosts, the whole record in one
-        ``pack_into``, one lock, one clock reading. It takes less than half the time of the general path below, which
-        gives the same bytes and serves the rest; ``fast_path = False`` sends everything there.
+        The body of this method is the fast path: a plain message between IPv4 hosts, no object but the result. The
+        general path below gives the same bytes and serves the rest; ``fast_path = False`` sends everything there.
         """
         try:
             properties = message.encoded_properties()
         except UnstorableError as error:
             return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
         body = message.body
-        body_length = len(body)
         entry = self.topics.get(message.topic)
-        layout = None
+        queue = whole_number(queue_id, 0, _INT_MAX, -1)
+        flag = whole_number(message.flag, _INT_MIN, _INT_MAX, _NO_NUMBER)
         if (
-            entry is not None
-            and born_host is None
-            and not (sys_flag or reconsume_times or prepared_transaction_offset)
-            and message.delay_level <= 0
-            and (message.flag == 0 or _fits(message.flag, _INT))
-            and (born_timestamp is None or _fits(born_timestamp, _LONG))
-            and len(properties) <= PROPERTIES_SIZE_MAX
-            and 0 not in properties  # the name of the record checksum was refused by encoded_properties
+            entry is None
+            or not self.fast_path
+            or born_host is not None
+            or sys_flag
+            or reconsume_times
+            or prepared_transaction_offset
+            or queue < 0
+            or flag == _NO_NUMBER
+            or message.delay_level > 0
+            or type(body) is not bytes
+            or not (born_timestamp is None or _is_long(born_timestamp))
+            or len(properties) > _PROPERTIES_MAX
+            or 90 + len(entry.prefix) + len(body) + len(properties) > self.plain_size_max
+            # The name of the record checksum was refused by encoded_properties.
+            or find_byte(bytes_view(properties), 0, len(properties), 0) < len(properties)
         ):
-            layout = entry.layouts.get(body_length << 16 | len(properties)) or self._new_layout(
-                entry, body_length, len(properties)
-            )
-        log = self.log
-        lock = log.lock
-        if entry is None or layout is None or not self.fast_path:
             return self._put_message(
                 message,
                 queue_id,
@@ -211,96 +171,101 @@ class MessageWriter:
                 sys_flag,
                 prepared_transaction_offset,
             )
+        log = self.log
+        lock = log.lock
         if not lock.acquire(False) and not lock.acquire(timeout=self._busy_seconds):
             return self.refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
         try:
             if self.health.refusal is not None:  # looked at inside the lock: close() waits for the lock
                 return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self.health.refusal)
-            pack_into, total, tail = layout
-            time_ns = self.time_ns
-            began = time_ns()
-            now = began // 1_000_000
-            if now < log.last_timestamp:
-                now = log.timestamp_after(now)
-            queue_offsets = entry.queue_offsets
-            queue_offset = queue_offsets.get(queue_id, -1)
-            if queue_offset < 0:
-                queue_offset = 0
-                if not 0 <= queue_id < _INT:
-                    raise struct.error  # before anything is done: no new file for what is refused
-            file = log.current
-            if file is None or file.wrote + total + 8 > log.limit:
-                file = log.make_room(total)
-            at = file.wrote
-            physical_offset = file.start + at
-            pack_into(
-                log.buffer,
-                at,
-                total,
-                entry.magic_bytes,
-                crc32(body) & 0x7FFFFFFF,
-                queue_id,
-                message.flag,
-                queue_offset,
-                physical_offset,
-                now if born_timestamp is None else born_timestamp,
-                self.store_host,
-                now,
-                self._host_and_zeros,
-                body_length,
-                body,
-                tail,
-                properties,
-            )
-            queue_offsets[queue_id] = queue_offset + 1
-            file.wrote = at + total
-            log.last_timestamp = now
-            log.end_offset = end_offset = physical_offset + total
+            host = self.store_host
+            placed = append_record(log, entry, queue, flag, 0, born_timestamp, host, host, 0, body, properties)
         except StoreIOError as error:
             return self.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
-        except (struct.error, TypeError):
-            log.wipe(layout[1])
-            layout = None  # a number that fits no field, or is none: the general path says which
         finally:
             lock.release()
-        if layout is None:
-            return self._put_message(
-                message,
-                queue_id,
-                born_timestamp,
-                born_host,
-                reconsume_times,
-                sys_flag,
-                prepared_transaction_offset,
-            )
         statistics = self.statistics
         statistics.put_count += 1
         if self.sync_mode:
-            if message.wait_store_msg_ok and not self._commit.wait(end_offset, self._timeout):
-                return self._unconfirmed(queue_offset, physical_offset, now, total)
+            if message.wait_store_msg_ok and not self._commit.wait(placed.physical_offset + placed.size, self._timeout):
+                return self._unconfirmed(
+                    placed.queue_offset, placed.physical_offset, placed.store_timestamp, placed.size
+                )
             self._after_append()
-            statistics.note_put((time_ns() - began) // 1_000_000)
+            statistics.note_put(self._clock.now_ms() - placed.store_timestamp)
         else:
             service = self.dispatch_service
             if service is None or service.idle:
                 self._after_append()
-            if (
-                not queue_offset & _SAMPLED
-            ):  # a second clock reading is a tenth of a put: every sixteenth stands for all
-                statistics.note_put((time_ns() - began) // 1_000_000, _SAMPLED + 1)
-        return PutResult(_OK, queue_offset, physical_offset, now, total, self.store_host)
+            if not placed.queue_offset & _SAMPLED:  # a second clock reading is not free: every sixteenth stands for all
+                statistics.note_put(self._clock.now_ms() - placed.store_timestamp, _SAMPLED + 1)
+        return stored_result(placed.queue_offset, placed.physical_offset, placed.store_timestamp, placed.size, host)
 
-    def _new_layout(self, entry: _Topic, body: int, properties: int) -> _Layout | None:
-        """How a record with these lengths is packed; None if it is not for the fast path."""
-        tail = entry.prefix + _pack_short(properties)
-        total = 88 + body + len(tail) + properties
-        if total > self.plain_size_max:
-            return None
-        if len(entry.layouts) >= _LAYOUTS_MAX:
-            entry.layouts.clear()
-        layout = (Struct(f"{_PLAIN_PREFIX}{body}s{len(tail)}s{properties}s").pack_into, total, tail)
-        entry.layouts[body << 16 | properties] = layout
-        return layout
+    # Nine parameters on purpose: a send as it came off the wire, and no object to hold it.
+    def append(
+        self,
+        topic: str,
+        queue_id: int,
+        body: bytes,
+        properties: bytes,
+        flag: int,
+        sys_flag: int,
+        born_timestamp: int,
+        born_host: bytes,
+        reconsume_times: int,
+    ) -> tuple[int, int, int] | PutResult:
+        """(queue offset, physical offset, end of the record), not durable yet; or why the message was refused."""
+        entry = self.topics.get(topic)
+        queue = whole_number(queue_id, 0, _INT_MAX, -1)
+        mark = whole_number(flag, 0, _INT_MAX, -1)
+        bits = whole_number(sys_flag, 0, _INT_MAX, -1)
+        tries = whole_number(reconsume_times, 0, _INT_MAX, -1)
+        if (
+            entry is None
+            or 90 + len(entry.prefix) + len(body) + len(properties) > self.plain_size_max
+            or len(properties) > _PROPERTIES_MAX
+            or queue < 0
+            or mark < 0
+            or bits & _NOT_PLAIN
+            or tries < 0
+            or not _is_long(born_timestamp)
+            or len(born_host) != 8
+            or born_host[4]  # a port beyond 65535: recovery would take the record for a torn one
+            or born_host[5]
+            or not is_storable(bytes_view(properties), 0, len(properties))
+        ):
+            result = self.put_form(
+                StoredForm(
+                    topic=topic,
+                    queue_id=queue_id,
+                    body=body,
+                    properties=properties,
+                    flag=flag,
+                    sys_flag=sys_flag,
+                    born_timestamp=born_timestamp,
+                    born_host=born_host,
+                    reconsume_times=reconsume_times,
+                ),
+                wait=False,
+            )
+            if not result.ok:
+                return result
+            return result.queue_offset, result.physical_offset, result.physical_offset + result.size
+        log = self.log
+        lock = log.lock
+        lock.acquire()
+        try:
+            if self.health.refusal is not None:
+                return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self.health.refusal)
+            placed = append_record(
+                log, entry, queue, mark, bits, born_timestamp, born_host, self.store_host, tries, body, properties
+            )
+        except StoreIOError as error:
+            return self.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
+        finally:
+            lock.release()
+        self.statistics.put_count += 1
+        return placed.queue_offset, placed.physical_offset, placed.physical_offset + placed.size
 
     def _put_message(
         self,
@@ -376,6 +341,30 @@ class MessageWriter:
         given = PutFields(queue_id, sys_flag, born_timestamp, born_host)
         return self.put_columns(topic, given, bodies, properties, flags, wait=wait)
 
+    def put_many(
+        self,
+        topic: str,
+        bodies: list[bytes],
+        queue_id: int,
+        keys: Sequence[str | None] | None,
+        tags: Sequence[str | None] | None,
+    ) -> PutResult:
+        """A batch of messages that have at most keys and a tag; what is plain goes to the log as it is."""
+        entry = self.topics.get(topic)
+        queue = whole_number(queue_id, 0, _INT_MAX, -1)
+        if entry is not None and bodies and queue >= 0 and self.fast_path:
+            host = self.store_host
+            fields = RecordFields(entry.magic, entry.prefix, queue, 0, None, host, host)
+            sizes = measure_columns(fields, bodies, keys, tags, self.plain_size_max)
+            if sizes is not None:
+                appended = self._append(fields, entry.queue_offsets, bodies, keys, tags, sizes)
+                return appended if isinstance(appended, PutResult) else self._finish(appended, True)
+        try:
+            properties = encode_columns(keys, tags, len(bodies))
+        except UnstorableError as error:
+            return self.refused(PutMessageStatus.MESSAGE_ILLEGAL, str(error))
+        return self.put_columns(topic, PutFields(queue_id), bodies, properties, None, wait=True)
+
     def put_columns(
         self,
         topic: str,
@@ -444,22 +433,20 @@ class MessageWriter:
         fields: RecordFields,
         queue_offsets: dict[int, int],
         bodies: list[bytes],
-        properties: list[bytes],
-        flags: list[int] | None,
+        texts: Any,
+        others: Sequence[Any] | None,
+        sizes: list[int] | None = None,
     ) -> Appended | PutResult:
+        """Under the lock: records of properties and flags or, with ``sizes``, of columns of keys and tags."""
         log = self.log
         if not log.lock.acquire(timeout=self._busy_seconds):
             return self.refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
         try:
             if self.health.refusal is not None:
                 return self.refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, self.health.refusal)
-            # Loading the kernels takes longer than many small batches; dispatch loads them once there is enough to do.
-            if len(bodies) > 1 and self.fast_path and not self._crc and kernels_are_loaded():
-                from flaremq.storage.put.columns import append_columns
-
-                return append_columns(log, fields, queue_offsets, bodies, properties, flags)
-            flags = flags or [0] * len(bodies)
-            return append_records(log, fields, queue_offsets, bodies, properties, flags, seal_crc=self._crc)
+            if sizes is not None:
+                return append_columns(log, fields, queue_offsets, bodies, texts, others, sizes)
+            return append_records(log, fields, queue_offsets, bodies, texts, others, self._crc)
         except StoreIOError as error:
             return self.refused(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
         finally:
@@ -474,7 +461,7 @@ class MessageWriter:
             return self._unconfirmed(queue_offset, physical_offset, store_timestamp, total, sizes)
         self._after_append()
         self.statistics.note_put(self._clock.now_ms() - store_timestamp)
-        return BatchPutResult(_OK, queue_offset, physical_offset, store_timestamp, total, self.store_host, None, sizes)
+        return PutResult(_OK, queue_offset, physical_offset, store_timestamp, total, self.store_host, None, sizes)
 
     def _unconfirmed(
         self,
@@ -488,25 +475,23 @@ class MessageWriter:
         self._after_append()
         detail = self.health.refusal or "the sync did not finish in time"
         status = PutMessageStatus.FLUSH_DISK_TIMEOUT
-        return BatchPutResult(
-            status, queue_offset, physical_offset, store_timestamp, total, self.store_host, detail, sizes
-        )
+        return PutResult(status, queue_offset, physical_offset, store_timestamp, total, self.store_host, detail, sizes)
 
-    def _topic_entry(self, topic: str) -> _Topic | Refusal:
+    def _topic_entry(self, topic: str) -> TopicEntry | Refusal:
         encoded = self._rules.encode_topic(topic)
         if isinstance(encoded, Refusal):
             return encoded
         with self.log.lock:
             offsets = self.queue_offsets.setdefault(topic, {})
-            return self.topics.setdefault(topic, _Topic(*encoded, offsets))
+            return self.topics.setdefault(topic, TopicEntry(encoded[0], encoded[1], offsets))
 
     def refused(self, status: PutMessageStatus, detail: str) -> PutResult:
         self.statistics.put_failed_count += 1
-        return BatchPutResult(status, -1, -1, 0, 0, b"", detail, None)
+        return PutResult(status, -1, -1, 0, 0, b"", detail, None)
 
 
-def _fits(number: int, limit: int) -> bool:
-    return type(number) is int and -limit <= number < limit
+def _is_long(number: object) -> bool:
+    return type(number) is int and _LONG_MIN <= number <= _LONG_MAX
 
 
 def _refusal_in(encoded: tuple[int, bytes] | Refusal) -> Refusal | None:

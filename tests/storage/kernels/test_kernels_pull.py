@@ -1,4 +1,4 @@
-"""Batch and pull kernels alone: against plain code, on garbage, and at the very edge of readable memory."""
+"""The pull kernel alone: against plain code, on garbage, and at the very edge of readable memory."""
 
 from __future__ import annotations
 
@@ -14,30 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flaremq.message.batch import decode_batch
 from flaremq.message.record.check import check_record
-from flaremq.message.record.codec import PREFIX_V4
-from flaremq.storage.kernels.batch import append_batch, measure_batch
 from flaremq.storage.kernels.compile import Bytes
-from flaremq.storage.kernels.memory import as_array
 from flaremq.storage.kernels.pull import select_units
 from tests.message.records import make_record
-from tests.support.driven_store import batch_body
 
 UNIT = struct.Struct(">qiq")
 FILLER = UNIT.pack(0, 2**31 - 1, 0)
-TOPIC = b"\x06orders"
-FIXED = PREFIX_V4.size + len(TOPIC) + 2
-CANARY = 0xA5
-items = st.lists(
-    st.tuples(
-        st.integers(-(2**31), 2**31 - 1),
-        st.binary(max_size=80),
-        st.binary(max_size=40).map(no_zeros := lambda data: data.replace(b"\0", b"z")),
-    ),
-    min_size=1,
-    max_size=9,
-)
 
 
 @contextmanager
@@ -55,108 +38,6 @@ def at_the_edge(data: bytes) -> Iterator[Bytes]:
         yield np.frombuffer(memory, np.uint8)[room - len(data) : room]
     finally:
         assert protect(address + room, page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
-
-
-def measured(body: bytes) -> tuple[int, int, list[int]]:
-    sizes = np.zeros(len(body) // 22 + 1, np.int64)
-    with at_the_edge(body) as array:
-        count, total = measure_batch(array, FIXED, sizes)
-    return count, total, sizes[: max(count, 0)].tolist()
-
-
-def prefix(queue_id: int = 3, now: int = 1_700_000_000_000) -> bytes:
-    return PREFIX_V4.pack(
-        0, -626843481, 0, queue_id, 0, 0, 0, 0, now - 5, b"\1\2\3\4\0\0\0\5", now, b"\5\6\7\x08\0\0\0\6", 0, 0, 0
-    )
-
-
-def written(body: bytes, total: int, *, at: int = 0, base: int = 0, queue_offset: int = 0, room: int = 0) -> bytes:
-    log = np.full(at + total + room, CANARY, np.uint8)
-    with at_the_edge(body) as array:
-        end = append_batch(log, at, base, as_array(prefix()), as_array(TOPIC), queue_offset, array, total)
-    assert end == at + total
-    assert (log[:at] == CANARY).all() and (log[end:] == CANARY).all(), "bytes beside the records were changed"
-    return log[at:end].tobytes()
-
-
-# Batches
-
-
-@given(items)
-def test_batch_is_measured_and_written_as_plain_code_would(sent: list[tuple[int, bytes, bytes]]) -> None:
-    body = batch_body(*sent)
-    count, total, sizes = measured(body)
-    assert (count, total) == (len(sent), sum(sizes))
-    assert sizes == [FIXED + len(content) + len(properties) for _, content, properties in sent]
-    data = written(body, total, at=17, base=100_000, queue_offset=40, room=9)
-    at = 0
-    for number, (flag, content, properties) in enumerate(sent):
-        assert check_record(data, at, physical_offset=100_017 + at).ok
-        fields = PREFIX_V4.unpack_from(data, at)
-        assert (fields[0], fields[3], fields[4], fields[5], fields[14]) == (
-            sizes[number],
-            3,
-            flag,
-            40 + number,
-            len(content),
-        )
-        record = data[at : at + sizes[number]]
-        tail = TOPIC + len(properties).to_bytes(2, "big") + properties
-        assert record[88:] == content + tail
-        at += sizes[number]
-    assert at == total
-
-
-@given(items, st.data())
-def test_cut_batch_is_malformed_unless_it_is_cut_between_messages(
-    sent: list[tuple[int, bytes, bytes]], data: st.DataObject
-) -> None:
-    body = batch_body(*sent)
-    ends = [len(batch_body(*sent[:number])) for number in range(len(sent) + 1)]
-    end = data.draw(st.integers(0, len(body) - 1))
-    count, _, _ = measured(body[:end])
-    assert count == (ends.index(end) if end in ends else -1)
-
-
-@given(
-    st.binary(max_size=200)
-    | st.lists(st.sampled_from([b"\0", b"\0" * 16, b"\0\0\0\1", b"\x7f\xff", b"\xff", b"x"])).map(b"".join)
-)
-def test_garbage_is_measured_as_plain_code_decodes_it(body: bytes) -> None:
-    count, total, sizes = measured(body)
-    try:
-        decoded = list(decode_batch(body))
-    except Exception:
-        decoded = None
-    plain = decoded is not None and not any(0 in bytes(item.properties) for item in decoded)
-    if count < 0:
-        # Plain code reads a length below zero as none; the kernel leaves such a body to it.
-        assert decoded is None or not plain or b"\xff" in body
-    else:
-        assert decoded is not None and plain
-        assert sizes == [FIXED + len(item.body) + len(item.properties) for item in decoded]
-        assert total == sum(sizes)
-
-
-def test_properties_with_a_nul_are_malformed() -> None:
-    assert measured(batch_body((0, b"\0body\0", b"K\x01v\x02")))[0] == 1
-    assert measured(batch_body((0, b"body", b"K\x01v\0\x02")))[0] == -1
-
-
-def test_more_messages_than_places_for_their_sizes_are_refused() -> None:
-    body = batch_body(*[(0, b"", b"")] * 5)
-    assert measure_batch(as_array(body), FIXED, np.zeros(4, np.int64))[0] == -1
-
-
-@pytest.mark.parametrize(("at", "total"), [(-1, 100), (0, -1), (60, 100), (0, 2**40)])
-def test_records_that_do_not_fit_the_file_are_not_written(at: int, total: int) -> None:
-    log = np.full(100, CANARY, np.uint8)
-    body = as_array(batch_body((0, b"body", b"")))
-    assert append_batch(log, at, 0, as_array(prefix()), as_array(TOPIC), 0, body, total) == -1
-    assert (log == CANARY).all()
-
-
-# Pulls
 
 
 class Queue:
