@@ -11,8 +11,8 @@ the same name.
     python compile_core.py --remove      back to interpreted modules
 
 What was built is kept in ~/.cache/flaremq/core by a digest of everything it is made of (source, the .pxd and headers it
-reaches, flags, Cython, Python, compiler), so another clone of the same sources compiles nothing. Modules call each other
-as C: either all of them are compiled or none.
+reaches, flags, Cython, Python, compiler), so another clone of the same sources compiles nothing. Modules call each
+other as C: either all of them are compiled or none.
 
 The compiler is $CC, or what the system has, or the one in the `ziglang` package. Exit codes: 0 compiled, 1 the compiler
 refused a module, 3 no Python headers, 4 no C compiler, 5 no Cython; after 3 to 5 everything runs interpreted.

@@ -2,7 +2,7 @@
 # module that cimports it has them inline. Built with FLAREMQ_CHECKED, each access is compared with the buffer's size.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 
 cdef struct View:
@@ -272,3 +272,13 @@ cdef inline int64_t whole_number(object value, int64_t low, int64_t high, int64_
         return otherwise
     number = PyLong_AsLongLongAndOverflow(value, &overflow)
     return otherwise if overflow or number < low or number > high else number
+
+cdef inline bytes piece_of(bytes name, View value):
+    cdef View target, source
+    cdef bytes piece = PyBytes_FromStringAndSize(NULL, PyBytes_GET_SIZE(name) + value.size + 1)
+    source = bytes_view(name)
+    target = bytes_view(piece)
+    copy_bytes(target, 0, source, 0, source.size)
+    copy_bytes(target, source.size, value, 0, value.size)
+    store_u8(target, source.size + value.size, 2)
+    return piece

@@ -222,6 +222,11 @@ def ascii_view(text: object) -> View:
     return view
 
 
+def piece_of(name: bytes, value: View) -> bytes:
+    """One property in its stored form; ``name`` comes with its 0x01."""
+    return b"".join((name, value.data, b"\x02"))
+
+
 def whole_number(value: object, low: int, high: int, otherwise: int) -> int:
     """An int (no bool, no subclass) in ``low..high`` as it is; ``otherwise`` for everything else."""
     return value if type(value) is int and low <= value <= high else otherwise

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import cython
+
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.properties import (
     DELAY,
@@ -22,7 +24,11 @@ from flaremq.message.properties import (
 )
 from flaremq.message.record.crc import has_crc_property
 
+if not cython.compiled:
+    from flaremq.core.memory import ascii_view, find_byte, piece_of
+
 _NAMED = frozenset((KEYS, TAGS, DELAY, WAIT))
+_KEYS_PIECE = b"KEYS\x01"
 
 
 class Message:
@@ -101,19 +107,25 @@ class Message:
         tags, keys = self.tags, self.key_text
         if self.properties or self.delay_level > 0 or not self.wait_store_msg_ok:
             return self._encode_all()
-        if keys and not tags and "\x01" not in keys and "\x02" not in keys and keys.isascii():
-            return f"KEYS\x01{keys}\x02".encode()
+        if keys and not tags:
+            text = ascii_view(keys)
+            if (
+                text.size > 0
+                and find_byte(text, 0, text.size, 1) == text.size
+                and find_byte(text, 0, text.size, 2) == text.size
+            ):
+                return piece_of(_KEYS_PIECE, text)
         if tags:
-            text = f"KEYS\x01{keys}\x02TAGS\x01{tags}\x02" if keys else f"TAGS\x01{tags}\x02"
+            joined = f"KEYS\x01{keys}\x02TAGS\x01{tags}\x02" if keys else f"TAGS\x01{tags}\x02"
         elif keys:
-            text = f"KEYS\x01{keys}\x02"
+            joined = f"KEYS\x01{keys}\x02"
         else:
             return b""
         count = 2 if tags and keys else 1
         # Counting finds a separator within any key or value.
-        if text.count("\x01") != count or text.count("\x02") != count or not text.isascii():
+        if joined.count("\x01") != count or joined.count("\x02") != count or not joined.isascii():
             return self._encode_with_care()
-        return text.encode()
+        return joined.encode()
 
     def _encode_all(self) -> bytes:
         text, count = "", 0

@@ -3,6 +3,9 @@ from libc.stdint cimport int64_t
 
 cdef object _OK
 
+# A status, a text, numbers: nothing that could lead back to the result.
+@cython.no_gc
+@cython.freelist(64)
 cdef class PutResult:
     cdef public object status, detail
     cdef public int64_t queue_offset, physical_offset, store_timestamp, size

@@ -5,6 +5,8 @@ from flaremq.message.message cimport Message
 from flaremq.storage.log.append cimport Placed, TopicEntry, append_record, is_storable
 from flaremq.storage.log.log_end cimport LogEnd
 from flaremq.storage.put.put_result cimport PutResult, stored_result
+from flaremq.storage.runtime.health cimport Health
+from flaremq.storage.runtime.statistics cimport StoreStatistics
 
 cdef int64_t _SAMPLED, _INT_MIN, _INT_MAX, _NO_NUMBER, _NOT_PLAIN, _PROPERTIES_MAX
 
@@ -15,13 +17,16 @@ cdef class MessageWriter:
     cdef bint _crc
     cdef public bint fast_path, sync_mode
     cdef public LogEnd log
-    cdef public object dispatch_service, health, statistics, time_ns
+    cdef public object dispatch_service
+    cdef public Health health
+    cdef public StoreStatistics statistics
     cdef public int64_t plain_size_max
     cdef public dict queue_offsets, topics
     cdef public bytes store_host
 
     @cython.locals(
-        properties=bytes, entry=TopicEntry, queue=int64_t, flag=int64_t, log=LogEnd, placed=Placed, host=bytes
+        properties=bytes, entry=TopicEntry, queue=int64_t, flag=int64_t, log=LogEnd, placed=Placed, host=bytes,
+        statistics=StoreStatistics
     )
     cpdef PutResult put(
         self, Message message, object queue_id=*, object born_timestamp=*, object born_host=*,

@@ -7,14 +7,13 @@ SYNC_FLUSH is on disk.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import cython
 
-from flaremq.clock import Clock, SystemClock
+from flaremq.clock import Clock
 from flaremq.errors import StoreIOError
 from flaremq.message.delay import parse_delay_levels
 from flaremq.message.hosts import encode_host
@@ -81,7 +80,6 @@ class MessageWriter:
         "statistics",
         "store_host",
         "sync_mode",
-        "time_ns",
         "topics",
     )
 
@@ -105,7 +103,6 @@ class MessageWriter:
         self._crc = options.enabled_append_prop_crc
         self._rules = PutRules(options)
         self.store_host = self._rules.store_host
-        self.time_ns = time.time_ns if isinstance(clock, SystemClock) else lambda: clock.now_ms() * 1_000_000
         self.fast_path = True
         self.dispatch_service: ServiceThread | None = None
         self.topics: dict[str, TopicEntry] = {}
