@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import count
 from typing import Final
 
@@ -19,34 +20,20 @@ ExtValue = str | int | float | bool | None  # None: leave the field out
 _opaque = count(1)
 
 
+@dataclass(slots=True, eq=False)
 class RemotingCommand:
     """A value with two header encodings. ``ext`` holds text only once decoded; numbers and booleans may be put in."""
 
-    __slots__ = ("body", "code", "ext", "flag", "language", "opaque", "remark", "serialize_type", "version")
-
-    # Many parameters on purpose: the fields of a header; one call a request, so no object in between.
-    def __init__(
-        self,
-        code: int,
-        *,
-        ext: Mapping[str, ExtValue] | None = None,
-        body: Body | Sequence[Body] = b"",
-        remark: str | None = None,
-        flag: int = 0,
-        opaque: int = 0,
-        language: str = "PYTHON",
-        version: int = VERSION,
-        serialize_type: int = JSON_HEADER,
-    ) -> None:
-        self.code = code
-        self.ext = ext
-        self.body = body
-        self.remark = remark
-        self.flag = flag
-        self.opaque = opaque
-        self.language = language
-        self.version = version
-        self.serialize_type = serialize_type
+    code: int
+    _: KW_ONLY
+    ext: Mapping[str, ExtValue] | None = None
+    body: Body | Sequence[Body] = b""
+    remark: str | None = None
+    flag: int = 0
+    opaque: int = 0
+    language: str = "PYTHON"
+    version: int = VERSION
+    serialize_type: int = JSON_HEADER
 
     @classmethod
     def request(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
@@ -35,22 +36,15 @@ if TYPE_CHECKING:
 _UNITS_MAX: Final = 4_096
 
 
+@dataclass(eq=False, repr=False)
 class GroupQueryHandler:
     """Small questions of tools."""
 
-    def __init__(
-        self,
-        options: BrokerOptions,
-        store_loop: StoreAccess,
-        offsets: ConsumerOffsets,
-        consumers: ConsumerTable,
-        statistics: BrokerStatistics,
-    ) -> None:
-        self._store_loop = store_loop
-        self._offsets = offsets
-        self._consumers = consumers
-        self._statistics = statistics
-        self._options = options
+    _options: BrokerOptions
+    _store_loop: StoreAccess
+    _offsets: ConsumerOffsets
+    _consumers: ConsumerTable
+    _statistics: BrokerStatistics
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, self.groups_of_topic)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.catalog.groups import GroupTable
@@ -42,22 +43,15 @@ _STATUS_VERSION_MIN: Final = 28  # 3.0.7-SNAPSHOT
 _RELAY_VERSION_MIN: Final = 62  # 3.1.8-SNAPSHOT
 
 
+@dataclass(eq=False, repr=False)
 class ClientRelayHandler:
     """GET_CONSUMER_RUNNING_INFO, CONSUME_MESSAGE_DIRECTLY, INVOKE_BROKER_TO_GET_CONSUMER_STATUS."""
 
-    def __init__(
-        self,
-        options: BrokerOptions,
-        store_loop: StoreAccess,
-        topics: TopicTable,
-        groups: GroupTable,
-        consumers: ConsumerTable,
-    ) -> None:
-        self._options = options
-        self._store_loop = store_loop
-        self._topics = topics
-        self._groups = groups
-        self._consumers = consumers
+    _options: BrokerOptions
+    _store_loop: StoreAccess
+    _topics: TopicTable
+    _groups: GroupTable
+    _consumers: ConsumerTable
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.GET_CONSUMER_RUNNING_INFO, self.running_info, "relay")

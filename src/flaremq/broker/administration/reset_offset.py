@@ -8,6 +8,7 @@ group is told to move, and a group without clients is refused, whereupon the too
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
@@ -34,24 +35,16 @@ _PUSH_VERSION_MIN: Final = 28  # 3.0.7-SNAPSHOT: the first clients that can be t
 _LIST_LANGUAGE: Final = "CPP"  # reads a list of queues where the others read a map
 
 
+@dataclass(eq=False, repr=False)
 class ResetOffsetHandler:
     """INVOKE_BROKER_TO_RESET_OFFSET and CLONE_GROUP_OFFSET."""
 
-    def __init__(
-        self,
-        options: BrokerOptions,
-        store_loop: StoreAccess,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: ConsumerOffsets,
-        consumers: ConsumerTable,
-    ) -> None:
-        self._options = options
-        self._store_loop = store_loop
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._consumers = consumers
+    _options: BrokerOptions
+    _store_loop: StoreAccess
+    _topics: TopicTable
+    _groups: GroupTable
+    _offsets: ConsumerOffsets
+    _consumers: ConsumerTable
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, self.reset)

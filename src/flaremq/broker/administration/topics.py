@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
@@ -36,22 +36,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class TopicHandler:
     """Create, change, delete and show topics."""
 
-    def __init__(
-        self,
-        options: BrokerOptions,
-        topics: TopicTable,
-        offsets: ConsumerOffsets,
-        delete_queues: Callable[[str], Awaitable[None]],
-        run_long: Run = run_inline,
-    ) -> None:
-        self._options = options
-        self._topics = topics
-        self._offsets = offsets
-        self._run_long = run_long  # StoreLoop.run_long: renders whole tables
-        self._delete_queues = delete_queues  # drops the stored queues of a topic, so that a new one starts at 0
+    _options: BrokerOptions
+    _topics: TopicTable
+    _offsets: ConsumerOffsets
+    _delete_queues: Callable[[str], Awaitable[None]]  # of a topic, so that a new one of its name starts at 0
+    _run_long: Run = run_inline  # StoreLoop.run_long: renders whole tables
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.UPDATE_AND_CREATE_TOPIC, self.update)

@@ -25,6 +25,7 @@ import heapq
 import logging
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -47,20 +48,18 @@ _SIZE_STEP_BITS: Final = 3  # runs count as of one size within a factor of eight
 Entry = tuple[int, int]
 
 
+@dataclass(slots=True, eq=False)
 class SortedRun:
     """A file of entries in order, read once from front to back. ``close`` it."""
 
-    __slots__ = ("_chunk", "_chunk_at", "_file", "count", "crc", "name", "position", "shift_ms")
-
-    def __init__(self, file: File, name: str, count: int, crc: int, position: int, shift_ms: int = 0) -> None:
-        self._file = file
-        self.name = name
-        self.count = count
-        self.crc = crc
-        self.position = position  # of the first entry that was not taken
-        self.shift_ms = shift_ms  # to be added to all due times of the file
-        self._chunk: list[Entry] = []
-        self._chunk_at = 0
+    _file: File
+    name: str
+    count: int
+    crc: int
+    position: int  # of the first entry that was not taken
+    shift_ms: int = 0  # to be added to all due times of the file
+    _chunk: list[Entry] = field(default_factory=list)
+    _chunk_at: int = 0
 
     @property
     def remaining(self) -> int:

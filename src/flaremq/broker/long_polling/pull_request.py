@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from flaremq.broker.filter.message_filter import compile_filter
@@ -13,8 +14,7 @@ from flaremq.broker.long_polling.waiting_room import WaitingRequest
 from flaremq.broker.options import BrokerOptions
 from flaremq.message.tags import TAG
 from flaremq.protocol.codes import ResponseCode
-from flaremq.protocol.command import RemotingCommand, RequestError
-from flaremq.remoting.connection import Connection
+from flaremq.protocol.command import RequestError
 from flaremq.storage.status import GetMessageStatus
 
 _Status = GetMessageStatus
@@ -38,20 +38,13 @@ def pull_code(status: GetMessageStatus, offset: int) -> ResponseCode:
     return ResponseCode.PULL_NOT_FOUND if offset == 0 else ResponseCode.PULL_OFFSET_MOVED
 
 
+@dataclass(slots=True, eq=False)
 class PullFilter:
     """What a subscription wants of a queue, in the form the store takes: tag hashes, or a look at the properties."""
 
-    __slots__ = ("codes", "comparisons", "matches")
-
-    def __init__(
-        self,
-        codes: Sequence[int] | None,
-        matches: Callable[[Mapping[str, str]], bool] | None,
-        comparisons: int = 0,
-    ) -> None:
-        self.codes = codes
-        self.matches = matches
-        self.comparisons = comparisons  # that ``matches`` makes for a message
+    codes: Sequence[int] | None
+    matches: Callable[[Mapping[str, str]], bool] | None
+    comparisons: int = 0  # that ``matches`` makes for a message
 
     def work(self) -> FilterWork | None:
         """What one pull may ask about properties; None if it asks nothing. Not for the event loop."""
@@ -94,30 +87,15 @@ def checked_wanted(options: BrokerOptions, expression_type: str | None, expressi
         ) from None
 
 
+@dataclass(slots=True, eq=False)
 class HeldPull(WaitingRequest):
     """A pull that waits for messages. ``offset`` moves on over messages its filter does not want."""
 
-    __slots__ = ("is_busy", "is_late", "is_wanted", "max_bytes", "max_count", "offset", "sent_bytes", "wanted")
-
-    # Many parameters on purpose: what a pull asked for; made once for each held pull, so no object in between.
-    def __init__(
-        self,
-        connection: Connection,
-        request: RemotingCommand,
-        group: str,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_count: int,
-        max_bytes: int,
-        wanted: PullFilter,
-    ) -> None:
-        super().__init__(connection, request, group, topic, queue_id)
-        self.offset = offset
-        self.max_count = max_count
-        self.max_bytes = max_bytes
-        self.wanted = wanted
-        self.sent_bytes = 0  # of its answer
-        self.is_late = False  # its time is over, but its client does not read
-        self.is_busy = False  # its property filter is asked, on another thread
-        self.is_wanted = False  # something arrived that it was not asked about
+    offset: int
+    max_count: int
+    max_bytes: int
+    wanted: PullFilter
+    sent_bytes: int = 0  # of its answer
+    is_late: bool = False  # its time is over, but its client does not read
+    is_busy: bool = False  # its property filter is asked, on another thread
+    is_wanted: bool = False  # something arrived that it was not asked about

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -26,18 +27,16 @@ _SLICE_BYTES: Final = 1 << 20  # answered in one go, before it can be seen which
 _TIMER_SECONDS_MIN: Final = 0.001  # timers of uvloop have whole milliseconds and may fire before the deadline
 
 
+@dataclass(slots=True, eq=False)
 class WaitingRequest:
     """A request that waits for messages of a queue; ``group`` is the one that asked."""
 
-    __slots__ = ("connection", "group", "is_over", "queue_id", "request", "topic")
-
-    def __init__(self, connection: Connection, request: RemotingCommand, group: str, topic: str, queue_id: int) -> None:
-        self.connection = connection
-        self.request = request
-        self.group = group
-        self.topic = topic
-        self.queue_id = queue_id
-        self.is_over = False  # it waits no longer
+    connection: Connection
+    request: RemotingCommand
+    group: str
+    topic: str
+    queue_id: int
+    is_over: bool = field(default=False, kw_only=True)  # it waits no longer
 
 
 _Waiting = TypeVar("_Waiting", bound=WaitingRequest)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from flaremq.broker.filter.subscription import checked_subscription
@@ -38,29 +38,18 @@ _NOTIFY_AT_ONCE_MAX: Final = 32
 _NOTIFY_PAUSE_SECONDS: Final = 0.2
 
 
+@dataclass(slots=True, eq=False)
 class ConsumerGroup:
     """The online part of a consumer group."""
 
-    __slots__ = (
-        "connections",
-        "consume_from_where",
-        "consume_type",
-        "last_update_ms",
-        "message_model",
-        "name",
-        "notify_is_due",
-        "subscriptions",
-    )
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.connections: dict[Connection, ClientInfo] = {}
-        self.subscriptions: dict[str, SubscriptionData] = {}
-        self.consume_type = "CONSUME_PASSIVELY"
-        self.message_model = "CLUSTERING"
-        self.consume_from_where = "CONSUME_FROM_LAST_OFFSET"
-        self.last_update_ms = 0
-        self.notify_is_due = False
+    name: str
+    connections: dict[Connection, ClientInfo] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    last_update_ms: int = 0
+    notify_is_due: bool = False
 
     @property
     def is_broadcasting(self) -> bool:

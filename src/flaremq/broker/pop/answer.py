@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from flaremq.broker.long_polling.pull_request import PullFilter
@@ -34,37 +34,22 @@ class PopAsk:
     attempt_id: str | None = None
 
 
+@dataclass(slots=True, eq=False)
 class PopAnswer:
     """Messages of several queues, and what their receipts are made of."""
 
-    __slots__ = (
-        "count",
-        "has_more",
-        "invisible_time",
-        "is_full",
-        "message_info",
-        "order_info",
-        "pop_time",
-        "records",
-        "rest_count",
-        "revive_queue_id",
-        "size",
-        "start_info",
-    )
-
-    def __init__(self, pop_time: int, invisible_time: int, revive_queue_id: int) -> None:
-        self.pop_time = pop_time
-        self.invisible_time = invisible_time
-        self.revive_queue_id = revive_queue_id
-        self.records: list[Record] = []
-        self.count = 0
-        self.size = 0
-        self.rest_count = 0  # what is left in the queues looked at
-        self.start_info: list[str] = []
-        self.message_info: list[str] = []
-        self.order_info: list[str] = []
-        self.is_full = False  # something was there, but the broker waits for too many acknowledgements already
-        self.has_more = False  # if nothing was found so far, it is worth looking again at once
+    pop_time: int
+    invisible_time: int
+    revive_queue_id: int
+    records: list[Record] = field(default_factory=list)
+    count: int = 0
+    size: int = 0
+    rest_count: int = 0  # what is left in the queues looked at
+    start_info: list[str] = field(default_factory=list)
+    message_info: list[str] = field(default_factory=list)
+    order_info: list[str] = field(default_factory=list)
+    is_full: bool = False  # something was there, but the broker waits for too many acknowledgements already
+    has_more: bool = False  # if nothing was found so far, it is worth looking again at once
 
     def add(self, topic: str, queue_id: int, start_offset: int, offsets: list[int], records: list[Record]) -> None:
         """Messages of one queue."""

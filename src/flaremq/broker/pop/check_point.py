@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from flaremq.java_json import parse_java_json, write_java_json
@@ -25,76 +26,37 @@ QueueKey = tuple[str, str, int]  # topic, group, queue id
 Key = tuple[str, str, int, int, int]  # and first offset, time of the pop
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class PopCheckPoint:
     """What was handed out together. Bit ``i`` of the three maps stands for the message at ``offsets[i]``."""
 
-    __slots__ = (
-        "acked",
-        "broker_name",
-        "covered_in",
-        "failures",
-        "group",
-        "invisible_time",
-        "is_covering",
-        "is_reviving",
-        "is_waiting",
-        "logged",
-        "logging",
-        "moving",
-        "next_offset",
-        "offsets",
-        "pop_time",
-        "queue_id",
-        "reach",
-        "revive_offset",
-        "revive_queue_id",
-        "start_offset",
-        "storing",
-        "suspended",
-        "topic",
-    )
+    topic: str
+    group: str
+    queue_id: int
+    start_offset: int
+    offsets: Sequence[int]
+    pop_time: int
+    invisible_time: int
+    revive_queue_id: int
+    broker_name: str
+    next_offset: int = -1  # where the group goes on in the queue; -1: that is not up to this one
+    suspended: bool = False  # put off by its consumer: coming back does not count as a failure
+    acked: int = 0  # settled: acknowledged, given again or moved to another check point
+    logged: int = field(init=False)  # settled, and the log says so
+    revive_offset: int = -1  # its record in the revive queue; -1: none
+    moving: int = 0  # about to be settled: not before the other check point is stored
+    reach: int = 0  # end of the newest record in the log that its being passed depends on
+    storing: Future[None] | None = None  # the record is on its way
+    logging: Future[None] | None = None  # a record of acknowledgements is on its way
+    is_covering: bool = True  # False: the group was moved, the queue's messages are to be given again regardless
+    is_waiting: bool = False  # its queue's offset has not passed it yet
+    covered_in: set[int] | None = None  # offsets of its queue that only the log says were handed out
+    is_reviving: bool = False
+    failures: int = 0  # attempts to give its messages again that did not work
 
-    # Many parameters on purpose: the fields of RocketMQ's PopCheckPoint.
-    def __init__(
-        self,
-        *,
-        topic: str,
-        group: str,
-        queue_id: int,
-        start_offset: int,
-        offsets: Sequence[int],
-        pop_time: int,
-        invisible_time: int,
-        revive_queue_id: int,
-        broker_name: str,
-        next_offset: int = -1,
-        suspended: bool = False,
-        acked: int = 0,
-        revive_offset: int = -1,
-    ) -> None:
-        self.topic = topic
-        self.group = group
-        self.queue_id = queue_id
-        self.start_offset = start_offset
-        self.offsets = tuple(offsets)
-        self.pop_time = pop_time
-        self.invisible_time = invisible_time
-        self.revive_queue_id = revive_queue_id
-        self.broker_name = broker_name
-        self.next_offset = next_offset  # where the group goes on in the queue; -1: that is not up to this one
-        self.suspended = suspended  # put off by its consumer: coming back does not count as a failure
-        self.acked = acked  # settled: acknowledged, given again or moved to another check point
-        self.logged = acked  # settled, and the log says so
-        self.moving = 0  # about to be settled: not before the other check point is stored
-        self.revive_offset = revive_offset  # its record in the revive queue; -1: none
-        self.reach = 0  # end of the newest record in the log that its being passed depends on
-        self.storing: Future[None] | None = None  # the record is on its way
-        self.logging: Future[None] | None = None  # a record of acknowledgements is on its way
-        self.is_covering = True  # False: the group was moved, the queue's messages are to be given again regardless
-        self.is_waiting = False  # its queue's offset has not passed it yet
-        self.covered_in: set[int] | None = None  # offsets of its queue that only the log says were handed out
-        self.is_reviving = False
-        self.failures = 0  # attempts to give its messages again that did not work
+    def __post_init__(self) -> None:
+        self.offsets = tuple(self.offsets)
+        self.logged = self.acked
 
     @property
     def key(self) -> Key:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from flaremq.broker.pop.check_point import QueueKey
@@ -22,39 +23,19 @@ ILLEGAL: Final = -1
 STALE: Final = -2
 
 
+@dataclass(slots=True, eq=False)
 class OrderInfo:
     """The batch a group was given last from a queue."""
 
-    __slots__ = (
-        "attempt_id",
-        "committed",
-        "deliveries",
-        "invisible_time",
-        "last_consumed",
-        "next_visible",
-        "offsets",
-        "pop_time",
-        "scheduled",
-    )
-
-    def __init__(
-        self,
-        attempt_id: str | None,
-        pop_time: int,
-        invisible_time: int,
-        offsets: Sequence[int],
-        last_consumed: int,
-        committed: int = 0,
-    ) -> None:
-        self.attempt_id = attempt_id
-        self.pop_time = pop_time
-        self.invisible_time = invisible_time
-        self.offsets = list(offsets)
-        self.last_consumed = last_consumed
-        self.committed = committed  # bit i: offsets[i] is acknowledged
-        self.next_visible: dict[int, int] = {}  # by offset, where it differs from the batch's
-        self.deliveries: dict[int, int] = {}  # by offset: how often it had been given before this batch
-        self.scheduled = 0  # the opening that the heap knows of
+    attempt_id: str | None
+    pop_time: int
+    invisible_time: int
+    offsets: list[int]
+    last_consumed: int
+    committed: int = 0  # bit i: offsets[i] is acknowledged
+    next_visible: dict[int, int] = field(default_factory=dict)  # by offset, where it differs from the batch's
+    deliveries: dict[int, int] = field(default_factory=dict)  # by offset: how often it had been given before this batch
+    scheduled: int = 0  # the opening that the heap knows of
 
     @property
     def next_offset(self) -> int:
@@ -134,7 +115,7 @@ class ConsumerOrderInfo:
         offsets: Sequence[int],
     ) -> list[str]:
         """A new batch was given; its parts of ``orderCountInfo``."""
-        info = OrderInfo(attempt_id, pop_time, invisible_time, offsets, pop_time)
+        info = OrderInfo(attempt_id, pop_time, invisible_time, list(offsets), pop_time)
         before = self._table.get(key)
         if before is not None:
             if attempt_id is not None and before.attempt_id == attempt_id:

@@ -8,6 +8,7 @@ they wake the next. A message that arrives in a group's retry topic wakes a poll
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from flaremq.broker.long_polling.waiting_room import WaitingRequest, WaitingRoom
@@ -17,29 +18,15 @@ from flaremq.protocol.queue_allocation import ANY_QUEUE
 if TYPE_CHECKING:
     from flaremq.broker.store_loop.dispatching import Dispatching
     from flaremq.clock import Clock
-    from flaremq.protocol.command import RemotingCommand
-    from flaremq.remoting.connection import Connection
 
 
+@dataclass(slots=True, eq=False)
 class Poll(WaitingRequest):
     """A pop or notification that waits until ``deadline`` of the monotonic clock."""
 
-    __slots__ = ("again", "deadline")
-
-    def __init__(
-        self,
-        connection: Connection,
-        request: RemotingCommand,
-        *,
-        group: str,
-        topic: str,
-        queue_id: int,
-        deadline: float,
-        again: Callable[[Poll], None],
-    ) -> None:
-        super().__init__(connection, request, group, topic, queue_id)
-        self.deadline = deadline
-        self.again = again  # called when it is woken or its time is over, on the event loop
+    _: KW_ONLY
+    deadline: float
+    again: Callable[[Poll], None]  # called when it is woken or its time is over, on the event loop
 
 
 class PopPolling:

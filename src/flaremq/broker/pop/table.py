@@ -17,6 +17,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -46,14 +47,12 @@ class PopQueue:
         return not (self.waiting or self.covered or self.is_busy)
 
 
+@dataclass(slots=True, eq=False)
 class HeldOffset:
     """Where a group has come, once the log is durable up to ``reach``."""
 
-    __slots__ = ("offset", "reach")
-
-    def __init__(self, offset: int, reach: int) -> None:
-        self.offset = offset
-        self.reach = reach
+    offset: int
+    reach: int
 
 
 class PopTable:

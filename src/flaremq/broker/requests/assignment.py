@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.catalog.groups import check_not_broker_group
@@ -34,22 +35,15 @@ _QUEUES_INLINE: Final = 512  # rebalancing asks often and for few queues; those 
 FindQueues = Callable[[str], Awaitable[list[MessageQueue] | None]]
 
 
+@dataclass(eq=False, repr=False)
 class AssignmentHandler:
     """QUERY_ASSIGNMENT and the request modes."""
 
-    def __init__(
-        self,
-        options: BrokerOptions,
-        consumers: ConsumerTable,
-        modes: RequestModes,
-        find_queues: FindQueues,
-        run_long: Run = run_inline,
-    ) -> None:
-        self._run_long = run_long  # StoreLoop.run_long: shares out and renders
-        self._options = options
-        self._consumers = consumers
-        self._modes = modes
-        self._find_queues = find_queues  # the readable queues of a topic in the whole cluster; None if it has no route
+    _options: BrokerOptions
+    _consumers: ConsumerTable
+    _modes: RequestModes
+    _find_queues: FindQueues  # the readable queues of a topic in the whole cluster; None if it has no route
+    _run_long: Run = run_inline  # StoreLoop.run_long: shares out and renders
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.QUERY_ASSIGNMENT, self.query, "client")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
@@ -27,24 +28,17 @@ if TYPE_CHECKING:
     from flaremq.remoting.handlers import HandlerTable, Outcome
 
 
+@dataclass(eq=False, repr=False)
 class OffsetHandler:
     """Questions about offsets, and commits."""
 
-    def __init__(
-        self,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: ConsumerOffsets,
-        store_loop: StoreAccess,
-        is_cold: Callable[[str, int, int], bool],
-        catch_up: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._store_loop = store_loop
-        self._is_cold = is_cold  # (topic, queue, offset): whether that record has left the memory; Puller.is_cold
-        self._catch_up = catch_up  # shows what is durable; StoreLoop.catch_up. Who asks has often just sent something
+    _topics: TopicTable
+    _groups: GroupTable
+    _offsets: ConsumerOffsets
+    _store_loop: StoreAccess
+    _is_cold: Callable[[str, int, int], bool]  # Puller.is_cold: whether a record has left the memory
+    # Dispatching.catch_up: shows what is durable, for whoever asks has often just sent something.
+    _catch_up: Callable[[], None] = lambda: None
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.QUERY_CONSUMER_OFFSET, self.query_consumer_offset, "client")

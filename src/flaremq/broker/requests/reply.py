@@ -7,6 +7,7 @@ not, or is not there, the one who answers hears so.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.ingest.admission import SendAdmission, queue_of
@@ -35,24 +36,16 @@ _REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
 _PUSH_TIME: Final = "PUSH_REPLY_TIME"
 
 
+@dataclass(eq=False, repr=False)
 class ReplyHandler:
     """Relays answers of request-reply."""
 
-    def __init__(
-        self,
-        options: BrokerOptions,
-        clock: Clock,
-        store_loop: StoreAccess,
-        admission: SendAdmission,
-        producers: ProducerTable,
-        store_host: bytes,
-    ) -> None:
-        self._options = options
-        self._clock = clock
-        self._store_loop = store_loop
-        self._admission = admission
-        self._producers = producers
-        self._store_host = store_host
+    _options: BrokerOptions
+    _clock: Clock
+    _store_loop: StoreAccess
+    _admission: SendAdmission
+    _producers: ProducerTable
+    _store_host: bytes
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.SEND_REPLY_MESSAGE, self.send_reply, "reply")

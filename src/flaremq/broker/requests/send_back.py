@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.catalog.groups import GroupTable, check_not_broker_group
@@ -31,22 +31,15 @@ _UNIT_SUBSCRIPTION: Final = 0x2
 _WAITING_TOPICS: Final = frozenset((HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC))
 
 
+@dataclass(eq=False, repr=False)
 class SendBackHandler:
     """Appends the message again: to the group's retry topic after a delay, or to its dead letters."""
 
-    def __init__(
-        self,
-        options: BrokerOptions,
-        store_loop: StoreAccess,
-        topics: TopicTable,
-        groups: GroupTable,
-        statistics: BrokerStatistics,
-    ) -> None:
-        self._options = options
-        self._store_loop = store_loop
-        self._topics = topics
-        self._groups = groups
-        self._statistics = statistics
+    _options: BrokerOptions
+    _store_loop: StoreAccess
+    _topics: TopicTable
+    _groups: GroupTable
+    _statistics: BrokerStatistics
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.CONSUMER_SEND_MSG_BACK, self.send_back, "send")

@@ -22,32 +22,6 @@ if TYPE_CHECKING:
 class ProcessQueue:
     """One queue that belongs to this consumer at present. Event loop thread only."""
 
-    __slots__ = (
-        "_bytes",
-        "_bytes_max",
-        "_count_max",
-        "_finished_early",
-        "_room",
-        "_span_max",
-        "_unfinished",
-        "broker_id",
-        "delivery",
-        "in_hand",
-        "is_dropped",
-        "is_listed",
-        "is_paused",
-        "last_failure",
-        "last_pull",
-        "locked_until",
-        "next_offset",
-        "pull_task",
-        "queue",
-        "reported_offset",
-        "subscription",
-        "suspended_until",
-        "waiting",
-    )
-
     def __init__(
         self,
         queue: MessageQueue,

@@ -31,19 +31,6 @@ _BATCH_COUNT_MAX: Final = 1024
 class Accumulator:
     """One queue of messages to be sent. Event loop thread only."""
 
-    __slots__ = (
-        "_alone_window",
-        "_in_flight",
-        "_is_scheduled",
-        "_loop",
-        "_options",
-        "_pending",
-        "_queue",
-        "_sender",
-        "_tasks",
-        "_window",
-    )
-
     def __init__(self, sender: Sender, options: ProducerOptions, *, queue: MessageQueue | None = None) -> None:
         self._sender = sender
         self._options = options

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -45,33 +46,20 @@ _ALONE: Final = frozenset(
 _COMPRESS_INLINE_MAX: Final = 128 << 10  # larger bodies are compressed on a thread: the loop would stand still for long
 
 
+@dataclass(slots=True, eq=False)
 class Outgoing:
     """One message on its way. ``future`` is set by those who do not wait for it themselves."""
 
-    __slots__ = (
-        "body",
-        "flag",
-        "future",
-        "is_alone",
-        "is_uncompressed",
-        "properties",
-        "sys_flag",
-        "timeout",
-        "topic",
-        "unique_key",
-    )
-
-    def __init__(self, topic: str, body: bytes, properties: bytes, unique_key: str, flag: int) -> None:
-        self.topic = topic
-        self.body = body
-        self.properties = properties
-        self.unique_key = unique_key
-        self.flag = flag
-        self.sys_flag = 0
-        self.is_alone = False  # never travels with others
-        self.is_uncompressed = False  # to be compressed before it goes
-        self.timeout: float | None = None  # seconds, if not those of the options
-        self.future: asyncio.Future[SendResult] | None = None
+    topic: str
+    body: bytes
+    properties: bytes
+    unique_key: str
+    flag: int
+    sys_flag: int = 0
+    is_alone: bool = False  # never travels with others
+    is_uncompressed: bool = False  # to be compressed before it goes
+    timeout: float | None = None  # seconds, if not those of the options
+    future: asyncio.Future[SendResult] | None = None
 
     async def pack(self, options: ProducerOptions) -> None:
         """Compress the body if that is still to be done."""

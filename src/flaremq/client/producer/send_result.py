@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
 from flaremq.protocol.bodies.queue import MessageQueue
@@ -25,40 +26,21 @@ STATUS_BY_CODE: dict[int, SendStatus] = {
 }
 
 
+@dataclass(slots=True, eq=False)
 class SendResult:
     """One stored message. ``message_id`` is the id consumers see, ``offset_message_id`` names the place of the record.
 
     Of a delayed or transactional message the place is that of the waiting record, not of the one delivered later.
     """
 
-    __slots__ = (
-        "message_id",
-        "offset_message_id",
-        "queue",
-        "queue_offset",
-        "recall_handle",
-        "status",
-        "transaction_id",
-    )
-
-    def __init__(
-        self,
-        status: SendStatus,
-        message_id: str,
-        offset_message_id: str,
-        queue: MessageQueue,
-        queue_offset: int,
-        *,
-        transaction_id: str | None = None,
-        recall_handle: str | None = None,
-    ) -> None:
-        self.status = status
-        self.message_id = message_id
-        self.offset_message_id = offset_message_id
-        self.queue = queue
-        self.queue_offset = queue_offset
-        self.transaction_id = transaction_id
-        self.recall_handle = recall_handle
+    status: SendStatus
+    message_id: str
+    offset_message_id: str
+    queue: MessageQueue
+    queue_offset: int
+    _: KW_ONLY
+    transaction_id: str | None = None
+    recall_handle: str | None = None
 
     @property
     def ok(self) -> bool:
