@@ -11,7 +11,6 @@ from flaremq.protocol.command import BINARY_HEADER, RemotingCommand
 from flaremq.protocol.frame import FrameDecoder, encode_frame, encode_parts
 from flaremq.protocol.headers.consume import decode_pull_header
 from flaremq.protocol.headers.send import SendMessageRequestHeader, decode_send_header
-from flaremq.protocol.headers.table import REQUEST_HEADERS, RESPONSE_HEADERS
 from tests.support.golden_frames import (
     RECORDINGS,
     GoldenFrame,
@@ -20,6 +19,7 @@ from tests.support.golden_frames import (
     golden_pairs,
     sample_frames,
 )
+from tests.support.header_table import REQUEST_HEADERS, RESPONSE_HEADERS
 
 LETTER_CODES = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
 PULL_CODES = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)

@@ -20,7 +20,7 @@ from flaremq.protocol.headers.consume import (
 )
 from flaremq.protocol.headers.custom_header import CustomHeader, ext_fields, parse_flag, parse_int32, parse_int64
 from flaremq.protocol.headers.send import SendMessageRequestHeader, decode_send_header
-from flaremq.protocol.headers.table import REQUEST_HEADERS, RESPONSE_HEADERS
+from tests.support.header_table import REQUEST_HEADERS, RESPONSE_HEADERS
 
 ALL_HEADERS = sorted({*REQUEST_HEADERS.values(), *RESPONSE_HEADERS.values()}, key=lambda kind: kind.__name__)
 V2 = RequestCode.SEND_MESSAGE_V2

@@ -19,9 +19,9 @@ from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.protocol.frame import FRAME_SIZE_MAX, HEADER_SIZE_MAX, FrameDecoder, encode_frame
 from flaremq.protocol.headers.consume import decode_pull_header
 from flaremq.protocol.headers.send import decode_send_header
-from flaremq.protocol.headers.table import REQUEST_HEADERS, RESPONSE_HEADERS
 from tests.support.body_table import REQUEST_BODIES, RESPONSE_BODIES
 from tests.support.golden_frames import decode_one, sample_frames
+from tests.support.header_table import REQUEST_HEADERS, RESPONSE_HEADERS
 
 SEND_CODES = {int(code) for code, kind in REQUEST_HEADERS.items() if kind.__name__ == "SendMessageRequestHeader"}
 HEADERS = sorted({*REQUEST_HEADERS.values(), *RESPONSE_HEADERS.values()}, key=lambda kind: kind.__name__)

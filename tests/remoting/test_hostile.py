@@ -30,10 +30,10 @@ from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.frame import FrameDecoder, encode_frame
 from flaremq.protocol.headers.custom_header import ext_fields
-from flaremq.protocol.headers.table import REQUEST_HEADERS
 from flaremq.remoting.client import RemotingClient
 from tests.support.broker_lab import UNIQUE, bodies, pull_fields, send_header, texts
 from tests.support.golden_frames import sample_frames
+from tests.support.header_table import REQUEST_HEADERS
 from tests.support.hostile_names import requests_with_names
 from tests.support.server_process import SMALL, Server, free_ports, server
 

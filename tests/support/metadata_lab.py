@@ -12,7 +12,7 @@ from flaremq.broker.catalog.consumer_offsets import ConsumerOffsets
 from flaremq.broker.catalog.groups import GroupTable
 from flaremq.broker.catalog.request_modes import RequestModes
 from flaremq.broker.catalog.topics import TopicTable
-from flaremq.broker.filter.sql import parse_condition
+from flaremq.broker.filter.sql import parse_weighed
 from flaremq.broker.members.consumers import ConsumerTable
 from flaremq.broker.members.producers import ProducerTable
 from flaremq.broker.members.queue_locks import QueueLocks
@@ -49,7 +49,7 @@ class MetadataLab:
         self.deleted: list[str] = []
         self.table = HandlerTable()
         ClientManageHandler(
-            self.options, self.topics, self.groups, self.consumers, self.producers, parse_condition
+            self.options, self.topics, self.groups, self.consumers, self.producers, parse_weighed
         ).register(self.table)
         QueueLockHandler(self.topics, self.locks).register(self.table)
         TopicHandler(self.options, self.topics, self.offsets, self._delete_queues).register(self.table)

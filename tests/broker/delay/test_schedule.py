@@ -19,6 +19,7 @@ from flaremq.message.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from flaremq.storage.config.config_file import ConfigFile
 from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.status import PutMessageStatus
+from tests.broker.delay.due_times import next_level_due
 from tests.broker.waiting_lab import HOST, LEVELS, OPTIONS, ROOT, WaitingLab, run, running_store_loop, schedule
 from tests.support.crash_fs import CrashFS
 
@@ -97,19 +98,19 @@ def test_levels_do_not_wait_for_each_other() -> None:
 def test_next_due_time_is_that_of_the_first_message_and_none_if_nothing_waits() -> None:
     lab = WaitingLab()
     service = schedule(lab)
-    assert service.next_due_ms() is None
+    assert next_level_due(service) is None
     lab.send(b"a", DELAY="3")
     due_ms = lab.clock.now_ms() + 10_000
     run(service.run_due())
-    assert service.next_due_ms() == due_ms
+    assert next_level_due(service) == due_ms
     lab.clock.advance(4000)
     lab.send(b"b", DELAY="2")
     run(service.run_due())
-    assert service.next_due_ms() == lab.clock.now_ms() + 5000
+    assert next_level_due(service) == lab.clock.now_ms() + 5000
     lab.clock.advance(6000)
-    assert service.next_due_ms() == lab.clock.now_ms()
+    assert next_level_due(service) == lab.clock.now_ms()
     run(service.run_due())
-    assert service.next_due_ms() is None
+    assert next_level_due(service) is None
 
 
 def test_cursor_does_not_move_past_a_message_the_store_did_not_take() -> None:
@@ -122,7 +123,7 @@ def test_cursor_does_not_move_past_a_message_the_store_did_not_take() -> None:
         assert run(service.run_due()) == 2
         assert service.runtime_info() == {"scheduleMessageOffset_1": "1,3"}
         assert run(service.run_due()) == 0  # it waits a moment before it tries again
-    due_ms = service.next_due_ms()
+    due_ms = next_level_due(service)
     assert due_ms == lab.clock.now_ms() + 100
     lab.clock.advance(100)
     assert run(service.run_due()) == 1
@@ -183,7 +184,7 @@ def test_delayed_half_message_is_dropped_since_nobody_would_ask_its_producer() -
     lab.clock.advance(1000)
     run(service.run_due())
     assert lab.bodies(HALF_TOPIC) == lab.bodies(DEAD_LETTERS) == []
-    assert service.next_due_ms() is None
+    assert next_level_due(service) is None
 
 
 def test_nothing_is_lost_or_repeated_over_a_clean_restart() -> None:
@@ -298,7 +299,7 @@ def test_clock_set_forwards_does_not_shorten_a_delay() -> None:
     assert run(service.run_due()) == 0
     lab.clock.advance(9_899)
     assert run(service.run_due()) == 0
-    assert service.next_due_ms() == lab.clock.now_ms() + 101
+    assert next_level_due(service) == lab.clock.now_ms() + 101
     lab.clock.advance(101)
     assert run(service.run_due()) == 1
 

@@ -18,6 +18,7 @@ from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.status import PutMessageStatus
+from tests.broker.delay.due_times import next_timer_due
 from tests.broker.waiting_lab import ROOT, InlineStoreLoop, WaitingLab, run, timer
 from tests.support.golden import open_golden
 
@@ -34,7 +35,7 @@ def test_message_is_delivered_at_its_time_to_the_millisecond_and_not_before(prop
     service = timer(lab)
     lab.send(b"a", queue_id=1, **properties)
     assert run(service.run_due()) == 0
-    assert service.next_due_ms() == lab.clock.now_ms() + 3000
+    assert next_timer_due(service) == lab.clock.now_ms() + 3000
     lab.clock.advance(2999)
     assert run(service.run_due()) == 0
     lab.clock.advance(1)
@@ -43,7 +44,7 @@ def test_message_is_delivered_at_its_time_to_the_millisecond_and_not_before(prop
     (message,) = lab.messages(queue_id=1)
     assert message.body == b"a"
     assert message.properties["TIMER_DEQUEUE_MS"] == str(lab.clock.now_ms())
-    assert service.next_due_ms() is None
+    assert next_timer_due(service) is None
 
 
 def test_messages_come_in_the_order_of_their_times() -> None:
@@ -106,7 +107,7 @@ def test_message_the_store_does_not_take_now_is_tried_again() -> None:
     with lab.refusing("bills"):
         assert run(service.run_due()) == 2
         assert run(service.run_due()) == 0
-    assert service.next_due_ms() == lab.clock.now_ms() + 100
+    assert next_timer_due(service) == lab.clock.now_ms() + 100
     lab.clock.advance(100)
     assert run(service.run_due()) == 1
     assert (lab.bodies(), lab.bodies("bills")) == ([b"a", b"c"], [b"b"])
@@ -274,7 +275,7 @@ def test_what_rocketmq_delivered_is_not_delivered_again(tmp_path: Path) -> None:
         service.load()
         assert run(service.run_due()) == 0
         assert service.waiting_count == 1  # "timer in one hour"
-        assert service.next_due_ms() == 1_794_825_501_870
+        assert next_timer_due(service) == 1_794_825_501_870
         before = store.max_offset("GoldDelay", 0)
         clock.jump(1_794_825_501_870 - clock.now_ms())
         assert run(service.run_due()) == 1
@@ -310,7 +311,7 @@ def test_shorter_retention_of_a_running_broker_rolls_new_messages_earlier() -> N
     object.__setattr__(lab.access.store.options, "file_reserved_time", 10)  # as a live change does
     lab.send(b"a", queue_id=1, TIMER_DELIVER_MS=str(lab.clock.now_ms() + 60 * HOUR_MS))
     run(service.run_due())
-    assert service.next_due_ms() == lab.clock.now_ms() + 5 * HOUR_MS
+    assert next_timer_due(service) == lab.clock.now_ms() + 5 * HOUR_MS
 
 
 def test_message_that_waits_long_is_rolled_before_its_record_expires() -> None:
@@ -319,7 +320,7 @@ def test_message_that_waits_long_is_rolled_before_its_record_expires() -> None:
     due_ms = lab.clock.now_ms() + 60 * 3_600_000
     lab.send(b"a", queue_id=1, TIMER_DELIVER_MS=str(due_ms))
     run(service.run_due())
-    assert service.next_due_ms() == lab.clock.now_ms() + DAY_MS
+    assert next_timer_due(service) == lab.clock.now_ms() + DAY_MS
     lab.clock.advance(DAY_MS)
     run(service.run_due())
     first, second = lab.messages(TIMER_TOPIC)

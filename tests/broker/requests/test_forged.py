@@ -20,9 +20,9 @@ from flaremq.message.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOP
 from flaremq.protocol.bodies.pop import BatchAck, BatchAckMessageRequestBody
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
-from flaremq.protocol.headers.table import REQUEST_HEADERS
 from tests.support.broker_lab import BrokerLab, bodies, pull_fields, run
 from tests.support.forgery import HOST, body_place, forged_record
+from tests.support.header_table import REQUEST_HEADERS
 
 GROUP, PULLERS, PRODUCERS, THIEVES = "honest", "pullers", "bank", "thieves"
 REVIVE = "rmq_sys_REVIVE_LOG_DefaultCluster"

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _QUEUES_MAX: Final = 100_000  # in one answer: about what a frame carries
 _QUEUES_AT_ONCE: Final = 1_024
 
-Place = tuple[str, int, int, int]  # topic, queue, committed and pulled offset, each -1 for none
+QueueProgress = tuple[str, int, int, int]  # topic, queue, committed and pulled offset, each -1 for none
 PulledOffset = Callable[[str, str, int], int]
 
 
@@ -108,7 +108,7 @@ class ConsumeStatsHandler:
             spans += await self._store_loop.run_long(self._read_spans, places, now_ms)
         return RemotingCommand.response(body=await self._store_loop.run_long(_spans_body, spans))
 
-    def _read_spans(self, places: list[Place], now_ms: int) -> list[QueueTimeSpan]:
+    def _read_spans(self, places: list[QueueProgress], now_ms: int) -> list[QueueTimeSpan]:
         return [self._read_span(topic, queue_id, consumed, now_ms) for topic, queue_id, consumed, _ in paced(places)]
 
     def _read_span(self, topic: str, queue_id: int, consumed: int, now_ms: int) -> QueueTimeSpan:
@@ -178,7 +178,7 @@ class ConsumeStatsHandler:
             return list(topics)
         return [topic for topic in topics if topic in online.subscriptions]
 
-    def _slices(self, group: str, topic: str, count: int) -> Iterator[list[Place]]:
+    def _slices(self, group: str, topic: str, count: int) -> Iterator[list[QueueProgress]]:
         """Where a group stands, so many queues at a time."""
         find, pulled = self._offsets.find, self._pulled
         for start in range(0, count, _QUEUES_AT_ONCE):
@@ -191,7 +191,7 @@ class ConsumeStatsHandler:
         for places in self._slices(group, topic, count):
             table.update(await self._store_loop.run_long(self._read_progress, places))
 
-    def _read_progress(self, places: list[Place]) -> dict[MessageQueue, OffsetWrapper]:
+    def _read_progress(self, places: list[QueueProgress]) -> dict[MessageQueue, OffsetWrapper]:
         store, store_time = self._store_loop.store, self._store_loop.store.inspector.store_time
         table = {}
         for topic, queue_id, committed, pulled in paced(places):

@@ -21,13 +21,13 @@ _MARKS_PER_DELAY: Final = 64
 _MARKS_MAX: Final = 512
 
 
-class Mark(NamedTuple):
+class ArrivalMark(NamedTuple):
     end_offset: int
     steady_ms: int
     distance_ms: int  # of the wall clock from the steady one
 
 
-class Due(NamedTuple):
+class DueTime(NamedTuple):
     """When a message is due by the wall clock, and how long it has waited then."""
 
     due_ms: int
@@ -41,14 +41,14 @@ class ArrivalMarks:
 
     def __init__(self, delay_ms: int) -> None:
         self._resolution_ms = max(delay_ms // _MARKS_PER_DELAY, 10)
-        self._marks: deque[Mark] = deque()
+        self._marks: deque[ArrivalMark] = deque()
 
     def __len__(self) -> int:
         return len(self._marks)
 
     def note(self, end_offset: int, *, now_ms: int, steady_ms: int) -> None:
         """The queue ends here now. Called in every step, before anything is asked."""
-        mark = Mark(end_offset, steady_ms, now_ms - steady_ms)
+        mark = ArrivalMark(end_offset, steady_ms, now_ms - steady_ms)
         marks = self._marks
         if marks:
             last = marks[-1]
@@ -66,10 +66,10 @@ class ArrivalMarks:
         while len(marks) > 1 and marks[1].end_offset <= offset:
             marks.popleft()
 
-    def remaining_ms(self, offset: int, due: Due, *, now_ms: int, steady_ms: int) -> int:
+    def remaining_ms(self, offset: int, due: DueTime, *, now_ms: int, steady_ms: int) -> int:
         """Milliseconds until the message at ``offset`` is due; 0 or less: now."""
-        before: Mark | None = None
-        after: Mark | None = None
+        before: ArrivalMark | None = None
+        after: ArrivalMark | None = None
         for mark in self._marks:
             if mark.end_offset > offset:
                 after = mark

@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from flaremq.broker.delay.arrival_marks import ArrivalMarks, Due
+from flaremq.broker.delay.arrival_marks import ArrivalMarks, DueTime
 from flaremq.broker.delay.delivered_copies import SEARCHED_BYTES_MAX, DeliveredCopies
 from flaremq.broker.delay.delivery import Delivery
 from flaremq.broker.store_loop.access import StoreAccess, is_durable, run_to_end
@@ -69,7 +69,7 @@ class _Level:
         self.delay_ms = delay_ms
         self.cursor = 0  # queue offset of the first message that is not delivered
         self.done_ahead: set[int] = set()  # delivered although one before them is not
-        self.head_due: Due | None = None  # of the message at the cursor, if it was read
+        self.head_due: DueTime | None = None  # of the message at the cursor, if it was read
         self.retry_at_ms = 0  # steady clock
         self.marks = ArrivalMarks(delay_ms)
 
@@ -204,19 +204,6 @@ class ScheduleService:
         """Begin no more deliveries; a step under way ends with those it has begun, so that they are counted."""
         self._is_stopping = True
 
-    def next_due_ms(self) -> int | None:
-        """The wall-clock time of the next step worth taking; None if nothing waits."""
-        now_ms, steady_ms = self._now()
-        waits = []
-        for level in self._levels.values():
-            if self._end(level) <= level.cursor:
-                continue
-            remaining = 0
-            if level.head_due is not None:
-                remaining = level.marks.remaining_ms(level.cursor, level.head_due, now_ms=now_ms, steady_ms=steady_ms)
-            waits.append(max(remaining, level.retry_at_ms - steady_ms, 0))
-        return now_ms + min(waits) if waits else None
-
     def _may_have_due(self, level: _Level) -> bool:
         self._note(level)
         if self._end(level) <= level.cursor:
@@ -275,7 +262,7 @@ class ScheduleService:
             due.append(record)
         return due
 
-    def _read(self, level: _Level, offset: int, count: int) -> tuple[GetResult, list[Due]]:
+    def _read(self, level: _Level, offset: int, count: int) -> tuple[GetResult, list[DueTime]]:
         """Messages and when they are due: what their units say, so a changed table does not move them."""
         found = self._store_loop.store.get(SCHEDULE_TOPIC, level.queue_id, offset, count, max_bytes=_BATCH_BYTES)
         units = self._store_loop.store.inspector.units(
@@ -288,7 +275,7 @@ class ScheduleService:
             due_ms = due_by_place.get(record.physical_offset, 0)
             if not 0 <= due_ms - stored_ms <= _DELAY_MS_MAX:
                 due_ms = stored_ms + level.delay_ms
-            dues.append(Due(due_ms, due_ms - stored_ms))
+            dues.append(DueTime(due_ms, due_ms - stored_ms))
         return found, dues
 
     def _advance(self, level: _Level, due: list[MessageExt]) -> bool:
@@ -300,7 +287,7 @@ class ScheduleService:
         level.move_to(due[-1].queue_offset + 1)
         return True
 
-    def _is_due(self, level: _Level, offset: int, due: Due) -> bool:
+    def _is_due(self, level: _Level, offset: int, due: DueTime) -> bool:
         now_ms, steady_ms = self._now()
         return level.marks.remaining_ms(offset, due, now_ms=now_ms, steady_ms=steady_ms) <= 0
 

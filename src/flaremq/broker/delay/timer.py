@@ -221,15 +221,6 @@ class TimerService:
             self._index.shift(-back_ms)
             self._is_changed = True
 
-    def next_due_ms(self) -> int | None:
-        """The wall-clock time of the next step worth taking; None if nothing waits."""
-        now_ms = self._clock.now_ms()
-        due_ms = now_ms if self._unread else self._index.next_due_ms()
-        if due_ms is None:
-            return None
-        pause_ms = int((self._retry_at - self._clock.monotonic()) * 1000)
-        return max(due_ms, now_ms + max(pause_ms, 0))
-
     @property
     def _unread(self) -> int:
         return self._store_loop.store.max_offset(TIMER_TOPIC, 0) - self._cursor

@@ -50,11 +50,6 @@ COMPARISONS_MAX: Final = 256
 _TRUTHS = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
-def parse_condition(expression: str) -> Condition:
-    """The condition this text states, or FilterSyntaxError."""
-    return parse_weighed(expression)[0]
-
-
 def parse_weighed(expression: str) -> tuple[Condition, int]:
     """The condition this text states and how many comparisons it makes at most, or FilterSyntaxError."""
     parser = _Parser(expression)

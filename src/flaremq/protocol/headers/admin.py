@@ -52,38 +52,6 @@ class GetTopicConfigRequestHeader(CustomHeader):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GetAllTopicConfigRequestHeader(CustomHeader):
-    """GET_ALL_TOPIC_CONFIG, in pages since 5.3."""
-
-    topic_seq: int | None = maybe_integer()
-    max_topic_num: int | None = maybe_integer()
-    data_version: str | None = maybe_text()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetAllTopicConfigResponseHeader(CustomHeader):
-    """Absent when everything is in one page."""
-
-    total_topic_num: int | None = maybe_integer()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetAllSubscriptionGroupRequestHeader(CustomHeader):
-    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG, in pages since 5.3."""
-
-    group_seq: int | None = maybe_integer()
-    max_group_num: int | None = maybe_integer()
-    data_version: str | None = maybe_text()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetAllSubscriptionGroupResponseHeader(CustomHeader):
-    """Absent when everything is in one page."""
-
-    total_group_num: int | None = maybe_integer()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GetSubscriptionGroupConfigRequestHeader(CustomHeader):
     """GET_SUBSCRIPTIONGROUP_CONFIG."""
 

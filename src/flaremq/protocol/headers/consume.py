@@ -13,7 +13,6 @@ from flaremq.protocol.headers.custom_header import (
     long,
     maybe_flag,
     maybe_integer,
-    maybe_long,
     maybe_text,
     text,
 )
@@ -78,20 +77,6 @@ def _decode_common_pull(ext: Mapping[str, Any]) -> PullMessageRequestHeader | No
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PullMessageResponseHeader(CustomHeader):
-    """Where to go on. Clients refuse a reply without the first four fields."""
-
-    suggest_which_broker_id: int = long()
-    next_begin_offset: int = long()
-    min_offset: int = long()
-    max_offset: int = long()
-    offset_delta: int | None = maybe_long()
-    topic_sys_flag: int | None = maybe_integer()
-    group_sys_flag: int | None = maybe_integer()
-    forbidden_type: int | None = maybe_integer()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterClientRequestHeader(CustomHeader):
     """UNREGISTER_CLIENT."""
 
@@ -111,13 +96,6 @@ class HeartbeatResponseHeader(CustomHeader):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetConsumerListByGroupRequestHeader(CustomHeader):
     """GET_CONSUMER_LIST_BY_GROUP."""
-
-    consumer_group: str = text()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotifyConsumerIdsChangedRequestHeader(CustomHeader):
-    """NOTIFY_CONSUMER_IDS_CHANGED, to the clients of a group."""
 
     consumer_group: str = text()
 

@@ -20,14 +20,6 @@ from flaremq.protocol.headers.custom_header import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GetRouteInfoRequestHeader(CustomHeader):
-    """GET_ROUTEINFO_BY_TOPIC."""
-
-    topic: str = text()
-    accept_standard_json_only: bool | None = maybe_flag()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBrokerRequestHeader(CustomHeader):
     """REGISTER_BROKER. A ``body_crc32`` of 0 is not checked; brokers from 5.0 on lie about ``compressed``."""
 
@@ -98,13 +90,6 @@ class GetBrokerMemberGroupRequestHeader(CustomHeader):
 
     cluster_name: str = text()
     broker_name: str = text()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterTopicRequestHeader(CustomHeader):
-    """REGISTER_TOPIC_IN_NAMESRV."""
-
-    topic: str = text()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,20 +116,6 @@ def _decode_any(ext: Mapping[str, Any], names: tuple[str, ...]) -> SendMessageRe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendMessageResponseHeader(CustomHeader):
-    """Where a message was stored. Region and trace switch are read by the clients' tracing."""
-
-    msg_id: str = text()
-    queue_id: int = integer()
-    queue_offset: int = long()
-    transaction_id: str | None = maybe_text()
-    batch_uniq_id: str | None = maybe_text()
-    recall_handle: str | None = maybe_text()
-    region: str | None = maybe_text("MSG_REGION")
-    trace_on: str | None = maybe_text("TRACE_ON")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSendMsgBackRequestHeader(CustomHeader):
     """CONSUMER_SEND_MSG_BACK: deliver this message again later. ``offset`` is physical."""
 
@@ -183,10 +169,3 @@ class OpenWriteStreamRequestHeader(CustomHeader):
     token: str = text()
     delayed: bool = flag_or(False)
     at_least: int | None = maybe_long()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallMessageResponseHeader(CustomHeader):
-    """The message that was taken back."""
-
-    msg_id: str = text()

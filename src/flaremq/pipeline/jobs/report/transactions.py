@@ -25,15 +25,15 @@ HALF_COLUMNS = ("brokerName", "queueId", "queueOffset", "properties")
 OP_COLUMNS = ("brokerName", "queueId", "body")
 
 Integers = npt.NDArray[np.int64]
-Place = tuple[str, int]  # broker and queue id
+BrokerQueue = tuple[str, int]  # broker and queue id
 
 
 @dataclass(slots=True)
 class Transactions:
     """Half messages and op records of some tasks; grows by 16 and 8 bytes for each."""
 
-    halves: dict[Place, list[tuple[Integers, Integers]]] = field(default_factory=dict)  # offsets, ids
-    done: dict[Place, list[Integers]] = field(default_factory=dict)
+    halves: dict[BrokerQueue, list[tuple[Integers, Integers]]] = field(default_factory=dict)  # offsets, ids
+    done: dict[BrokerQueue, list[Integers]] = field(default_factory=dict)
     asked: int = 0  # half messages appended again to ask their producer
     topics: Counter[str] = field(default_factory=Counter)  # half messages by the topic they are for
 
@@ -94,7 +94,7 @@ class Transactions:
         }
 
 
-def _places(batch: pa.RecordBatch) -> list[tuple[Place, npt.NDArray[np.bool_]]]:
+def _places(batch: pa.RecordBatch) -> list[tuple[BrokerQueue, npt.NDArray[np.bool_]]]:
     brokers = batch.column("brokerName").dictionary_encode()
     codes = brokers.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     queue_ids = batch.column("queueId").to_numpy()

@@ -1,15 +1,115 @@
-"""Which code has which custom header: for those who read any command, such as a check of what came over the wire.
+"""Which code has which custom header, and headers that only RocketMQ's clients read: for checks of traffic.
 
 The send codes share one header under two sets of names; :func:`decode_send_header` knows which.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.headers import admin, consume, namesrv, pop, send
-from flaremq.protocol.headers.custom_header import CustomHeader
+from flaremq.protocol.headers.custom_header import (
+    CustomHeader,
+    integer,
+    long,
+    maybe_flag,
+    maybe_integer,
+    maybe_long,
+    maybe_text,
+    text,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetAllTopicConfigRequestHeader(CustomHeader):
+    """GET_ALL_TOPIC_CONFIG, in pages since 5.3."""
+
+    topic_seq: int | None = maybe_integer()
+    max_topic_num: int | None = maybe_integer()
+    data_version: str | None = maybe_text()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetAllTopicConfigResponseHeader(CustomHeader):
+    """Absent when everything is in one page."""
+
+    total_topic_num: int | None = maybe_integer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetAllSubscriptionGroupRequestHeader(CustomHeader):
+    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG, in pages since 5.3."""
+
+    group_seq: int | None = maybe_integer()
+    max_group_num: int | None = maybe_integer()
+    data_version: str | None = maybe_text()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetAllSubscriptionGroupResponseHeader(CustomHeader):
+    """Absent when everything is in one page."""
+
+    total_group_num: int | None = maybe_integer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullMessageResponseHeader(CustomHeader):
+    """Where to go on. Clients refuse a reply without the first four fields."""
+
+    suggest_which_broker_id: int = long()
+    next_begin_offset: int = long()
+    min_offset: int = long()
+    max_offset: int = long()
+    offset_delta: int | None = maybe_long()
+    topic_sys_flag: int | None = maybe_integer()
+    group_sys_flag: int | None = maybe_integer()
+    forbidden_type: int | None = maybe_integer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyConsumerIdsChangedRequestHeader(CustomHeader):
+    """NOTIFY_CONSUMER_IDS_CHANGED, to the clients of a group."""
+
+    consumer_group: str = text()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetRouteInfoRequestHeader(CustomHeader):
+    """GET_ROUTEINFO_BY_TOPIC."""
+
+    topic: str = text()
+    accept_standard_json_only: bool | None = maybe_flag()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterTopicRequestHeader(CustomHeader):
+    """REGISTER_TOPIC_IN_NAMESRV."""
+
+    topic: str = text()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendMessageResponseHeader(CustomHeader):
+    """Where a message was stored. Region and trace switch are read by the clients' tracing."""
+
+    msg_id: str = text()
+    queue_id: int = integer()
+    queue_offset: int = long()
+    transaction_id: str | None = maybe_text()
+    batch_uniq_id: str | None = maybe_text()
+    recall_handle: str | None = maybe_text()
+    region: str | None = maybe_text("MSG_REGION")
+    trace_on: str | None = maybe_text("TRACE_ON")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallMessageResponseHeader(CustomHeader):
+    """The message that was taken back."""
+
+    msg_id: str = text()
+
 
 REQUEST_HEADERS: Final[dict[RequestCode, type[CustomHeader]]] = {
     RequestCode.SEND_MESSAGE: send.SendMessageRequestHeader,
@@ -18,7 +118,7 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[CustomHeader]]] = {
     RequestCode.QUERY_CONSUMER_OFFSET: consume.QueryConsumerOffsetRequestHeader,
     RequestCode.UPDATE_CONSUMER_OFFSET: consume.UpdateConsumerOffsetRequestHeader,
     RequestCode.UPDATE_AND_CREATE_TOPIC: admin.CreateTopicRequestHeader,
-    RequestCode.GET_ALL_TOPIC_CONFIG: admin.GetAllTopicConfigRequestHeader,
+    RequestCode.GET_ALL_TOPIC_CONFIG: GetAllTopicConfigRequestHeader,
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: consume.SearchOffsetRequestHeader,
     RequestCode.GET_MAX_OFFSET: consume.GetMaxOffsetRequestHeader,
     RequestCode.GET_MIN_OFFSET: consume.GetMinOffsetRequestHeader,
@@ -29,14 +129,14 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[CustomHeader]]] = {
     RequestCode.END_TRANSACTION: consume.EndTransactionRequestHeader,
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: consume.GetConsumerListByGroupRequestHeader,
     RequestCode.CHECK_TRANSACTION_STATE: consume.CheckTransactionStateRequestHeader,
-    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: consume.NotifyConsumerIdsChangedRequestHeader,
+    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: NotifyConsumerIdsChangedRequestHeader,
     RequestCode.PUT_KV_CONFIG: namesrv.PutKVConfigRequestHeader,
     RequestCode.GET_KV_CONFIG: namesrv.GetKVConfigRequestHeader,
     RequestCode.DELETE_KV_CONFIG: namesrv.DeleteKVConfigRequestHeader,
     RequestCode.REGISTER_BROKER: namesrv.RegisterBrokerRequestHeader,
     RequestCode.UNREGISTER_BROKER: namesrv.UnRegisterBrokerRequestHeader,
-    RequestCode.GET_ROUTEINFO_BY_TOPIC: namesrv.GetRouteInfoRequestHeader,
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: admin.GetAllSubscriptionGroupRequestHeader,
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: GetRouteInfoRequestHeader,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: GetAllSubscriptionGroupRequestHeader,
     RequestCode.GET_TOPIC_STATS_INFO: admin.GetTopicStatsInfoRequestHeader,
     RequestCode.GET_CONSUMER_CONNECTION_LIST: admin.GetConsumerConnectionListRequestHeader,
     RequestCode.GET_PRODUCER_CONNECTION_LIST: admin.GetProducerConnectionListRequestHeader,
@@ -45,7 +145,7 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[CustomHeader]]] = {
     RequestCode.GET_CONSUME_STATS: admin.GetConsumeStatsRequestHeader,
     RequestCode.DELETE_TOPIC_IN_BROKER: admin.DeleteTopicRequestHeader,
     RequestCode.DELETE_TOPIC_IN_NAMESRV: namesrv.DeleteTopicFromNamesrvRequestHeader,
-    RequestCode.REGISTER_TOPIC_IN_NAMESRV: namesrv.RegisterTopicRequestHeader,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: RegisterTopicRequestHeader,
     RequestCode.GET_KVLIST_BY_NAMESPACE: namesrv.GetKVListByNamespaceRequestHeader,
     RequestCode.RESET_CONSUMER_CLIENT_OFFSET: admin.ResetOffsetRequestHeader,
     RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: admin.GetConsumerStatusRequestHeader,
@@ -86,11 +186,11 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[CustomHeader]]] = {
 }
 
 RESPONSE_HEADERS: Final[dict[RequestCode, type[CustomHeader]]] = {
-    RequestCode.SEND_MESSAGE: send.SendMessageResponseHeader,
-    RequestCode.PULL_MESSAGE: consume.PullMessageResponseHeader,
+    RequestCode.SEND_MESSAGE: SendMessageResponseHeader,
+    RequestCode.PULL_MESSAGE: PullMessageResponseHeader,
     RequestCode.QUERY_MESSAGE: consume.QueryMessageResponseHeader,
     RequestCode.QUERY_CONSUMER_OFFSET: consume.OffsetResponseHeader,
-    RequestCode.GET_ALL_TOPIC_CONFIG: admin.GetAllTopicConfigResponseHeader,
+    RequestCode.GET_ALL_TOPIC_CONFIG: GetAllTopicConfigResponseHeader,
     RequestCode.GET_BROKER_CONFIG: admin.GetBrokerConfigResponseHeader,
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: consume.OffsetResponseHeader,
     RequestCode.GET_MAX_OFFSET: consume.OffsetResponseHeader,
@@ -99,16 +199,16 @@ RESPONSE_HEADERS: Final[dict[RequestCode, type[CustomHeader]]] = {
     RequestCode.HEART_BEAT: consume.HeartbeatResponseHeader,
     RequestCode.GET_KV_CONFIG: namesrv.GetKVConfigResponseHeader,
     RequestCode.REGISTER_BROKER: namesrv.RegisterBrokerResponseHeader,
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: admin.GetAllSubscriptionGroupResponseHeader,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: GetAllSubscriptionGroupResponseHeader,
     RequestCode.WIPE_WRITE_PERM_OF_BROKER: namesrv.WipeWritePermOfBrokerResponseHeader,
-    RequestCode.SEND_MESSAGE_V2: send.SendMessageResponseHeader,
-    RequestCode.SEND_BATCH_MESSAGE: send.SendMessageResponseHeader,
+    RequestCode.SEND_MESSAGE_V2: SendMessageResponseHeader,
+    RequestCode.SEND_BATCH_MESSAGE: SendMessageResponseHeader,
     RequestCode.QUERY_DATA_VERSION: namesrv.QueryDataVersionResponseHeader,
-    RequestCode.SEND_REPLY_MESSAGE: send.SendMessageResponseHeader,
-    RequestCode.SEND_REPLY_MESSAGE_V2: send.SendMessageResponseHeader,
+    RequestCode.SEND_REPLY_MESSAGE: SendMessageResponseHeader,
+    RequestCode.SEND_REPLY_MESSAGE_V2: SendMessageResponseHeader,
     RequestCode.ADD_WRITE_PERM_OF_BROKER: namesrv.AddWritePermOfBrokerResponseHeader,
-    RequestCode.LITE_PULL_MESSAGE: consume.PullMessageResponseHeader,
-    RequestCode.RECALL_MESSAGE: send.RecallMessageResponseHeader,
+    RequestCode.LITE_PULL_MESSAGE: PullMessageResponseHeader,
+    RequestCode.RECALL_MESSAGE: RecallMessageResponseHeader,
     RequestCode.POP_MESSAGE: pop.PopMessageResponseHeader,
     RequestCode.PEEK_MESSAGE: pop.PopMessageResponseHeader,
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME: pop.ChangeInvisibleTimeResponseHeader,
