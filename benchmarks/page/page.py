@@ -28,11 +28,13 @@ _GROWTH_COLUMNS = (
 _BUSY = "†"
 
 
-def render(sections: dict[str, Section], titles: dict[str, str], limits: list[Limit]) -> str:
+def render(sections: dict[str, Section], headings: dict[str, tuple[str, str]], limits: list[Limit]) -> str:
+    """``headings``: title and a sentence or two about what is measured, by part."""
+    titles = {name: title for name, (title, _) in headings.items()}
     shown = [sections[name] for name in titles if name in sections and sections[name].sources]
     pieces = [_HEAD, _summary(shown, titles), *_machines(shown)]
     for section in shown:
-        pieces += [f"## {titles[section.name]}\n", *_section(section, limits)]
+        pieces += [f"## {titles[section.name]}\n", headings[section.name][1] + "\n", *_section(section, limits)]
     return "\n".join(pieces)
 
 

@@ -42,6 +42,7 @@ def plan(settings: Settings) -> list[Measurement]:
                 "store.startup:measure",
                 {"import_rounds": settings.import_rounds, "file_bytes": settings.startup_file_bytes},
             ),
+            rounds=settings.rounds,
             figures=(
                 Figure(label="import flaremq", unit="s", ours="import_s", less_is_better=True, wanted_bound=0.1),
                 Figure(label="import MessageStore", unit="s", ours="import_store_s", less_is_better=True),

@@ -12,7 +12,7 @@ from benchmarks.page import command, limits, merge, page, values
 from benchmarks.page.limits import Limit
 
 RECORDED = Path(__file__).parent / "recorded.json"
-TITLES = {"put": "Putting", "growth": "Cost as work grows"}
+HEADINGS = {"put": ("Putting", "One thread."), "growth": ("Cost as work grows", "Times of a processor.")}
 WORDS = [Limit(("put: put 1 KB", "put: put 4 KB"), "The page cache.", "Larger pages: nothing.")]
 
 
@@ -23,7 +23,7 @@ def recorded() -> dict[str, Any]:
 
 
 def render(*documents: dict[str, Any]) -> str:
-    return page.render(merge.merged(list(documents)), TITLES, WORDS)
+    return page.render(merge.merged(list(documents)), HEADINGS, WORDS)
 
 
 def test_the_page_of_a_recorded_result_is_the_recorded_page(recorded: dict[str, Any]) -> None:
@@ -73,7 +73,7 @@ def test_words_stand_below_the_table_only_while_a_line_is_below_its_goal(recorde
 
 
 def test_a_line_below_its_goal_without_words_says_so(recorded: dict[str, Any]) -> None:
-    text = page.render(merge.merged([recorded]), TITLES, [])
+    text = page.render(merge.merged([recorded]), HEADINGS, [])
     assert "- **put 1 KB**: not looked into yet." in text
 
 

@@ -88,7 +88,7 @@ def test_a_run_writes_machine_load_lines_and_every_sample(
         theirs = {"java": [{"round": 1, "rate": 5}, {"round": 2, "rate": 10}]}
         yield Outcome(Measurement(name="m", figures=(figure,)), ours, theirs)
 
-    monkeypatch.setattr(entry, "PARTS", {"put": Part("put", "Putting", run)})
+    monkeypatch.setattr(entry, "PARTS", {"put": Part("put", "Putting", "One thread.", run)})
     monkeypatch.setattr(entry, "Watch", lambda *, is_first: quiet.Watch(is_first=is_first, look_seconds=0.01))
     out = tmp_path / "result.json"
     assert entry.main(["--quick", "--rounds", "2", "--no-peers", "--out", str(out)]) == 0
@@ -106,7 +106,7 @@ def test_a_part_that_cannot_run_is_a_note(monkeypatch: pytest.MonkeyPatch, capsy
     def never(_: Context) -> Iterator[Outcome]:
         raise AssertionError("it was run")
 
-    part = Part("wire", "Over the wire", never, lambda: "no Java")
+    part = Part("wire", "Over the wire", "Loopback.", never, lambda: "no Java")
     monkeypatch.setattr(entry, "PARTS", {"wire": part})
     assert entry.main(["--smoke", "--no-peers"]) == 0
     assert "wire is not measured: no Java" in capsys.readouterr().out
