@@ -19,7 +19,7 @@ KERNELS := $(filter-out %/__init__.py,$(wildcard src/flaremq/*/kernels/*.py) src
 KERNEL_MODULES := $(subst /,.,$(patsubst src/%.py,%,$(KERNELS)))
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help setup core checked java demo test quick check lint types tests format bench interop wire soak coverage docs lock clean
+.PHONY: help setup core checked wheel java demo test tests interpreted quick check lint types format bench interop wire soak coverage docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,8 +41,14 @@ $(VENV)/.kernels: $(VENV)/.installed $(KERNELS) | core
 core: $(VENV)/.installed ## compile the core (part of setup), or go back to it from a debug build
 	.ci/core $(BIN)/python
 
-checked: $(VENV)/.installed ## the core with bounds checks that abort; `make core` goes back
-	$(BIN)/python compile_core.py --checked
+# Built apart, run, and back again: what stays is the fast build.
+checked: setup ## the core tests with bounds checks that abort, then under AddressSanitizer
+	.ci/checked $(BIN)/python $(INTERPRETED:%=tests/%)
+
+wheel: setup ## a wheel for all Linux machines of this kind with glibc 2.17 or newer, in dist/, and a trial of it
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/compiler.txt
+	rm -rf dist && FLAREMQ_WHEEL=portable $(BIN)/python -m hatchling build -t wheel -d dist
+	FLAREMQ_TEST_WHEEL="$$(echo "$(CURDIR)"/dist/*.whl)" $(BIN)/python -m pytest -q tests/core/test_wheel.py
 
 # Spark runs on it; installed by the system's package manager where that is permitted.
 java:
@@ -53,9 +59,16 @@ demo: setup java ## the whole product in one go
 
 test: java lint ## lint, types and all tests but interop and soak
 	@$(MAKE) --no-print-directory -j2 types tests  # side by side; either fails it
+	@$(MAKE) --no-print-directory interpreted
 
 tests: setup
 	$(PYTEST) -m "not interop and not soak"
+
+# What stands on the core, with the same sources run by the interpreter.
+INTERPRETED := core golden message property/test_codec_properties.py storage/put storage/get storage/log \
+	storage/dispatch storage/queue storage/index storage/engine
+interpreted: setup ## the tests of the core without its machine code (part of test)
+	FLAREMQ_INTERPRETED=1 $(PYTEST) -q -m "not slow and not spark and not interop and not soak" $(INTERPRETED:%=tests/%)
 
 # What most changes can break. No Spark, no clusters, no simulation, no processes of its own, nothing that is marked slow
 # (pyproject.toml), and of broker and store not what stands on the rest and is seldom touched.

@@ -1,15 +1,52 @@
-"""Run the core interpreted although it is compiled: FLAREMQ_INTERPRETED=1 in the environment.
+"""Is the core compiled, and if not, why; and FLAREMQ_INTERPRETED=1 in the environment, which runs it interpreted
+although it is.
 
-Python takes an extension module before a source file of the same name. This finder, asked first, names the source.
+Python takes an extension module before a source file of the same name. The finder below, asked first, names the
+source. Modules of the core call each other as C, so either all of them are compiled or none: one tells of all.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from pathlib import Path
+
+_WITNESS = "record"  # every use of a store loads it
+_VARIABLE = "FLAREMQ_INTERPRETED"
+
+
+def reason(core: Path | None = None) -> str | None:
+    """Why the core runs interpreted; None if it is compiled."""
+    if os.environ.get(_VARIABLE):
+        return f"{_VARIABLE} is set"
+    folder = core or Path(__file__).with_name("core")
+    if _compiled(folder) is not None:
+        return None
+    others = sorted(path.name.split(".")[1] for path in folder.glob(f"{_WITNESS}.*.so"))
+    if others:
+        return f"it was compiled for {', '.join(others)}, and this is {sys.implementation.cache_tag} on this machine"
+    return "it was not compiled when FlareMQ was installed (make core; docs/compiled-core.md)"
+
+
+def notice(core: Path | None = None) -> str | None:
+    """What a person who starts something should know of the core; None if all is well."""
+    why = reason(core)
+    if why is not None:
+        return f"the core runs interpreted: everything works, many times slower; {why}"
+    folder = core or Path(__file__).with_name("core")
+    compiled = _compiled(folder)
+    source = folder / f"{_WITNESS}.py"
+    if compiled is not None and source.stat().st_mtime > compiled.stat().st_mtime + 1:
+        return f"{source} is newer than its machine code, which is what runs: make core"
+    return None
+
+
+def _compiled(folder: Path) -> Path | None:
+    found = (folder / f"{_WITNESS}{suffix}" for suffix in EXTENSION_SUFFIXES)
+    return next((path for path in found if path.exists()), None)
 
 
 class _SourceFinder:

@@ -13,7 +13,16 @@ import pytest
 
 from tests.support.source_tree import Module, modules, target
 
-BASE = {"core", "errors", "atomic_file", "options", "clock", "java_json", "times", "visible", "log_lines"}
+BASE = {"core", "interpreted"} | {
+    "errors",
+    "atomic_file",
+    "options",
+    "clock",
+    "java_json",
+    "times",
+    "visible",
+    "log_lines",
+}
 STORE_SIDE = {"storage", "message"} | BASE
 WIRE_SIDE = {"remoting", "protocol"} | BASE
 SERVERS = {"broker", "namesrv", "client", "pipeline"}

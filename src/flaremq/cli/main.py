@@ -44,9 +44,10 @@ COMMANDS = {
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from flaremq import __version__
+        from flaremq import __version__, interpreted
 
-        click.echo(f"flaremq {__version__}")
+        why = interpreted.reason()
+        click.echo(f"flaremq {__version__} (core {'compiled' if why is None else f'interpreted: {why}'})")
         ctx.exit()
 
 

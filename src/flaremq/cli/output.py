@@ -132,6 +132,14 @@ def note(text: str) -> None:
     click.echo(visible(text), err=True)
 
 
+def tell_of_core() -> None:
+    """One line if the core is not compiled, for who starts something that lasts."""
+    from flaremq import interpreted
+
+    if text := interpreted.notice():
+        note(f"flaremq: {text}")
+
+
 def echo(text: str = "") -> None:
     """Lines for people, as the result."""
     click.echo(visible(text, keep="\n\t"))

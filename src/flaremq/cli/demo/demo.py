@@ -46,6 +46,7 @@ def demo(messages: int, folder: str | None, master: str, output: str) -> int:
     Ends with a table of counts that must agree; the exit code is 1 if they do not.
     """
     path = _empty_folder(folder)
+    out.tell_of_core()
     summary = Summary(quiet=output == "json")
     _run(summary, path, messages, master)
     if output == "json":

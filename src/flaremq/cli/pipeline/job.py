@@ -117,6 +117,7 @@ def spark_for(name: str, master: str | None, settings: tuple[str, ...]) -> Itera
 
     def session() -> Any:
         if not sessions:
+            out.tell_of_core()
             logging.getLogger("py4j").setLevel(logging.ERROR)
             quiet = not failure.wants_traceback()
             sessions.append(spark_session(master, name=f"flaremq-{name}", settings=chosen, quiet=quiet))

@@ -85,6 +85,7 @@ def serve(servers: list[Server], ready: Callable[[], str]) -> None:
     """Start servers one after the other, say that they are ready, stop them in reverse on SIGINT or SIGTERM."""
     from flaremq.remoting import event_loop
 
+    out.tell_of_core()
     event_loop.run(_serve(servers, ready))
 
 
