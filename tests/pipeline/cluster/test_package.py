@@ -1,26 +1,30 @@
-"""The zip for --py-files: imported from anywhere, unpacked once, kernels not compiled again."""
+"""The zip for --py-files: imported from anywhere, unpacked once, with the compiled core in it."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+import zipfile
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from flaremq import interpreted
 from flaremq.errors import InvalidArgumentError
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
 _LOOK = """
 import json, pkgutil, sys
-import flaremq, flaremq.storage.kernels.preload as kernels
-from flaremq.storage.kernels import compile as kernels_compile
+import flaremq, flaremq.core.record as record
+from flaremq import interpreted
 print(json.dumps({
     "file": flaremq.__file__,
-    "kernels": kernels.__file__,
-    "digest": kernels_compile._DIGEST,
+    "core": record.__file__,
+    "interpreted": interpreted.reason(),
     "found": [module.name for module in pkgutil.iter_modules() if module.name.startswith("pyspark_")],
     "pyspark": "pyspark" in sys.modules,
 }))
@@ -36,23 +40,43 @@ def _look(python: Path, package: Path, home: Path) -> dict[str, Any]:
 
 
 def _compiled(home: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_mtime_ns for path in home.rglob("*.nbc")}
+    return {path.name: path.stat().st_mtime_ns for path in home.rglob("*.so")}
 
 
-def test_zip_unpacks_once_and_loads_compiled_kernels(
+def test_zip_unpacks_once_and_loads_the_compiled_core(
     executor_python: Path, shipped: list[Path], tmp_path: Path
 ) -> None:
-    from flaremq.storage.kernels import compile as kernels_compile
-
     first = _look(executor_python, shipped[0], tmp_path)
+    assert first["interpreted"] == interpreted.reason()  # as compiled there as it is here
+    assert Path(first["core"]).is_relative_to(tmp_path)
     compiled = _compiled(tmp_path)
-    assert compiled, "nothing compiled is in the zip"
-    assert first["digest"] == kernels_compile._DIGEST
+    assert compiled or interpreted.reason() is not None, "nothing compiled is in the zip"
+    assert all(name.endswith(EXTENSION_SUFFIXES[0]) for name in compiled)
     assert first["found"] == ["pyspark_flaremq"]  # how Spark finds format("flaremq")
     assert not first["pyspark"]
     assert _look(executor_python, shipped[0], tmp_path) == first
-    assert _compiled(tmp_path) == compiled  # neither unpacked nor compiled a second time
+    assert _compiled(tmp_path) == compiled  # not unpacked a second time
     assert [entry.name for entry in tmp_path.iterdir()] == [Path(first["file"]).parts[len(tmp_path.parts)]]
+
+
+def test_machine_code_of_another_python_stays_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flaremq.pipeline.jobs import package as packing
+
+    for name in ("flaremq", "pyspark_flaremq"):
+        (tmp_path / "src" / name / "core").mkdir(parents=True)
+        (tmp_path / "src" / name / "__init__.py").touch()
+    ours = f"record{EXTENSION_SUFFIXES[0]}"
+    for name in (ours, "record.cpython-38-x86_64-linux-gnu.so", "record.py", "record.pxd"):
+        (tmp_path / "src" / "flaremq" / "core" / name).touch()
+    monkeypatch.setattr(
+        packing.importlib.util,
+        "find_spec",
+        lambda name: SimpleNamespace(submodule_search_locations=[str(tmp_path / "src" / name)]),
+    )
+    result = packing.package(tmp_path / "out.zip", compile_kernels=False)
+    with zipfile.ZipFile(result.path) as packed:
+        names = {name.removeprefix("flaremq_unpacked/flaremq/core/") for name in packed.namelist() if "/core/" in name}
+    assert names == {ours, "record.py", "record.pxd"} and result.compiled == 1
 
 
 def test_folder_that_others_can_write_is_refused(executor_python: Path, shipped: list[Path], tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def sql(query: str | None, master: str | None, settings: tuple[str, ...], output
 def package(target: str) -> None:
     """Write a zip of FlareMQ that spark-submit --py-files ships to executors.
 
-    Their Python needs the packages FlareMQ is built on (pyarrow, numpy, numba, …), not FlareMQ itself.
+    Their Python needs the packages FlareMQ is built on (pyarrow, numpy, …), not FlareMQ itself.
     """
     from flaremq.pipeline.jobs.package import write_package
 

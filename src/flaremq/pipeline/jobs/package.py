@@ -1,10 +1,10 @@
 """The package as one zip for ``--py-files``: what a cluster needs whose machines have Python and the third-party
-packages (NumPy, Numba, PyArrow, ...) but not FlareMQ.
+packages (NumPy, PyArrow, ...) but not FlareMQ.
 
-Python can import from a zip, but compiled kernels cannot be cached there: every Python worker of every application
-would compile for half a minute. So the zip holds the real packages one folder deeper, kernels compiled, and at the top
-only stubs that unpack it, once for each machine and each state of the sources, and load the real thing from there.
-Where the machine has another kind of processor than the one that packed, kernels are compiled once for that machine.
+Python can import from a zip, but no machine code: the system loads shared libraries from files alone. So the zip holds
+the real packages one folder deeper, the compiled core among them, and at the top only stubs that unpack it, once for
+each machine and each state of the sources, and load the real thing from there. The core is compiled for the Python
+version and kind of processor that packed; elsewhere the same sources run interpreted.
 
 ``ship`` does it all for a session that runs: packs, sends the zip to the executors, makes the source known.
 
@@ -24,6 +24,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,7 +169,8 @@ def write_package(target: str | Path) -> str:
     return package(target).path
 
 
-_COMPILED = (".nbi", ".nbc")  # Numba's index and code files
+_KERNELS = (".nbi", ".nbc")  # Numba's index and code files
+_COMPILED = (EXTENSION_SUFFIXES[0], *_KERNELS)  # of the core only what this Python loads
 
 
 def _files() -> Iterator[tuple[str, Path]]:
@@ -180,7 +182,9 @@ def _files() -> Iterator[tuple[str, Path]]:
         if not root.is_dir():
             raise InvalidArgumentError(f"{root} is not a folder: pack from an installed package or from its sources")
         for path in sorted(root.rglob("*")):
-            if path.is_file() and (path.suffix in _COMPILED or "__pycache__" not in path.parts):
+            if not path.is_file() or ("__pycache__" in path.parts and path.suffix not in _KERNELS):
+                continue
+            if path.suffix != ".so" or path.name.endswith(EXTENSION_SUFFIXES[0]):
                 yield f"{package_name}/{path.relative_to(root).as_posix()}", path
 
 
