@@ -22,8 +22,8 @@ ORDER = {
     "broker": """pace options scheduler filter store_loop catalog statistics members long_polling delay ingest pop
         transactions streams live_config requests administration registration parts registry service""",
     "namesrv": "options kv_config topic_queues broker_table route_info requests service",
-    "client": """options errors blocking client_id transport routes heartbeats instance producer consumer admin
-        scan streams""",
+    "client": """options errors arguments blocking client_id transport routes heartbeats instance producer consumer
+        admin scan streams""",
     "pipeline": """model options planning archive sources sink spark scan jobs jobs.archive jobs.replay
         jobs.rebuild jobs.verify jobs.report jobs.sql""",
     "cli": """failure groups output parameters progress servers admin mqadmin store pipeline bench demo completion

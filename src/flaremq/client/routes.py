@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from flaremq.client.arguments import check_text
 from flaremq.client.transport import Transport
 from flaremq.errors import NotFoundError, RemoteProtocolError, UnavailableError
 from flaremq.protocol.bodies.queue import MessageQueue
@@ -93,6 +94,7 @@ class RouteTable:
 
     async def find(self, topic: str) -> TopicRoute:
         """The route of a topic; NotFoundError if no name server knows it."""
+        check_text(topic, "a topic")
         route = self._routes.get(topic)
         if route is None or route.is_borrowed:
             route = await self.refresh(topic)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from flaremq.client.arguments import check_text
 from flaremq.client.errors import reply_error
 from flaremq.client.options import ClientOptions
 from flaremq.errors import InvalidArgumentError, UnavailableError
@@ -124,8 +125,12 @@ def _tls_context(options: ClientOptions) -> ssl.SSLContext | None:
 def _checked(name_servers: str | Sequence[str]) -> list[str]:
     if isinstance(name_servers, str):
         return parse_addresses(name_servers)
+    given: object = name_servers
+    if isinstance(given, bytes) or not isinstance(given, Sequence):
+        raise InvalidArgumentError(f"name servers are addresses like 127.0.0.1:9876, not {given!r}")
     addresses = list(name_servers)
     for address in addresses:
+        check_text(address, "the address of a name server")
         parse_address(address)
     if not addresses:
         raise InvalidArgumentError("at least one name server address like 127.0.0.1:9876 is needed")

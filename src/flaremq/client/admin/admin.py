@@ -129,9 +129,10 @@ class Admin(MessageAdmin):
 
 def _properties_text(values: Mapping[str, str]) -> bytes:
     """Options as lines; a value that would be read as something else is refused."""
-    if not values:
-        raise InvalidArgumentError("there is no option to change")
+    if not values or not isinstance(values, Mapping):
+        raise InvalidArgumentError(f"there is no option to change in {values!r}")
     for name, value in values.items():
-        if parse_properties(f"{name}={value}") != {name: value}:
+        line = f"{name}={value}"
+        if parse_properties(line) != {name: value} or line != line.encode(errors="replace").decode():
             raise InvalidArgumentError(f"option {name!r} cannot have the value {value!r}: it would not be read as such")
     return "".join(f"{name}={value}\n" for name, value in values.items()).encode()

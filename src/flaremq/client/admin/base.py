@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+from flaremq.client.arguments import check_queue, check_text
 from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ClientOptions
 from flaremq.clock import Clock
@@ -69,6 +70,9 @@ class AdminBase:
 
         An address is taken as it is, so a broker that no name server knows can be given orders too.
         """
+        for name, what in ((cluster, "a cluster"), (broker, "a broker")):
+            if name is not None:
+                check_text(name, what)
         if broker is not None and ":" in broker:
             return {broker: broker}
         info = await self.cluster_info()
@@ -98,6 +102,7 @@ class AdminBase:
         return {name: addresses[min(addresses)] for name, addresses in route.addresses.items() if addresses}
 
     async def _master_of(self, queue: MessageQueue) -> str:
+        check_queue(queue)
         await self._instance.routes.find(queue.topic)
         return self._instance.routes.master(queue.broker_name)
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from flaremq.client.admin.base import java_flag
 from flaremq.client.admin.offsets import OffsetAdmin
+from flaremq.client.arguments import check_group, check_text
 from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, ReplyError
-from flaremq.message.topics import dlq_topic, retry_topic, validate_group
+from flaremq.message.topics import dlq_topic, retry_topic
 from flaremq.protocol.bodies.client import (
     ClientConnection,
     ConsumerConnection,
@@ -65,7 +66,7 @@ class GroupAdmin(OffsetAdmin):
         broker: str | None = None,
     ) -> list[str]:
         """Make a group, or change its settings, on one broker, a cluster's or all; their names."""
-        validate_group(group)
+        check_group(group)
         body = dataclasses.replace(config or SubscriptionGroupConfig(), group_name=group).to_json()
         masters = await self.masters(cluster=cluster, broker=broker)
         code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
@@ -76,6 +77,7 @@ class GroupAdmin(OffsetAdmin):
         self, group: str, *, cluster: str | None = None, broker: str | None = None, remove_offset: bool = True
     ) -> None:
         """Delete a group with its retry and dead-letter topics."""
+        check_text(group, "a group")
         addresses = (await self.masters(cluster=cluster, broker=broker)).values()
         await self._delete_group(addresses, group, remove_offset)
         for topic in (retry_topic(group), dlq_topic(group)):

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Final
 
 from flaremq.client.admin.groups import GroupAdmin
+from flaremq.client.arguments import check_text, check_whole_number
 from flaremq.client.consumer.pulling import PullApi, PullResult, pull_result
 from flaremq.client.consumer.received import ReceivedMessage, read_messages
 from flaremq.client.consumer.subscription import Expression, subscription_data
@@ -64,6 +65,7 @@ class MessageAdmin(GroupAdmin):
     async def _query(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, *, is_unique: bool
     ) -> list[ReceivedMessage]:
+        check_text(key, "a key")
         if not key:
             raise InvalidArgumentError("a query needs a key")
         ext = {
@@ -92,7 +94,7 @@ class MessageAdmin(GroupAdmin):
 
     async def view_message(self, offset_message_id: str) -> ReceivedMessage:
         """The message at the place an offset id names; asks the broker whose address is in the id."""
-        address, physical_offset = decode_message_id(offset_message_id)
+        address, physical_offset = _decode_id(offset_message_id)
         reply = await self._call(
             address,
             RequestCode.VIEW_MESSAGE_BY_ID,
@@ -126,6 +128,7 @@ class MessageAdmin(GroupAdmin):
         hold_ms: int = 0,
     ) -> PullResult:
         """Messages of one queue from an offset on, or those that come within ``hold_ms``; nobody's progress changes."""
+        check_whole_number(offset, "an offset")
         await self._master_of(queue)
         subscription = subscription_data(queue.topic, expression, self._instance.clock.now_ms())
         reply = await PullApi(self._instance, _TOOLS_GROUP).pull(
@@ -182,7 +185,7 @@ class MessageAdmin(GroupAdmin):
         self, group: str, client_id: str, offset_message_id: str, *, topic: str = ""
     ) -> ConsumeMessageDirectlyResult:
         """Let one connected consumer have a message again, now."""
-        address, _ = decode_message_id(offset_message_id)
+        address, _ = _decode_id(offset_message_id)
         ext = {
             "consumerGroup": group,
             "clientId": client_id,
@@ -209,7 +212,7 @@ class MessageAdmin(GroupAdmin):
 
     async def resume_half_message(self, offset_message_id: str) -> None:
         """Let the broker check a transaction again that it had given up."""
-        address, _ = decode_message_id(offset_message_id)
+        address, _ = _decode_id(offset_message_id)
         await self._call(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": offset_message_id})
 
     async def _name_of(self, address: str) -> str:
@@ -224,3 +227,8 @@ def _placed(records: bytes, broker_name: str) -> list[ReceivedMessage]:
     for message in messages:
         message.queue = MessageQueue(topic=message.topic, broker_name=broker_name, queue_id=message.queue_id)
     return messages
+
+
+def _decode_id(message_id: str) -> tuple[str, int]:
+    check_text(message_id, "a message id")
+    return decode_message_id(message_id)

@@ -7,6 +7,7 @@ from typing import Final
 
 from flaremq.client.admin.base import java_flag
 from flaremq.client.admin.topics import TopicAdmin
+from flaremq.client.arguments import check_queue, check_text, check_whole_number
 from flaremq.client.consumer.queue_offset import queue_offset
 from flaremq.errors import NotFoundError
 from flaremq.message.topics import retry_topic
@@ -94,12 +95,15 @@ class OffsetAdmin(TopicAdmin):
 
     async def commit_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Set the offset of a group in one queue."""
+        check_queue(queue)
+        check_whole_number(offset, "an offset")
         ext = _group_and_queue(group, queue) | {"commitOffset": str(offset)}
         what = f"setting the offset of group {group!r}"
         await self._call(await self._master_of(queue), RequestCode.UPDATE_CONSUMER_OFFSET, ext, what=what)
 
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
         """The offset of a group in one queue, None if it has none."""
+        check_queue(queue)
         ext = _group_and_queue(group, queue) | {"setZeroIfNotFound": "false"}
         code, accept = RequestCode.QUERY_CONSUMER_OFFSET, (ResponseCode.QUERY_NOT_FOUND,)
         reply = await self._call(await self._master_of(queue), code, ext, accept=accept)
@@ -115,6 +119,7 @@ class OffsetAdmin(TopicAdmin):
 
     async def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Offset of the first message of a queue that was stored at this time or later."""
+        check_whole_number(timestamp_ms, "a time")
         return await self._queue_offset(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queue, {"timestamp": str(timestamp_ms)})
 
     async def _queue_offset(self, code: RequestCode, queue: MessageQueue, more: dict[str, str] | None = None) -> int:
@@ -123,6 +128,7 @@ class OffsetAdmin(TopicAdmin):
 
     async def _brokers_of_group(self, group: str, topic: str | None) -> dict[str, str]:
         """Where a group is known: at the brokers that have its retry topic, or the topic asked for, or at all."""
+        check_text(group, "a group")
         for name in (retry_topic(group), topic):
             if name is not None:
                 try:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from flaremq.client.admin.base import AdminBase, java_flag
+from flaremq.client.arguments import check_text, check_topic, check_whole_number
 from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError
-from flaremq.message.topics import AUTO_CREATE_TOPIC, encode_topic, validate_topic
+from flaremq.message.topics import AUTO_CREATE_TOPIC, encode_topic
 from flaremq.protocol.bodies.group import GroupList
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.bodies.route import TopicRouteData
@@ -108,7 +109,11 @@ class TopicAdmin(AdminBase):
 
         ``attributes`` set what 5.x keeps beside (``{"message.type": "FIFO"}``); 4.x ignores them.
         """
-        validate_topic(topic)
+        check_topic(topic)
+        for count in (read_queues, write_queues, perm):
+            check_whole_number(count, "the number of queues or the permission")
+        if attributes is not None and not isinstance(attributes, Mapping):
+            raise InvalidArgumentError(f"attributes are values by name, not {attributes!r}")
         if read_queues < 1 or write_queues < 1:
             raise InvalidArgumentError(f"a topic needs queues: {read_queues} to read and {write_queues} to write")
         config = TopicConfig(
@@ -159,6 +164,7 @@ class TopicAdmin(AdminBase):
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic on all brokers of a cluster (of all clusters, if none is named) and at the name servers."""
+        check_text(topic, "a topic")
         encode_topic(topic)
         masters = await self.masters(cluster=cluster)
         ext, what = {"topic": topic}, f"deleting topic {topic!r}"

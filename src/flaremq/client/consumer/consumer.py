@@ -10,6 +10,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Final, Self
 
+from flaremq.client.arguments import check_group, check_queue, check_whole_number
 from flaremq.client.consumer.consumption import Consumption
 from flaremq.client.consumer.delivery import BatchDeliveries, Deliveries, MessageExchange, Receiver
 from flaremq.client.consumer.offset_store import NO_OFFSET, BrokerOffsets, LocalOffsets, OffsetStore, local_offsets_path
@@ -32,7 +33,7 @@ from flaremq.client.options import ConsumerOptions
 from flaremq.clock import Clock
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.tags import ALL_TAGS, SQL92
-from flaremq.message.topics import retry_topic, validate_group
+from flaremq.message.topics import retry_topic
 from flaremq.protocol.bodies.client import CheckClientRequestBody, ConsumerData, SubscriptionData
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.codes import RequestCode
@@ -76,7 +77,7 @@ class Consumer:
         options: ConsumerOptions | None = None,
         clock: Clock | None = None,
     ) -> None:
-        validate_group(group)
+        check_group(group)
         self.group = group
         self.options = options or ConsumerOptions()
         self._expressions = parse_subscription(subscribe)
@@ -206,6 +207,7 @@ class Consumer:
 
     def batches(self, count_max: int = 32) -> BatchDeliveries:
         """A loop over lists of up to ``count_max`` messages, each list done when the next one is asked for."""
+        check_whole_number(count_max, "the size of a batch")
         if count_max < 1:
             raise InvalidArgumentError(f"a batch of {count_max} messages is none")
         return BatchDeliveries(self._running().delivery, count_max)
@@ -270,6 +272,8 @@ class Consumer:
         ``wait`` seconds may pass until a message comes, if there is none yet.
         """
         self._instance.check_running()
+        check_queue(queue)
+        check_whole_number(offset, "an offset")
         if max_count < 1 or offset < 0:
             raise InvalidArgumentError(f"cannot pull {max_count} messages from offset {offset}")
         await self._instance.routes.find(queue.topic)
@@ -318,6 +322,8 @@ class Consumer:
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on in a queue from this offset; messages of it that were not handed out yet are forgotten."""
+        check_queue(queue)
+        check_whole_number(offset, "an offset")
         consumption = self._running()
         if queue not in consumption.queues:
             raise InvalidArgumentError(f"{queue_name(queue)} does not belong to this consumer")
@@ -327,6 +333,7 @@ class Consumer:
 
     def position(self, queue: MessageQueue) -> int:
         """The offset below which every message of a queue is done."""
+        check_queue(queue)
         held = self._running().queues.get(queue)
         if held is None:
             raise InvalidArgumentError(f"{queue_name(queue)} does not belong to this consumer")
@@ -353,6 +360,7 @@ class Consumer:
     async def committed(self, queue: MessageQueue) -> int | None:
         """The offset the group has reported for a queue, None if there is none."""
         self._instance.check_running()
+        check_queue(queue)
         await self._instance.routes.find(queue.topic)
         offset = await self._offsets.load(queue)
         return None if offset == NO_OFFSET else offset
@@ -367,10 +375,12 @@ class Consumer:
 
     async def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Offset of the first message of a queue that was stored at this time or later."""
+        check_whole_number(timestamp_ms, "a time")
         return await self._offset(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queue, {"timestamp": str(timestamp_ms)})
 
     async def _offset(self, code: RequestCode, queue: MessageQueue, more: dict[str, str] | None = None) -> int:
         self._instance.check_running()
+        check_queue(queue)
         await self._instance.routes.find(queue.topic)
         return await queue_offset(self._instance, code, queue, more)
 
@@ -383,6 +393,8 @@ class Consumer:
 
     def _held(self, queues: Sequence[MessageQueue]) -> list[ProcessQueue]:
         table = self._running().queues
+        for queue in queues:
+            check_queue(queue)
         missing = [queue for queue in queues if queue not in table]
         if missing:
             raise InvalidArgumentError(f"{queue_name(missing[0])} does not belong to this consumer")

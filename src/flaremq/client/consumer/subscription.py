@@ -7,14 +7,14 @@ it did not ask for.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from flaremq.client.arguments import check_topic
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.java_hash import java_hash
 from flaremq.message.tags import ALL_TAGS, SQL92, split_tags
-from flaremq.message.topics import validate_topic
 from flaremq.protocol.bodies.client import SubscriptionData
 
 # A comparison with a number or a quoted text, or one of SQL92's words between blanks.
@@ -44,12 +44,16 @@ def parse_subscription(subscribe: Subscription | None) -> dict[str, Expression]:
         return {}
     if isinstance(subscribe, str):
         subscribe = {subscribe: ALL_TAGS}
+    elif not isinstance(subscribe, Mapping | Iterable):
+        raise InvalidArgumentError(f"subscriptions are topics, or filters by topic, not {subscribe!r}")
     elif not isinstance(subscribe, Mapping):
         subscribe = dict.fromkeys(subscribe, ALL_TAGS)
     for topic, expression in subscribe.items():
-        validate_topic(topic)
+        check_topic(topic)
         if isinstance(expression, str):
             check_tags(topic, expression)
+        elif not isinstance(expression, SqlFilter):
+            raise InvalidArgumentError(f"the filter of {topic!r} is a list of tags or an SqlFilter, not {expression!r}")
     return dict(subscribe)
 
 

@@ -79,7 +79,10 @@ def prepare(
     message: Message, unique_key: str, options: ProducerOptions, extra: Mapping[str, str] | None = None
 ) -> Outgoing:
     """The message as it will be sent, or ``InvalidArgumentError`` if no broker would take it."""
-    topic, body = message.topic, message.body
+    try:
+        topic, body = message.topic, message.body
+    except AttributeError:
+        raise InvalidArgumentError(f"what is sent is a Message, not {message!r}") from None
     _check_topic(topic)
     if not body:
         raise InvalidArgumentError(f"a message to {topic!r} has an empty body, which no broker accepts")

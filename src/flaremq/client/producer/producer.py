@@ -8,6 +8,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Final, Self
 
+from flaremq.client.arguments import check_group, check_queue, check_seconds, check_text, check_whole_number
 from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ProducerOptions
 from flaremq.client.producer.accumulator import Accumulator
@@ -24,7 +25,6 @@ from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import DELAY
-from flaremq.message.topics import validate_group
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.codes import RequestCode
 
@@ -52,7 +52,7 @@ class Producer:
         listener: TransactionListener | None = None,
         clock: Clock | None = None,
     ) -> None:
-        validate_group(group)
+        check_group(group)
         self.group = group
         self.options = options or ProducerOptions()
         self._instance = ClientInstance(name_servers, self.options, clock=clock, entered_by=self._entered_by)
@@ -97,6 +97,8 @@ class Producer:
         outgoing = self._prepare(message)
         if timeout is not None:
             _set_timeout(outgoing, timeout)
+        if queue is not None:
+            check_queue(queue)
         return await self._accumulator(outgoing.topic if queue is None else queue).send(outgoing)
 
     def submit(self, message: Message) -> asyncio.Future[SendResult]:
@@ -112,6 +114,8 @@ class Producer:
     ) -> list[SendResult]:
         """Send messages of one topic to one queue, in this order, in as few requests as possible."""
         _check_timeout(timeout)
+        if not isinstance(messages, Iterable):
+            raise InvalidArgumentError(f"a batch is a list of messages, not {messages!r}")
         given = list(messages)
         batch = [self._prepare(message) for message in given]
         if not batch:
@@ -139,6 +143,7 @@ class Producer:
 
     async def send_ordered(self, message: Message, key: str, *, timeout: float | None = None) -> SendResult:
         """Send a message to the queue of its key: messages of one key are stored in the order of these calls."""
+        check_text(key, "an ordering key")
         outgoing = self._prepare(message)
         if timeout is not None:
             _set_timeout(outgoing, timeout)
@@ -165,6 +170,7 @@ class Producer:
             raise InvalidArgumentError("send_delayed takes exactly one of level, seconds and at")
         _check_timeout(timeout)
         if level is not None:
+            check_whole_number(level, "a delay level")
             if not 1 <= level <= len(_LEVELS.delays_ms):
                 raise InvalidArgumentError(f"delay level {level} is none: levels count from 1 (1 s) to 18 (2 h)")
             extra = {DELAY: str(level)}
@@ -192,6 +198,8 @@ class Producer:
     async def recall(self, topic: str, recall_handle: str) -> str:
         """Take back a timer message that was not delivered yet (5.3 and later); its message id."""
         self._instance.check_running()
+        check_text(topic, "a topic")
+        check_text(recall_handle, "a recall handle")
         route = await self._sender.route(topic)
         failure: FlareMQError | None = None
         for addresses in route.addresses.values():
@@ -237,6 +245,7 @@ class Producer:
             at = int(at.timestamp() * 1000)
         has_timers = await self._has_timers(topic, timeout)
         if seconds is not None:
+            check_seconds(seconds, "a delay")
             if seconds <= 0:
                 raise InvalidArgumentError(f"a delay of {seconds} seconds is none")
             milliseconds = int(seconds * 1000)
@@ -259,8 +268,10 @@ class Producer:
 
 
 def _check_timeout(timeout: float | None) -> None:
-    if timeout is not None and timeout <= 0:
-        raise InvalidArgumentError(f"a timeout of {timeout} seconds leaves no time to send")
+    if timeout is not None:
+        check_seconds(timeout, "a timeout")
+        if timeout <= 0:
+            raise InvalidArgumentError(f"a timeout of {timeout} seconds leaves no time to send")
 
 
 def _set_timeout(outgoing: Outgoing, timeout: float) -> None:
