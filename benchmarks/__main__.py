@@ -73,6 +73,7 @@ def _run_parts(names: list[str], context: Context, head: dict[str, Any], out: st
                 result.seconds = time.monotonic() - began
                 notes += outcome.errors + compare.busy_note(outcome)
                 _write(out, head, done)
+            result.is_complete = True
         finally:
             result.load = watch.close()
             result.seconds = time.monotonic() - began

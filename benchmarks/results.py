@@ -25,6 +25,7 @@ class PartResult:
     outcomes: list[Outcome] = field(default_factory=list)
     seconds: float = 0.0
     load: Row | None = None  # None while it runs
+    is_complete: bool = False
 
     @property
     def errors(self) -> list[str]:
@@ -40,6 +41,7 @@ class PartResult:
             "date": stamp(self.began),
             "seconds": round(self.seconds, 1),
             "load": self.load,
+            "complete": self.is_complete,
             "lines": self.lines,
             "errors": self.errors,
             "runs": [

@@ -19,6 +19,7 @@ class Source:
     mode: str
     seconds: float
     load: Row | None
+    is_complete: bool
     machine: Row
 
     @property
@@ -66,7 +67,13 @@ def merged(documents: list[dict[str, Any]]) -> dict[str, Section]:
         for part in document["parts"]:
             section = sections.setdefault(part["name"], Section(part["name"]))
             source = Source(
-                part["date"], document["commit"], document["mode"], part["seconds"], part["load"], document["machine"]
+                date=part["date"],
+                commit=document["commit"],
+                mode=document["mode"],
+                seconds=part["seconds"],
+                load=part["load"],
+                is_complete=part["complete"],
+                machine=document["machine"],
             )
             section.add([line for line in part["lines"] if line["ours"]["median"] is not None], source)
             for run in part["runs"]:

@@ -39,9 +39,10 @@ def render(sections: dict[str, Section], headings: dict[str, tuple[str, str]], l
 
 
 def unknown_limits(sections: dict[str, Section], limits: list[Limit]) -> list[str]:
-    """Lines that have words but are not among the results: misspelt, or gone."""
+    """Lines of measured parts that have words but are not among the results: misspelt, or gone."""
     known = {f"{name}: {key}" for name, section in sections.items() for key in section.lines}
-    return [line for limit in limits for line in limit.lines if line not in known]
+    lines = [line for limit in limits for line in limit.lines if line.partition(": ")[0] in sections]
+    return [line for line in lines if line not in known]
 
 
 def _summary(sections: list[Section], titles: dict[str, str]) -> str:
@@ -99,15 +100,17 @@ def _provenance(source: Source, section: Section, mark: str) -> str:
         for line, own in section.lines.values()
         if own is source and line["ours"]["samples"]
     ]
-    counted = f", {_range(rounds)} rounds" if rounds else ""
+    counted = f", {_range(rounds)} round{'' if set(rounds) == {1} else 's'}" if rounds else ""
     text = f"{mark.strip()} " if mark else ""
     text += (
         f"Measured {source.moment:%Y-%m-%d %H:%M} UTC at commit {source.commit or 'unknown'}, {source.mode} settings"
     )
     text += f"{counted}, {source.seconds / 60:.1f} minutes."
+    if not source.is_complete:
+        text += " **The run was interrupted:** what is not here was not reached."
     load = source.load
     if load is None:
-        return f"{text} **The run was interrupted.**"
+        return text
     before, meanwhile = load["load_average_before"][0], load["other_cores_mean"]
     text += f" Load average before: {before:.2f}; others used {meanwhile:.2f} cores meanwhile."
     if load["is_loaded"]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.child import PROJECT
 from benchmarks.page import command, limits, merge, page, values
 from benchmarks.page.limits import Limit
 
@@ -39,8 +40,9 @@ def test_a_part_beside_other_work_is_marked(recorded: dict[str, Any]) -> None:
 
 
 def test_an_interrupted_part_is_marked(recorded: dict[str, Any]) -> None:
-    recorded["parts"][0]["load"] = None
-    assert "**The run was interrupted.**" in render(recorded)
+    assert "interrupted" not in render(recorded)
+    recorded["parts"][0] |= {"load": None, "complete": False}
+    assert "**The run was interrupted:**" in render(recorded)
 
 
 def test_the_newest_wins_a_line_and_the_rest_stays(recorded: dict[str, Any]) -> None:
@@ -94,6 +96,12 @@ def test_a_result_of_another_format_is_refused(
 def test_the_command_writes_the_page(tmp_path: Path) -> None:
     assert command.main([str(RECORDED), "--to", str(tmp_path / "page.md")]) == 0
     assert (tmp_path / "page.md").read_text(encoding="utf-8").startswith("# Performance\n")
+
+
+def test_the_page_in_docs_is_what_the_kept_results_say() -> None:
+    text, unknown = command.make(command.kept())
+    assert (PROJECT / "docs" / "performance.md").read_text(encoding="utf-8") == text, "python -m benchmarks report"
+    assert unknown == []
 
 
 def test_the_words_that_are_kept_can_be_read() -> None:

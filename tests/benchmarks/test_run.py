@@ -96,10 +96,23 @@ def test_a_run_writes_machine_load_lines_and_every_sample(
     assert document["format"] == results.FORMAT and document["mode"] == "quick" and "date" in document
     assert document["machine"]["cores"] > 0 and document["settings"]["rounds"] == 2
     (part,) = document["parts"]
-    assert part["load"]["load_average_before"] and "is_loaded" in part["load"]
+    assert part["load"]["load_average_before"] and "is_loaded" in part["load"] and part["complete"] is True
     assert part["lines"][0]["ratio"] == {"median": 2.5, "low": 2.0, "high": 3.0, "samples": [2.0, 3.0]}
     assert part["runs"][0]["theirs"]["java"][1]["rate"] == 10
     assert "2.00–3.00" in capsys.readouterr().out
+
+
+def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: Context) -> Iterator[Outcome]:
+        yield Outcome(Measurement(name="m", figures=()), [{"round": 1, "rate": 10}])
+        raise SystemExit(143)
+
+    monkeypatch.setattr(entry, "PARTS", {"put": Part("put", "Putting", "One thread.", run)})
+    monkeypatch.setattr(entry, "Watch", lambda *, is_first: quiet.Watch(is_first=is_first, look_seconds=0.01))
+    with pytest.raises(SystemExit):
+        entry.main(["--smoke", "--no-peers", "--out", str(tmp_path / "result.json")])
+    (part,) = json.loads((tmp_path / "result.json").read_text())["parts"]
+    assert part["complete"] is False and part["runs"][0]["ours"][0]["rate"] == 10
 
 
 def test_a_part_that_cannot_run_is_a_note(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
