@@ -61,8 +61,6 @@ HEAVY = {"numpy", "numba", "pyarrow", "pyspark"}
 # Everybody else imports them, and what they import, inside functions, when a call is large enough to pay for it.
 HEAVY_ROOMS = ("flaremq.pipeline", "flaremq.storage.kernels", "flaremq.storage.arrow", "flaremq.storage.rebuild")
 HEAVY_MODULES = {
-    "flaremq.broker.ingest.ingest",
-    "flaremq.broker.ingest.kernels",
     "flaremq.core.arrays",
     "flaremq.storage.at_rest.gaps",
     "flaremq.storage.at_rest.record_table",

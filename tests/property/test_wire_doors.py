@@ -31,7 +31,7 @@ from flaremq.storage.status import PutMessageStatus
 from flaremq.testing import ephemeral_broker
 from tests.support.hostile_messages import BORN, Hostile, Item, expected_status
 from tests.support.store_lab import StoreLab
-from tests.support.wire import Wire
+from tests.support.wire import Wire, sends_compiled
 
 FRAMES = 50  # in a read
 OPTIONS = StoreOptions(max_message_size=4096, mapped_file_size_commit_log=64 << 20, flush_disk_type="ASYNC_FLUSH")
@@ -83,14 +83,16 @@ def batch(kind: int) -> Callable[[int, Item], bytes]:
 
 
 async def send_all(path: Path, port: int, frames: list[bytes], *, compiled: bool) -> Outcome:
-    async with ephemeral_broker(clock=ManualClock(BORN), path=str(path), listenPort=port, **SMALL) as lab:
+    async with (
+        sends_compiled(compiled),
+        ephemeral_broker(clock=ManualClock(BORN), path=str(path), listenPort=port, **SMALL) as lab,
+    ):
         broker = lab.broker
         wire = Wire()
         connection = Connection(broker.handlers.table, RemotingOptions())
         connection.connection_made(wire)  # type: ignore[arg-type]
         taken = 0
         if compiled:
-            broker.store_loop.kernels.use()
             take: Any = broker.handlers.table.fast_path
 
             def counting(connection: Connection, data: bytes) -> int:
@@ -102,6 +104,7 @@ async def send_all(path: Path, port: int, frames: list[bytes], *, compiled: bool
             broker.handlers.table.fast_path = counting
         else:
             broker.store_loop.kernels.load_at = 2**63
+            assert broker.handlers.table.fast_path is None
         decoder = FrameDecoder()
         codes: dict[int, int] = {}
         for first in range(0, len(frames), FRAMES):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import patch
+
+from flaremq.broker.ingest import kernels
 
 
 class Wire:
@@ -28,3 +33,13 @@ class Wire:
     def close(self) -> None: ...
 
     def abort(self) -> None: ...
+
+
+@asynccontextmanager
+async def sends_compiled(wanted: bool) -> AsyncIterator[None]:
+    """Brokers that start meanwhile handle the plain sends of a read in one go, or leave them to plain code.
+
+    Where the core is not compiled the same source runs interpreted.
+    """
+    with patch.object(kernels, "IS_COMPILED", wanted):
+        yield

@@ -12,4 +12,16 @@ A typical walk over one log file::
     rows, at, stop = walk(log, start, end, base, CHECK_BODY_CRC, table.cells)
 """
 
-__all__ = ["arrays", "digest", "gather", "memory", "record", "scan", "stream_items", "table", "wall_clock", "write"]
+__all__ = [
+    "arrays",
+    "crc",
+    "digest",
+    "gather",
+    "memory",
+    "record",
+    "scan",
+    "stream_items",
+    "table",
+    "wall_clock",
+    "write",
+]

@@ -18,7 +18,7 @@ from flaremq.protocol.frame import FrameDecoder, encode_frame
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.options import RemotingOptions
 from flaremq.testing import ephemeral_broker
-from tests.support.wire import Wire
+from tests.support.wire import Wire, sends_compiled
 
 _KEY = "UNIQ_KEY\x01C00002021CA84E0E2F2A4F5E49AD0000\x02"
 
@@ -37,7 +37,10 @@ async def run(
 ) -> tuple[dict[int, Any], bytes, int]:
     """Replies by opaque, the log's bytes, and how many frames the kernels took."""
     clock = ManualClock()
-    async with ephemeral_broker(clock=clock, path=str(path), flushDiskType=flush, listenPort=port) as lab:
+    async with (
+        sends_compiled(compiled),
+        ephemeral_broker(clock=clock, path=str(path), flushDiskType=flush, listenPort=port) as lab,
+    ):
         broker = lab.broker
         wire = Wire()
         connection = Connection(broker.handlers.table, RemotingOptions())
@@ -47,8 +50,8 @@ async def run(
             await asyncio.sleep(0.001)
         wire.written = b""
         taken = 0
+        assert (broker.handlers.table.fast_path is not None) == compiled
         if compiled:
-            broker.store_loop.kernels.use()
             take = broker.handlers.table.fast_path
             assert take is not None
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flaremq.broker.ingest import ingest as ingest_module
 from flaremq.broker.ingest import plain as plain_module
 from flaremq.errors import StoreIOError
 from flaremq.message.batch import encode_batch
@@ -106,7 +107,6 @@ def test_all_ways_through_the_broker_store_the_same_bytes_and_answer_alike() -> 
                 replies: dict[int, RemotingCommand] = {}
                 if way == "one of many":
                     await broker.store_loop.kernels.load()
-                    await until(lambda: broker.handlers.table.fast_path is not None)
                     replies = await exchange(lab, b"".join(map(encode_frame, requests)), len(requests))
                 else:
                     for request in requests:
@@ -575,6 +575,7 @@ def test_failed_sync_acknowledges_nothing_any_more(monkeypatch: pytest.MonkeyPat
 
 def test_too_many_that_wait_for_the_disk_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_module, "UNACKNOWLEDGED_MAX", 2)
+    monkeypatch.setattr(ingest_module, "UNACKNOWLEDGED_MAX", 2)
 
     async def scenario(lab: BrokerLab) -> None:
         lab.topic("orders")
@@ -697,8 +698,9 @@ def test_put_size_is_that_of_the_records_whichever_way_they_take(compiled: bool)
         await lab.sent("orders", properties=UNIQUE)  # the long way
         await lab.sent("orders", properties=UNIQUE)  # the short way
         await lab.ask(SEND_BATCH, send_header("orders", batch=True).encode_letters(), batch_body((0, b"b", b"")))
-        if compiled:
-            lab.broker.store_loop.kernels.use()
+        if not compiled:
+            lab.broker.handlers.table.fast_path = None
+        else:
             ext = send_header("orders", properties=UNIQUE).encode_letters()
             await asyncio.gather(*(lab.ask(SEND_V2, ext, b"x" * 50) for _ in range(20)))
         assert lab.broker.state.statistics._puts["orders"].size == lab.broker.store.max_physical_offset - begin

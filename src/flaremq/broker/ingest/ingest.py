@@ -1,28 +1,26 @@
-"""Ingest: plain sends of one read, from the socket to the log and back, by three kernel calls.
+"""Ingest: plain sends of one read, from the socket to the log and back, by three calls of compiled code.
 
-Loaded once there is enough traffic to pay for the kernels. It takes what it is sure of and leaves the rest of the read
-to the frame decoder; ``ingest/plain.py`` does the same for one send and gives the same bytes.
+It takes what it is sure of and leaves the rest of the read to the frame decoder; ``ingest/plain.py`` does the same for
+one send and gives the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from array import array
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 
-import numpy as np
-
-from flaremq.broker.ingest import kernels
+from flaremq.broker.ingest import columns, kernels
 from flaremq.broker.ingest.replies import UNACKNOWLEDGED_MAX, SendReplies
 from flaremq.broker.statistics.counters import BrokerStatistics
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.protocol.codes import VERSION, RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.connection import Connection
+from flaremq.remoting.handlers import error_response
 from flaremq.storage.engine.driver import StoreDriver
-from flaremq.storage.kernels.memory import as_array
 from flaremq.storage.status import PutMessageStatus
 
-Array = np.ndarray[Any, Any]
 Confirm = Callable[[Connection, RemotingCommand, int, int, int, PutMessageStatus], None]
 
 _ROWS = 512
@@ -47,11 +45,11 @@ class Ingest:
         self._statistics = statistics
         self._plain_queues = plain_queues
         self._body_max = store_loop.store.options.max_message_size
-        self._table = np.empty((_ROWS, kernels.COLUMNS), np.int64)
-        self._scratch = np.empty(_SCRATCH, np.uint8)
-        self._out = np.empty(_ROWS * _ACK_BYTES, np.uint8)
-        self._stamp = as_array(replies.stamp.encode())
-        self._host = as_array(replies.host_text.encode())
+        self._table = array("q", bytes(8 * _ROWS * columns.COLUMN_COUNT))
+        self._scratch = bytearray(_SCRATCH)
+        self._out = bytearray(_ROWS * _ACK_BYTES)
+        self._stamp = replies.stamp.encode()
+        self._host = replies.host_text.encode()
         self._topics: dict[bytes, str] = {}
         self._json, self._json_ends = _joined(*(piece.encode() for piece in replies.json_pieces))
         self._compact, self._compact_ends = _joined(b"\0\0\3" + VERSION.to_bytes(2, "big"), *replies.compact_pieces)
@@ -61,24 +59,22 @@ class Ingest:
         # A send by Java, Python or Node begins like this; looking costs less than asking the kernel in vain.
         if data[8:19] != b'{"code":310' and data[8:10] != b"\x01\x36":
             return 0
-        if int.from_bytes(data[:4], "big") + 4 >= len(data):
-            return 0  # one frame, or part of one: the plain way is as fast
+        if int.from_bytes(data[:4], "big") + 4 > len(data):
+            return 0  # part of a frame
         taken = 0
-        read = as_array(data)
         while len(data) - taken >= 8:
             count, next_at, total = kernels.parse_sends(
-                read, taken, self._body_max, self._stamp, self._scratch, self._table
+                data, taken, self._body_max, self._stamp, self._scratch, self._table
             )
-            if not count or not self._store(connection, data, read, count, total):
+            if not count or not self._store(connection, data, count, total):
                 break
             taken = next_at
         return taken
 
-    def _store(self, connection: Connection, data: bytes, read: Array, count: int, total: int) -> bool:
+    def _store(self, connection: Connection, data: bytes, count: int, total: int) -> bool:
         table = self._table
-        first = table[0]
-        topic_at = int(first[kernels.TOPIC_AT])
-        name = data[topic_at : topic_at + int(first[kernels.TOPIC_LENGTH])]
+        topic_at = table[columns.TOPIC_AT]
+        name = data[topic_at : topic_at + table[columns.TOPIC_LENGTH]]
         topic = self._topics.get(name)
         if topic is None:
             topic = name.decode()
@@ -92,65 +88,76 @@ class Ingest:
             or len(connection.peer_host) != 8
         ):
             return False
-        queue_ids = table[:count, kernels.QUEUE_ID].tolist()
+        used = count * columns.COLUMN_COUNT
+        queue_ids = table[columns.QUEUE_ID : used : columns.COLUMN_COUNT].tolist()
         if max(queue_ids) >= queues:
             return False
-        end = self._driver.append_rows(topic, queue_ids, total, connection.peer_host, self._writer(read, count))
+        end = self._driver.append_rows(topic, queue_ids, total, connection.peer_host, self._writer(data, count))
         if end is None:
             return False
+        try:
+            self._acknowledge(connection, topic, count, end)
+        except Exception as error:  # the messages are stored: plain code must not see them again
+            for request, _ in self._requests(table[:used]):
+                connection.reply(request, error_response(error, request))
+        return True
+
+    def _acknowledge(self, connection: Connection, topic: str, count: int, end: int) -> None:
+        """Answer appended sends, now or when they are durable."""
+        table, store_loop = self._table, self._store_loop
         store_loop.dispatching.note_awaited(topic, end)
-        self._statistics.note_put(topic, count, end - int(first[kernels.RECORD_OFFSET]))
+        self._statistics.note_put(topic, count, end - table[columns.RECORD_OFFSET])
         size = kernels.encode_acks(
             table, count, self._json, self._json_ends, self._compact, self._compact_ends, self._host, self._out
         )
         assert size >= 0, "replies are bounded"
-        acks = self._out[:size].tobytes()
+        acks = bytes(memoryview(self._out)[:size])
         if store_loop.waits_for_sync:
             connection.begin_many(count)
-            rows = table[:count].copy()
+            rows = table[: count * columns.COLUMN_COUNT]
 
             def confirm(status: PutMessageStatus) -> None:
                 if status is not PutMessageStatus.PUT_OK:
-                    self._confirm_each(connection, rows.tolist(), status)
+                    self._confirm_each(connection, rows, status)
                     return
                 connection.finish_many(count)
                 if acks and connection.is_open:
                     connection.write([acks])
 
-            store_loop.durability.when_durable(end, confirm)
+            store_loop.durability.when_durable(end, confirm, count)
         else:
             store_loop.durability.appended()
             if acks:
                 connection.write([acks])
-        return True
 
-    def _confirm_each(self, connection: Connection, rows: list[list[int]], status: PutMessageStatus) -> None:
+    def _confirm_each(self, connection: Connection, rows: array[int], status: PutMessageStatus) -> None:
         """Messages that are in the log but not known to be durable: each gets the reply the plain way gives."""
-        for row in rows:
+        for request, row in self._requests(rows):
+            queue_id, queue_offset = row[columns.QUEUE_ID], row[columns.QUEUE_OFFSET]
+            self._confirm(connection, request, queue_id, queue_offset, row[columns.RECORD_OFFSET], status)
+
+    def _requests(self, rows: array[int]) -> Iterator[tuple[RemotingCommand, array[int]]]:
+        """What is needed of parsed sends to answer them one by one, and their rows."""
+        for at in range(0, len(rows), columns.COLUMN_COUNT):
+            row = rows[at : at + columns.COLUMN_COUNT]
             request = RemotingCommand(
                 RequestCode.SEND_MESSAGE_V2,
-                opaque=row[kernels.OPAQUE],
-                flag=row[kernels.FLAG],
-                serialize_type=row[kernels.KIND],
+                opaque=row[columns.OPAQUE],
+                flag=row[columns.FLAG],
+                serialize_type=row[columns.KIND],
             )
-            self._confirm(
-                connection,
-                request,
-                row[kernels.QUEUE_ID],
-                row[kernels.QUEUE_OFFSET],
-                row[kernels.RECORD_OFFSET],
-                status,
-            )
+            yield request, row
 
-    def _writer(self, read: Array, count: int) -> Callable[[memoryview, int, int, bytes, bytes, list[int]], int]:
+    def _writer(self, read: bytes, count: int) -> Callable[[memoryview, int, int, bytes, bytes, list[int]], int]:
         def write(buffer: memoryview, at: int, base: int, prefix: bytes, topic: bytes, queue_offsets: list[int]) -> int:
-            self._table[:count, kernels.QUEUE_OFFSET] = queue_offsets
+            width = columns.COLUMN_COUNT
+            self._table[columns.QUEUE_OFFSET : count * width : width] = array("q", queue_offsets)
             return kernels.append_sends(
-                as_array(buffer),
+                buffer,
                 at,
                 base,
-                as_array(prefix),
-                as_array(topic),
+                prefix,
+                topic,
                 read,
                 self._scratch,
                 self._table,
@@ -160,5 +167,5 @@ class Ingest:
         return write
 
 
-def _joined(*pieces: bytes) -> tuple[Array, Array]:
-    return as_array(b"".join(pieces)), np.cumsum([len(piece) for piece in pieces]).astype(np.int64)
+def _joined(*pieces: bytes) -> tuple[bytes, array[int]]:
+    return b"".join(pieces), array("q", accumulate(map(len, pieces)))

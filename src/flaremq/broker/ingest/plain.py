@@ -10,7 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
+from flaremq.broker.ingest import kernels
 from flaremq.broker.ingest.admission import SendAdmission
+from flaremq.broker.ingest.ingest import Ingest
 from flaremq.broker.ingest.replies import UNACKNOWLEDGED_MAX, SendReplies, busy
 from flaremq.broker.statistics.counters import BrokerStatistics
 from flaremq.broker.store_loop.store_loop import StoreLoop
@@ -41,26 +43,20 @@ class PlainSends:
         self._plain_queues = admission.plain_queues
         self._replies = replies
         self._table: HandlerTable | None = None
-        self._is_compiled = False
-        store_loop.kernels.imports.append(_import_ingest)
-        store_loop.kernels.on_loaded.append(self._use_kernels)
 
     def register(self, table: HandlerTable) -> None:
         self._table = table
+        self._use_ingest()
 
     def options_changed(self) -> None:
         self._plain_queues.clear()
         self._replies.derive()
-        if self._is_compiled:
-            self._use_kernels()
+        self._use_ingest()
 
-    def _use_kernels(self) -> None:
+    def _use_ingest(self) -> None:
         """Let compiled code handle the plain sends of a read before the decoder sees them."""
-        from flaremq.broker.ingest.ingest import Ingest
-
-        self._is_compiled = True
-        ingest = Ingest(self._store_loop, self._statistics, self._plain_queues, self._replies, self.confirm)
-        if self._table is not None:
+        if self._table is not None and kernels.IS_COMPILED:
+            ingest = Ingest(self._store_loop, self._statistics, self._plain_queues, self._replies, self.confirm)
             self._table.fast_path = ingest.take
 
     def send(self, connection: Connection, request: RemotingCommand, ext: Any, fields: tuple[str, ...]) -> Any:
@@ -158,7 +154,3 @@ def _steers(properties: str) -> bool:
         if name == "WAIT" and value.startswith("false"):
             return True
     return False
-
-
-def _import_ingest() -> None:
-    import flaremq.broker.ingest.ingest  # noqa: F401

@@ -45,7 +45,9 @@ class Durability:
         self._loop = asyncio.get_running_loop()
         self.waits_for_sync = driver.sync_mode  # whether an append must be durable before it is acknowledged
         self.timeout_seconds = timeout_seconds
-        self._waiting: deque[tuple[int, float, DurableCallback]] = deque()  # (end of record, since, callback)
+        # (end of record, since, callback, messages)
+        self._waiting: deque[tuple[int, float, DurableCallback, int]] = deque()
+        self.unacknowledged = 0  # messages that wait for a sync
         self._flush_type_lock = asyncio.Lock()  # one change at a time
         self._failure: StoreIOError | None = None
         self._is_closed = False
@@ -59,17 +61,16 @@ class Durability:
         self._thread = threading.Thread(target=self._sync_loop, name="flaremq-sync", daemon=True)
         self._thread.start()
 
-    @property
-    def unacknowledged(self) -> int:
-        """Appends that wait for a sync."""
-        return len(self._waiting)
+    def when_durable(self, end_offset: int, callback: DurableCallback, count: int = 1) -> None:
+        """Call back once the log is durable up to an offset, or that failed or took too long. In append order.
 
-    def when_durable(self, end_offset: int, callback: DurableCallback) -> None:
-        """Call back once the log is durable up to an offset, or that failed or took too long. In append order."""
+        ``count`` messages wait for it.
+        """
         if self._failure is not None:
             callback(PutMessageStatus.SERVICE_NOT_AVAILABLE)
             return
-        self._waiting.append((end_offset, self._loop.time(), callback))
+        self._waiting.append((end_offset, self._loop.time(), callback, count))
+        self.unacknowledged += count
         self._appends += 1
         if self._is_idle and not self._is_scheduled:
             self._is_scheduled = True
@@ -102,7 +103,7 @@ class Durability:
         """Answer those that wait too long for a slow disk; their message may still become durable."""
         oldest = self._loop.time() - self.timeout_seconds
         while self._waiting and self._waiting[0][1] < oldest:
-            self._waiting.popleft()[2](PutMessageStatus.FLUSH_DISK_TIMEOUT)
+            self._next_waiting()(PutMessageStatus.FLUSH_DISK_TIMEOUT)
 
     async def change_flush_disk_type(self, name: str, run: Callable[..., Awaitable[None]]) -> None:
         """Go over to SYNC_FLUSH or ASYNC_FLUSH; everything acknowledged before is durable first."""
@@ -177,7 +178,7 @@ class Durability:
         waiting = self._waiting
         ok = PutMessageStatus.PUT_OK
         while waiting and waiting[0][0] <= durable:
-            waiting.popleft()[2](ok)
+            self._next_waiting()(ok)
         self._dispatching.synced()
 
     def _fail(self, error: StoreIOError) -> None:
@@ -186,9 +187,13 @@ class Durability:
         self._answer_all(PutMessageStatus.SERVICE_NOT_AVAILABLE)
 
     def _answer_all(self, status: PutMessageStatus) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        for _, _, callback in waiting:
-            callback(status)
+        for _ in range(len(self._waiting)):
+            self._next_waiting()(status)
+
+    def _next_waiting(self) -> DurableCallback:
+        _, _, callback, count = self._waiting.popleft()
+        self.unacknowledged -= count
+        return callback
 
     # The sync thread
 

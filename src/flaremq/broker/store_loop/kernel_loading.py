@@ -1,13 +1,10 @@
-"""KernelLoading: the compiled paths are imported once there is enough traffic to pay for half a second of importing.
-
-Whoever has a compiled path registers how to import it (on a worker thread) and how to switch over to it (on the loop).
-"""
+"""KernelLoading: the store's kernels are imported, on a worker thread, once there is enough traffic to pay for half a
+second of importing."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 from flaremq.broker.store_loop.workers import Workers
 from flaremq.storage.engine.driver import StoreDriver
@@ -25,8 +22,6 @@ class KernelLoading:
         self._driver = driver
         self._workers = workers
         self.load_at = driver.appended + _KERNELS_BYTES  # offset of the log
-        self.imports: list[Callable[[], object]] = [_import_storage_kernels]
-        self.on_loaded: list[Callable[[], None]] = []
         self._task: asyncio.Task[None] | None = None
 
     def arrived(self, _: object) -> None:
@@ -44,17 +39,9 @@ class KernelLoading:
 
     async def load(self) -> None:
         try:
-            for function in self.imports:
-                await self._workers.run(function)
+            await self._workers.run(_import_storage_kernels)
         except Exception:
             _log.exception("the kernels cannot be loaded; everything goes the plain way")
-        else:
-            self.use()
-
-    def use(self) -> None:
-        """Switch over to the compiled paths."""
-        for callback in self.on_loaded:
-            callback()
 
     async def close(self) -> None:
         if self._task is not None:

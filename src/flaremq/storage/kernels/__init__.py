@@ -20,7 +20,6 @@ mapping alive: drop it before the file is closed.
 
 __all__ = [
     "compile",
-    "crc",
     "index",
     "loaded",
     "lookup",

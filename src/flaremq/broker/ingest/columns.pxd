@@ -1,0 +1,19 @@
+# The numbers of columns.py as C constants; a test holds the two equal.
+
+cdef enum:
+    KIND = 0
+    OPAQUE = 1
+    FLAG = 2
+    TOPIC_AT = 3
+    TOPIC_LENGTH = 4
+    QUEUE_ID = 5
+    SYS_FLAG = 6
+    BORN = 7
+    MESSAGE_FLAG = 8
+    PROPERTIES_AT = 9
+    PROPERTIES_LENGTH = 10
+    BODY_AT = 11
+    BODY_LENGTH = 12
+    RECORD_OFFSET = 13
+    QUEUE_OFFSET = 14
+    COLUMN_COUNT = 15

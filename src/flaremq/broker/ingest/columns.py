@@ -1,0 +1,8 @@
+"""The table that sends are parsed into: one row a send, all numbers. Places are offsets in the read, for properties in
+the scratch. Compiled code has the same numbers from ``columns.pxd``; a test holds the two equal."""
+
+from __future__ import annotations
+
+KIND, OPAQUE, FLAG, TOPIC_AT, TOPIC_LENGTH, QUEUE_ID, SYS_FLAG, BORN, MESSAGE_FLAG = range(9)
+PROPERTIES_AT, PROPERTIES_LENGTH, BODY_AT, BODY_LENGTH, RECORD_OFFSET, QUEUE_OFFSET = range(9, 15)
+COLUMN_COUNT = 15
