@@ -30,6 +30,20 @@ _UNITS = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 _SPARK_WARNINGS = ("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
+# Thousands of tests are made during collection and stay until the end: the collector need not look at them again.
+gc.disable()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Our sources are imported as they are: pytest would rewrite asserts in all of an installed plugin's package, which
+    takes each worker ten seconds after a change and makes what is measured not what is shipped."""
+    from _pytest.assertion import assertstate_key
+
+    hook: Any = getattr(config.stash.get(assertstate_key, None), "hook", None)
+    if hook is not None:
+        hook._must_rewrite.discard("flaremq")  # there is no public way
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes long begins first, and no worker is left alone with it at the end.
 
@@ -91,9 +105,9 @@ def _units_file(config: pytest.Config) -> str:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests stay until the end: the collector need not look at them again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

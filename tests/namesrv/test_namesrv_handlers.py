@@ -107,15 +107,15 @@ def test_registration_that_lacks_a_field_is_refused_by_name(namesrv: SilentNames
         b"\x78\x9c",
         zlib.compress(b""),
         zlib.compress(b"\x7f\xff\xff\xff"),
-        zlib.compress(bytes(200_000_000), 9),
+        None,
         b'{"topicConfigSerializeWrapper":[]}',
         b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"perm":"many"}}}}',
     ],
     ids=["cut", "list", "cut zlib", "empty zlib", "huge count", "bomb", "wrong kind", "wrong number"],
 )
-def test_body_that_cannot_be_read_is_refused_with_one_line(namesrv: SilentNamesrv, data: bytes) -> None:
+def test_body_that_cannot_be_read_is_refused_with_one_line(namesrv: SilentNamesrv, data: bytes | None) -> None:
     request = registration()
-    request.body = data
+    request.body = zlib.compress(bytes(200_000_000), 9) if data is None else data  # half a second, where it is needed
     request.ext = {**(request.ext or {}), "bodyCrc32": "0"}
     reply = namesrv.ask(request)
     assert reply.code == ResponseCode.SYSTEM_ERROR
