@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -37,7 +38,9 @@ _log = logging.getLogger(__name__)
 PENDING: Final = f"{METADATA}/pending"
 RECEIPT: Final = ".receipt.json"
 BEGUN: Final = ".begun.json"
-BUFFER_BYTES: Final = 64 << 20  # rows held to be sorted; then a file ends. A worker stays below 512 MB with two such
+BUFFER_BYTES: Final = (
+    64 << 20
+)  # rows held to be sorted; then a file ends. A worker with one and a half stays below 512 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,8 @@ def archive_batches(
                 if is_full:
                     behind.write(buffer.drain())
                     held = 0
+                elif held > task.buffer_bytes // 2:
+                    behind.wait_for_memory()
         empty = buffer.finish()
         behind.write(buffer.drain())
         files = [*behind.files(), *_without_file(empty)]
@@ -148,7 +153,7 @@ def read_receipts(root: ArchiveRoot) -> Iterator[Receipt]:
 class _WritingBehind:
     """Files are compressed, written and synced while the next rows are read: the disk is as slow as all the rest.
 
-    One set at a time, so a second set of rows is the most that is held for it.
+    One set at a time. When half of the next is read, its rows have left memory; the disk may still be busy with them.
     """
 
     def __init__(self, root: ArchiveRoot, name: str) -> None:
@@ -157,13 +162,26 @@ class _WritingBehind:
         self._parts = 0
         self._done: list[ArchiveFile] = []
         self._thread = ThreadPoolExecutor(1, "flaremq-archive")
+        self._is_written = threading.Event()
         self._running: Future[list[ArchiveFile]] | None = None
 
     def write(self, drained: DrainedRuns) -> None:
         """Begin to write these; waits for the set before, and raises what became of that."""
         self._wait()
-        self._running = self._thread.submit(_write_files, self._root, self._name, self._parts, drained)
+        self._is_written.clear()
+        self._running = self._thread.submit(self._write, self._parts, drained)
         self._parts += 1
+
+    def wait_for_memory(self) -> None:
+        """Return when the rows of the set that is being written are let go."""
+        if self._running is not None:
+            self._is_written.wait()
+
+    def _write(self, part: int, drained: DrainedRuns) -> list[ArchiveFile]:
+        try:
+            return _write_files(self._root, self._name, part, drained, self._is_written)
+        finally:
+            self._is_written.set()
 
     def files(self) -> list[ArchiveFile]:
         """All files, in the order of their rows, each durable."""
@@ -182,15 +200,20 @@ class _WritingBehind:
         self._thread.shutdown()
 
 
-def _write_files(root: ArchiveRoot, name: str, part: int, drained: DrainedRuns) -> list[ArchiveFile]:
+def _write_files(
+    root: ArchiveRoot, name: str, part: int, drained: DrainedRuns, is_written: threading.Event
+) -> list[ArchiveFile]:
+    """``is_written`` is set when the last file has its rows and is only to be synced."""
     files = []
-    for (topic, day_number), runs in sorted(drained.items()):
+    for left, ((topic, day_number), runs) in enumerate(sorted(drained.items()), 1 - len(drained)):
         day = day_text(day_number)
         path = f"{partition_folder(topic, day)}/part-{name}-{part:03d}.parquet"
         entries = tuple(run.closed() for run in runs)
         schema = schema_for(batch for run in runs for batch in run.batches)
         with root.replacing(path) as file:
             written = write_parquet(file, _released(runs), schema)
+            if not left:
+                is_written.set()
         files.append(
             ArchiveFile(
                 topic,
