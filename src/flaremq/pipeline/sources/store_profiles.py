@@ -10,6 +10,8 @@ from flaremq.pipeline.model.spans import ProfilePoint, SizeProfile, Span
 from flaremq.storage.at_rest.unit_arrays import ScanQueue, Units
 
 _POINTS = 256
+_POINTS_MIN = 32  # of a sampled span: each costs a read
+_POINT_UNITS = 8192  # messages that one point of it stands for, unless there would be too many or too few points
 _WHOLE_UNITS = 1 << 16  # 1.3 MB of a queue file: read whole
 _SAMPLE_UNITS = 16  # neighbours whose mean size stands for the stretch to the next point
 
@@ -53,7 +55,8 @@ def _place(physical: np.ndarray, real: np.ndarray, number: int) -> int:
 
 
 def _sampled(span: Span, queue: ScanQueue) -> tuple[ProfilePoint, ...]:
-    bounds = np.linspace(span.start, span.end, _POINTS + 1).astype(np.int64).tolist()
+    points_wanted = min(max(span.count // _POINT_UNITS, _POINTS_MIN), _POINTS)
+    bounds = np.linspace(span.start, span.end, points_wanted + 1).astype(np.int64).tolist()
     points: list[ProfilePoint] = []
     size_bytes, last = 0.0, -1
     for start, end in pairwise(bounds):
