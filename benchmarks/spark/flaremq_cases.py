@@ -76,11 +76,13 @@ def cases(spark: Any, settings: dict[str, Any]) -> dict[str, Callable[..., Row]]
         result = archive(spark, {"path": settings["store"], "topic": TOPIC}, str(out))
         return {"rows": result.rows, "out_bytes": parquet_bytes(out)}
 
-    def available_now() -> Row:
+    def available_now(*, by_tasks: bool = False) -> Row:
         out = cleared(scratch / "flaremq-stream")
         stream = spark.readStream.format("flaremq").option("path", settings["store"]).option("topic", TOPIC)
-        stream = stream.option("startingOffsets", "earliest").option("columns", _KEPT).load()
-        return run_to_end(stream, out)
+        stream = stream.option("startingOffsets", "earliest").option("columns", _KEPT)
+        if by_tasks:  # Spark's own sink gets the list of files
+            stream = stream.option("parquetPath", str(out / "rows" / "messages"))
+        return run_to_end(stream.load(), out)
 
     def sink(topic: str, name_server: str) -> Row:
         rows = spark.read.parquet(settings["sink"])
@@ -122,6 +124,7 @@ def cases(spark: Any, settings: dict[str, Any]) -> dict[str, Callable[..., Row]]
         "part": part,
         "archive": archive_job,
         "available_now": available_now,
+        "available_now_by_tasks": lambda: available_now(by_tasks=True),
         "sink": sink,
         "latency_start": latency_start,
         "latency_stop": latency.stop,

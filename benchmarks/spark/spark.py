@@ -198,6 +198,13 @@ _CASES = (
     _Case("available_now", "stream AvailableNow to Parquet", 1.5, has_check=False),
     # Where tasks write Parquet themselves and no body goes through the JVM.
     _Case("available_now", "archive, against a stream AvailableNow", 2.5, case="archive", has_check=False),
+    _Case(
+        "available_now",
+        "stream AvailableNow, tasks write Parquet",
+        2.5,
+        case="available_now_by_tasks",
+        has_check=False,
+    ),
 )
 
 

@@ -149,6 +149,10 @@ class ScanOptions:
         doc="A stream waits until so many messages are there, at most for `maxTriggerDelay`.")
     max_trigger_delay: int = option(
         900_000, flaremq="maxTriggerDelay", affects="behaviour", doc="Milliseconds that `minOffsetsPerTrigger` waits.")
+    parquet_path: str = option(
+        "", flaremq="parquetPath", affects="speed",
+        doc="Directory, which every executor must see: a stream's tasks write their messages there as Parquet files "
+            "themselves, and the rows of the stream are those files. See Streams.")
     min_partitions: int = option(
         0, flaremq="minPartitions", affects="speed", doc="Partitions at least, if there are as many messages.")
     max_records_per_partition: int = option(
@@ -328,6 +332,11 @@ def _check_place(options: ScanOptions) -> None:
     if not (options.path or options.name_server or options.archive):
         raise InvalidArgumentError(
             "neither path nor nameServer is given: set path to a store directory, or nameServer to host:port"
+        )
+    if "://" in options.parquet_path:
+        raise InvalidArgumentError(
+            f"parquetPath {options.parquet_path} is no directory: files are replaced whole, which only a file system "
+            "can do; flaremq pipeline archive writes to object stores"
         )
     if options.commit_name_server and not options.consumer_group:
         raise InvalidArgumentError("commitNameServer is given without consumerGroup, whose progress it would keep")

@@ -37,6 +37,8 @@ class ScanPiece:
 
 def scan_spans(source: Source, options: ScanOptions, pushed: Pushed = NOTHING_PUSHED) -> list[Span]:
     """The ranges of a batch, pinned now: never beyond what is held, and an error if some of it is gone."""
+    if options.parquet_path:
+        raise InvalidArgumentError("parquetPath is for streams; write what a batch reads as you like")
     extents = source.extents(options.selector)
     start, end = _batch_ends(source, options, extents, pushed)
     kept = [extent for extent in extents if pushed.keeps_queue(extent.queue)]

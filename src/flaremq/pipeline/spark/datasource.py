@@ -30,6 +30,7 @@ from flaremq.pipeline.planning.pushdown import NOTHING_PUSHED, push
 from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.pipeline.sources.worker import kept_source, settle
 from flaremq.pipeline.spark.catalog_tables import reader_options, table_options, with_note
+from flaremq.pipeline.spark.stream_files import FILES_DDL
 
 _DDL = {name: ddl for name, _, ddl in (*COLUMNS, *EXTRA_COLUMNS)}
 _PUSHDOWN_CALLER = "data_source_pushdown_filters.py"
@@ -45,8 +46,10 @@ class FlareMQDataSource(DataSource):
     def schema(self) -> StructType | str:
         made = table_options(self.options)
         options = parse_options(self.options if made is None else made)
-        schema = schema_of(options.column_names)
         settle()
+        if options.parquet_path:
+            return FILES_DDL
+        schema = schema_of(options.column_names)
         if made is not None:
             return with_note(from_arrow_schema(schema), made)
         return ", ".join(f"{name} {_DDL[name]}" for name in schema.names)
@@ -61,6 +64,8 @@ class FlareMQDataSource(DataSource):
 
         try:
             options = parse_options(reader_options(self.options, schema))
+            if options.parquet_path:
+                return make_stream_reader(options, schema_of(options.column_names))
             return make_stream_reader(options, arrow_schema(schema, options))
         except FlareMQError as error:  # raised here, PySpark would hide it behind an error of its own
             return RefusedStream(error)

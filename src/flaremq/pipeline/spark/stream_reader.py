@@ -27,6 +27,7 @@ from flaremq.pipeline.planning.partitions import ScanPiece, plan_pieces, read_pi
 from flaremq.pipeline.planning.planner import checked_spans, share_out, take_bytes
 from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.pipeline.sources.worker import kept_source
+from flaremq.pipeline.spark.stream_files import write_piece
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -191,7 +192,10 @@ class StreamReader(DataSourceStreamReader):
         piece = getattr(partition, "value", None)
         if isinstance(piece, ScanPiece):
             with kept_source(self.spec) as source:
-                yield from conforming(read_piece(source, piece, self.request), self.request.schema)
+                batches = conforming(read_piece(source, piece, self.request), self.request.schema)
+                if self.options.parquet_path:
+                    batches = write_piece(self.options.parquet_path, piece, batches, self.request.schema)
+                yield from batches
 
     # Progress of the group
 
