@@ -2,7 +2,7 @@
 
 Owns: frames, commands, both header encodings, the codes, signatures and the share-out of queues; typed headers and
 JSON bodies have rooms of their own.
-May import: errors only; no sockets, no event loop.
+May import: errors and the compiled core only; no sockets, no event loop.
 Start reading: ``frame``, ``command``.
 """
 

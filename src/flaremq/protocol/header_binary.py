@@ -15,16 +15,19 @@ from __future__ import annotations
 from struct import Struct
 from struct import error as StructError
 
+import cython
+
 from flaremq.errors import LocalProtocolError, RemoteProtocolError
 from flaremq.protocol.codes import LANGUAGE_CODES, LANGUAGES
 from flaremq.protocol.command import BINARY_HEADER, Body, RemotingCommand
 from flaremq.protocol.header_json import text_values
 
+if not cython.compiled:
+    from flaremq.core.memory import load_i16, load_i32, view_of
+
 _FIXED = Struct(">hBhiii")  # up to and with the remark's length
 _INT = Struct(">i")
 _SHORT = Struct(">h")
-_letter_at = Struct(">hBi").unpack_from  # an entry whose name is one byte, up to its value
-_LETTERS = [chr(code) for code in range(256)]
 assert _FIXED.size + _INT.size == 21
 _EXT_ENTRIES_MAX = 4096  # no request has more than some twenty
 
@@ -82,43 +85,52 @@ def encode_header(command: RemotingCommand) -> bytes:
 
 
 def _decode_ext(data: bytes, at: int, end: int) -> dict[str, str]:
-    """The ext fields. One-letter names, what nearly every send has, are taken in a third of the time."""
+    """The ext fields."""
     ext: dict[str, str] = {}
-    text = str(data, "latin-1")  # right where a value is ASCII, and slicing it costs half of decoding
-    turns = iter(range(_EXT_ENTRIES_MAX))  # entries without value or with a name seen before count too
+    view = view_of(data)
+    start = at
     try:
-        for _ in turns:
+        for _ in range(_EXT_ENTRIES_MAX):  # entries without value or with a name seen before count too
             if at >= end:
                 return ext
-            name_length, letter, length = _letter_at(data, at)
-            value_at = at + 7
-            value_end = value_at + length
-            if name_length != 1 or length < 0 or value_end > end:
+            if end - at < 2:
                 break
-            if length:
-                value = text[value_at:value_end]
-                ext[_LETTERS[letter]] = value if value.isascii() else _text(data, value_at, length)
-            at = value_end
-    except StructError:
-        pass  # too short for that; the plain way says what is wrong
-    for _ in turns:
-        if at >= end:
-            return ext
-        if at + 2 > end:
-            raise RemoteProtocolError("the ext fields end within a name's length")
-        (length,) = _SHORT.unpack_from(data, at)
-        name = _text(data, at + 2, length, end)
-        at += 2 + length
-        if at + 4 > end:
-            raise RemoteProtocolError("the ext fields end within a value's length")
-        (length,) = _INT.unpack_from(data, at)
-        value = _text(data, at + 4, length, end)
-        at += 4 + length
-        if value:  # a value of no length is read back as none, as Java does
-            ext[name] = value
-    if at < end:
-        raise RemoteProtocolError(f"a header with more than {_EXT_ENTRIES_MAX} ext fields")
-    return ext
+            length = load_i16(view, at)
+            name_at = at + 2
+            if length < 0 or length > end - name_at - 4:
+                break
+            at = name_at + length
+            size = load_i32(view, at)
+            value_at = at + 4
+            if size < 0 or size > end - value_at:
+                break
+            at = value_at + size
+            if size:  # a value of no length is read back as none, as Java does
+                ext[data[name_at : name_at + length].decode("utf-8")] = data[value_at:at].decode("utf-8")
+            elif not data[name_at : name_at + length].isascii():
+                data[name_at : name_at + length].decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    raise _ext_error(data, start, end)
+
+
+def _ext_error(data: bytes, at: int, end: int) -> RemoteProtocolError:
+    """What is wrong with ext fields that cannot be read."""
+    try:
+        for _ in range(_EXT_ENTRIES_MAX):
+            if at + 2 > end:
+                return RemoteProtocolError("the ext fields end within a name's length")
+            (length,) = _SHORT.unpack_from(data, at)
+            _text(data, at + 2, length, end)
+            at += 2 + length
+            if at + 4 > end:
+                return RemoteProtocolError("the ext fields end within a value's length")
+            (length,) = _INT.unpack_from(data, at)
+            _text(data, at + 4, length, end)
+            at += 4 + length
+    except RemoteProtocolError as error:
+        return error
+    return RemoteProtocolError(f"a header with more than {_EXT_ENTRIES_MAX} ext fields")
 
 
 def _text(data: bytes, at: int, length: int, end: int | None = None) -> str:

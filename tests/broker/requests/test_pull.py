@@ -10,12 +10,15 @@ import pytest
 
 from flaremq.broker.long_polling import held_pulls as hold
 from flaremq.broker.long_polling.pull_request import wanted_by
+from flaremq.broker.requests.pulls import compact_head
 from flaremq.clock import ManualClock
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
-from flaremq.protocol.frame import encode_frame
+from flaremq.protocol.frame import encode_frame, encode_head
 from flaremq.remoting.client import RemotingClient, RequestTimeoutError
+from flaremq.storage.get.pull import PullResult
+from flaremq.storage.status import GetMessageStatus
 from tests.support.broker_lab import UNIQUE, BrokerLab, bodies, messages, pull_fields, run, texts, until
 
 ASYNC: dict[str, Any] = {"flushDiskType": "ASYNC_FLUSH"}
@@ -33,6 +36,23 @@ async def fill(lab: BrokerLab, count: int, topic: str = "orders", **fields: Any)
 
 def tagged(tag: str) -> str:
     return f"TAGS\x01{tag}\x02{UNIQUE}"
+
+
+@pytest.mark.parametrize("status", GetMessageStatus)
+@pytest.mark.parametrize("offset", [0, 7, 10**18])
+def test_compact_reply_made_of_pieces_is_the_one_the_protocol_encodes(status: GetMessageStatus, offset: int) -> None:
+    result = PullResult(status, offset, offset // 2, offset + 1, [b"body"], 1, 4)
+    ext = {
+        "suggestWhichBrokerId": 0,
+        "nextBeginOffset": offset,
+        "minOffset": offset // 2,
+        "maxOffset": offset + 1,
+        "topicSysFlag": 0,
+        "groupSysFlag": 0,
+    }
+    response = RemotingCommand.response(21, status.name, ext=ext)
+    response.opaque, response.serialize_type = 123_456, 1
+    assert compact_head(21, 123_456, result) == encode_head(response, result.size)
 
 
 def offsets(reply: RemotingCommand) -> tuple[str, ...]:
