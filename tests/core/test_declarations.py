@@ -16,8 +16,8 @@ SOURCE = Path(flaremq.core.__file__).parents[2]
 DECLARED = sorted(SOURCE.glob("flaremq/**/*.pxd"))
 with open(ROOT / "pyproject.toml", "rb") as _file:
     MODULES: list[str] = tomllib.load(_file)["tool"]["flaremq"]["core"]["modules"]
-# Inlined into who cimports them.
-HEADERS = {f"flaremq.core.{name}" for name in ("crc", "memory", "table", "wall_clock")}
+# What a header declares is inlined into who cimports it; anything else must be compiled somewhere.
+INLINED = re.compile(r"^cdef (inline|enum|struct|extern)\b")
 
 
 def _name(path: Path) -> str:
@@ -49,6 +49,13 @@ def test_the_table_has_its_constants_in_c() -> None:
     assert len(_constants(SOURCE / "flaremq/core/table.pxd")) >= 50
 
 
-def test_each_declared_module_is_compiled_and_each_compiled_one_declared() -> None:
-    assert {_name(path) for path in DECLARED} - HEADERS == set(MODULES)
+def test_each_declared_module_is_compiled_unless_it_is_a_header() -> None:
+    declared = {_name(path): path for path in DECLARED}
+    assert set(MODULES) <= declared.keys()
+    needs = {
+        name
+        for name, path in declared.items()
+        if any(line.startswith(("cdef", "cpdef")) and not INLINED.match(line) for line in path.read_text().splitlines())
+    }
+    assert needs <= set(MODULES)
     assert sorted(MODULES) == MODULES
