@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # tests/conftest.py shares out the work: all tests with Spark to one worker and one JVM, the longest first.
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 3 ? n + 1 : 4)))
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
-KERNELS := $(filter-out %/__init__.py,$(wildcard src/flaremq/*/kernels/*.py) src/flaremq/broker/ingest/kernels.py)
+KERNELS := $(filter-out %/__init__.py,$(wildcard src/flaremq/*/kernels/*.py))
 KERNEL_MODULES := $(subst /,.,$(patsubst src/%.py,%,$(KERNELS)))
 PIP_TOOLS := pip-tools==7.6.2
 
