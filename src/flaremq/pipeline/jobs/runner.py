@@ -9,13 +9,12 @@ from typing import TypeVar
 from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.tasks import Progress, run_tasks
 
-_T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRunner:
-    """``run(tasks, function, what)`` is ``[function(task) for task in tasks]``."""
+    """``run(tasks, what)`` is ``[task() for task in tasks]``; a task is a ``partial`` of a function that travels."""
 
     spark: AnySession | None
     on_progress: Progress | None = None
@@ -24,12 +23,16 @@ class TaskRunner:
     def parallelism(self) -> int:
         return 1 if self.spark is None else max(started(self.spark).sparkContext.defaultParallelism, 1)
 
-    def run(self, tasks: Sequence[_T], function: Callable[[_T], _R], what: str) -> list[_R]:
+    def run(self, tasks: Sequence[Callable[[], _R]], what: str) -> list[_R]:
         if self.spark is not None:
-            return run_tasks(started(self.spark), tasks, function, what=what, on_progress=self.on_progress)
+            return run_tasks(started(self.spark), tasks, _call, what=what, on_progress=self.on_progress)
         results: list[_R] = []
         for number, task in enumerate(tasks):
-            results.append(function(task))
+            results.append(task())
             if self.on_progress is not None:
                 self.on_progress(what, number + 1, len(tasks))
         return results
+
+
+def _call(task: Callable[[], _R]) -> _R:
+    return task()

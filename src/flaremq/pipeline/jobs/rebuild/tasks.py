@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.store_place import StorePlace
@@ -60,30 +61,29 @@ class ViewBuilder:
     def build(self, piece_bytes: int) -> Built:
         buckets = min(2 * self._runner.parallelism, 256)
         pieces = cut_pieces(self._reader, piece_bytes)
-        tasks = [_SpillTask(self._place, piece, self._swap.spills, buckets, self.with_index) for piece in pieces]
-        spills = chain_pieces(
-            pieces,
-            self._runner.run(tasks, _spill, "log"),
-            lambda piece: _spill(_SpillTask(self._place, piece, self._swap.spills, buckets, self.with_index)),
-        )
+        spill = partial(_spill, self._place, folder=self._swap.spills, buckets=buckets, with_index=self.with_index)
+        spills = chain_pieces(pieces, self._runner.run([partial(spill, piece) for piece in pieces], "log"), spill)
         return Built(spills, *self._second_round(spills, buckets))
 
     def _second_round(self, spills: list[Spill], buckets: int) -> tuple[list[BuiltQueue], list[BuiltIndex]]:
         known = {(queue.topic, queue.queue_id) for queue in self._reader.queues if queue.is_batch}
         odd = known.union(*(spill.batch_queues for spill in spills))
         damaged = tuple(span for spill in spills for span in spill.damaged)
-        queue_tasks: list[_Task] = [
-            _BucketTask(self._swap.new, bucket, tuple(spills), self.sizes, damaged, frozenset(odd))
+        folder, slots, entries = os.path.join(self._swap.new, INDEX), self.geometry.slots, self.geometry.entries
+        tasks: list[Callable[[], list[BuiltQueue] | BuiltIndex]] = [
+            partial(build_index, folder, plan, slots=slots, entries=entries, scratch=self._swap.spills)
+            for plan in self._plan_indexes(spills)
+        ]
+        root, without = self._swap.new, frozenset(odd)
+        if odd:
+            tasks.append(
+                partial(_fill_odd, self._place, root, places=without, batch=frozenset(known), sizes=self.sizes)
+            )
+        tasks += [
+            partial(fill_bucket, root, bucket, tuple(spills), sizes=self.sizes, damaged=damaged, without=without)
             for bucket in range(buckets)
         ]
-        if odd:
-            odd_task = _OddTask(self._place, self._swap.new, frozenset(odd), frozenset(known), self.sizes)
-            queue_tasks.insert(0, odd_task)
-        folder = os.path.join(self._swap.new, INDEX)
-        index_tasks: list[_Task] = [
-            _IndexTask(folder, self._swap.spills, plan, self.geometry) for plan in self._plan_indexes(spills)
-        ]
-        results = self._runner.run([*index_tasks, *queue_tasks], _make, "queues and index")
+        results = self._runner.run(tasks, "queues and index")
         indexes = [result for result in results if isinstance(result, BuiltIndex)]
         queues = [queue for result in results if isinstance(result, list) for queue in result]
         return queues, indexes
@@ -103,76 +103,20 @@ class ViewBuilder:
             before = (int(offsets[0]), int(times[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class _SpillTask:
-    place: StorePlace
-    piece: LogPiece
-    folder: str
-    buckets: int
-    with_index: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _BucketTask:
-    root: str
-    bucket: int
-    spills: tuple[Spill, ...]
-    sizes: QueueSizes
-    damaged: tuple[tuple[int, int], ...]
-    without: frozenset[QueueId]
-
-
-@dataclass(frozen=True, slots=True)
-class _OddTask:
-    place: StorePlace
-    root: str
-    places: frozenset[QueueId]
-    batch: frozenset[QueueId]
-    sizes: QueueSizes
-
-
-@dataclass(frozen=True, slots=True)
-class _IndexTask:
-    folder: str
-    scratch: str
-    plan: IndexPlan
-    geometry: IndexGeometry
-
-
-_Task = _BucketTask | _OddTask | _IndexTask
 _LAST_NAMED_MS = 253_402_128_000_000  # a day before the year 10000, wherever on earth
 
 
-def _spill(task: _SpillTask) -> Spill:
-    path = os.path.join(task.folder, f"{task.piece.number:08d}")
-    with task.place.open() as reader:
-        return spill_piece(
-            reader,
-            task.piece,
-            path,
-            buckets=task.buckets,
-            delay_levels=task.place.delay_levels,
-            with_index=task.with_index,
-        )
+def _spill(place: StorePlace, piece: LogPiece, *, folder: str, buckets: int, with_index: bool) -> Spill:
+    path = os.path.join(folder, f"{piece.number:08d}")
+    with place.open() as reader:
+        return spill_piece(reader, piece, path, buckets=buckets, delay_levels=place.delay_levels, with_index=with_index)
 
 
-def _make(task: _Task) -> list[BuiltQueue] | BuiltIndex:
-    if isinstance(task, _IndexTask):
-        geometry = task.geometry
-        return build_index(task.folder, task.plan, slots=geometry.slots, entries=geometry.entries, scratch=task.scratch)
-    if isinstance(task, _BucketTask):
-        return fill_bucket(
-            task.root, task.bucket, task.spills, sizes=task.sizes, damaged=task.damaged, without=task.without
-        )
-    with task.place.open() as reader:
-        return fill_odd_queues(
-            reader,
-            task.root,
-            places=task.places,
-            batch=task.batch,
-            sizes=task.sizes,
-            delay_levels=task.place.delay_levels,
-        )
+def _fill_odd(
+    place: StorePlace, root: str, *, places: frozenset[QueueId], batch: frozenset[QueueId], sizes: QueueSizes
+) -> list[BuiltQueue]:
+    with place.open() as reader:
+        return fill_odd_queues(reader, root, places=places, batch=batch, sizes=sizes, delay_levels=place.delay_levels)
 
 
 def _geometry(reader: StoreReader, place: StorePlace) -> IndexGeometry:

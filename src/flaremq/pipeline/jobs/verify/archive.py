@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -32,13 +33,6 @@ class _ArchivedSpan:
     span: Span  # what of an archived run the log still has
     whole: RowDigest | None  # the manifest's digest; None if part of the run has expired
     size_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    store: SourceSpec
-    archive: SourceSpec
-    runs: tuple[_ArchivedSpan, ...]
 
 
 def check_archive(archive: str, broker_name: str) -> None:
@@ -88,9 +82,9 @@ def compare_archive(
             detail = f"offsets [{extent.min_offset}, {extent.max_offset}) were never archived"
             differences.append(Difference(State.BEHIND, "archive", str(queue), detail, extent.min_offset))
     archive_spec = SourceSpec(archive=archive)
-    tasks = [_Task(store, archive_spec, tuple(group)) for group in _grouped(runs)]
+    tasks = [partial(_compare, store, archive_spec, group) for group in _grouped(runs)]
     equal = 0
-    for count, found in runner.run(tasks, _compare, "archive"):
+    for count, found in runner.run(tasks, "archive"):
         equal += count
         differences += found
     return equal, differences
@@ -107,17 +101,19 @@ def _recorded(gap: ArchiveGap) -> Difference:
     return Difference(State.LOST, "archive", str(gap.span.queue), detail, gap.span.start)
 
 
-def _compare(task: _Task) -> tuple[int, list[Difference]]:
+def _compare(
+    store_spec: SourceSpec, archive_spec: SourceSpec, runs: Sequence[_ArchivedSpan]
+) -> tuple[int, list[Difference]]:
     equal = 0
     differences: list[Difference] = []
-    with open_source(task.store) as store:
-        for run in task.runs:
+    with open_source(store_spec) as store:
+        for run in runs:
             span = run.span
             try:
                 found = _digest(store.read([span], _request()))
                 expected = run.whole
                 if expected is None:
-                    with open_source(task.archive) as archive:
+                    with open_source(archive_spec) as archive:
                         expected = _digest(archive.read([span], _request()))
             except CorruptionError as error:
                 differences.append(_difference(span, f"cannot be read: {error}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.store_place import StorePlace
@@ -18,6 +19,7 @@ from flaremq.storage.queue.table import QueueId
 _WINDOW = 4 << 20
 _UNITS = 1 << 16
 _QUEUES_A_TASK = 64
+_Places = tuple[StorePlace, StorePlace]  # of master and replica
 
 
 def compare_replica(
@@ -25,7 +27,7 @@ def compare_replica(
     *,
     master: StoreReader,
     replica: StoreReader,
-    places: tuple[StorePlace, StorePlace],
+    places: _Places,
     pieces: Sequence[LogPiece],
     log_end: int,
 ) -> Iterator[Difference]:
@@ -41,22 +43,15 @@ def compare_replica(
         yield Difference(State.EXPIRED, "replica", root, detail, first)
     end = min(replica_end, log_end)
     ranges = [(max(piece.start, first), min(piece.end, end)) for piece in pieces]
-    log_tasks = [_LogTask(places, start, stop) for start, stop in ranges if start < stop]
-    for found in runner.run(log_tasks, _compare_log, "replica log"):
+    log_tasks = [partial(_compare_log, places, start, stop) for start, stop in ranges if start < stop]
+    for found in runner.run(log_tasks, "replica log"):
         yield from found
     names = sorted({(queue.topic, queue.queue_id) for reader in (master, replica) for queue in reader.queues})
     limits = _Limits((master.log_min, log_end), (replica.log_min, replica_end))
     groups = [tuple(names[at : at + _QUEUES_A_TASK]) for at in range(0, len(names), _QUEUES_A_TASK)]
-    queue_tasks = [_QueueTask(places, group, limits) for group in groups]
-    for found in runner.run(queue_tasks, _compare_queues, "replica queues"):
+    queue_tasks = [partial(_compare_queues, places, group, limits) for group in groups]
+    for found in runner.run(queue_tasks, "replica queues"):
         yield from found
-
-
-@dataclass(frozen=True, slots=True)
-class _LogTask:
-    places: tuple[StorePlace, StorePlace]
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,31 +62,24 @@ class _Limits:
     replica: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _QueueTask:
-    places: tuple[StorePlace, StorePlace]
-    queues: tuple[QueueId, ...]
-    limits: _Limits
-
-
-def _compare_log(task: _LogTask) -> list[Difference]:
-    with task.places[0].open() as master, task.places[1].open() as replica:
-        position = task.start
-        while position < task.end:
-            length = min(_WINDOW, task.end - position)
+def _compare_log(places: _Places, start: int, end: int) -> list[Difference]:
+    with places[0].open() as master, places[1].open() as replica:
+        position = start
+        while position < end:
+            length = min(_WINDOW, end - position)
             mine, other = master.log.read(position, length), replica.log.read(position, length)
             length = min(len(mine), len(other))
             if mine[:length] != other[:length]:
-                return [_log_difference(State.CHANGED, task, position + _first_difference(mine, other))]
+                at, detail = position + _first_difference(mine, other), "the replica has other bytes"
+                return [Difference(State.CHANGED, "replica", f"log [{start}, {end}), {file_name(at)}", detail, at)]
             if not length:
-                return [_log_difference(State.MISSING, task, position)]
+                where, detail = (
+                    f"log [{start}, {end}), {file_name(position)}",
+                    "one of the two has no file for these bytes",
+                )
+                return [Difference(State.MISSING, "replica", where, detail, position)]
             position += length
     return []
-
-
-def _log_difference(state: State, task: _LogTask, offset: int) -> Difference:
-    detail = "the replica has other bytes" if state is State.CHANGED else "one of the two has no file for these bytes"
-    return Difference(state, "replica", f"log [{task.start}, {task.end}), {file_name(offset)}", detail, offset)
 
 
 def _first_difference(mine: bytes, other: bytes) -> int:
@@ -105,12 +93,9 @@ def _first_difference(mine: bytes, other: bytes) -> int:
     return low
 
 
-def _compare_queues(task: _QueueTask) -> list[Difference]:
-    with task.places[0].open() as master, task.places[1].open() as replica:
-        found = [
-            _compare_queue(place, master.find_queue(place), replica.find_queue(place), task.limits)
-            for place in task.queues
-        ]
+def _compare_queues(places: _Places, queues: Sequence[QueueId], limits: _Limits) -> list[Difference]:
+    with places[0].open() as master, places[1].open() as replica:
+        found = [_compare_queue(queue, master.find_queue(queue), replica.find_queue(queue), limits) for queue in queues]
     return [difference for difference in found if difference is not None]
 
 

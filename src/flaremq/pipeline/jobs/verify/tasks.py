@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from flaremq.pipeline.jobs.runner import TaskRunner
@@ -55,18 +56,18 @@ class TaskExecutor:
         self._log_digests: dict[int, dict[int, str]] = {}  # piece start -> mark -> digest
 
     def check_log(self, pieces: Sequence[LogPiece]) -> list[PieceFindings]:
-        tasks = [_PieceTask(self._place, piece, None) for piece in pieces]
-        return [result.findings for result in self._runner.run(tasks, run_piece, "log")]
+        tasks = [partial(_check_piece, self._place, piece, None) for piece in pieces]
+        return [result.findings for result in self._runner.run(tasks, "log")]
 
     def check_log_and_index(self, pieces: Sequence[LogPiece]) -> tuple[list[PieceFindings], list[IndexSoundness]]:
-        tasks: list[_PieceTask | _IndexTask] = [
-            _IndexTask(self._place, name, self._marks.index.get(name, 0) if self._marks else 0)
+        tasks: list[Callable[[], PieceResult | IndexSoundness]] = [
+            partial(_check_index, self._place, name, self._marks.index.get(name, 0) if self._marks else 0)
             for name in self._indexes
         ]
         for piece in pieces:
             marks = None if self._marks is None else tuple(self._marks.log.get(piece.start, ()))
-            tasks.append(_PieceTask(self._place, piece, marks))
-        results = self._runner.run(tasks, _run_either, "log and index")
+            tasks.append(partial(_check_piece, self._place, piece, marks))
+        results = self._runner.run(tasks, "log and index")
         found = [result for result in results if isinstance(result, PieceResult)]
         for piece, result in zip(pieces, found, strict=True):
             self._log_digests[piece.start] = result.digests
@@ -74,12 +75,12 @@ class TaskExecutor:
 
     def check_queues(self, claims: Sequence[QueueClaim], log_end: int) -> list[QueueVerdict]:
         groups = _grouped(claims, self._runner.parallelism)
-        tasks = [_QueueTask(self._place, tuple(group), log_end) for group in groups]
-        return [verdict for verdicts in self._runner.run(tasks, _run_queues, "queues") for verdict in verdicts]
+        tasks = [partial(_check_queues, self._place, group, log_end) for group in groups]
+        return [verdict for verdicts in self._runner.run(tasks, "queues") for verdict in verdicts]
 
     def hash_queues(self, ranges: Sequence[QueueRange]) -> list[QueueBlock]:
-        tasks = [_HashTask(self._place, tuple(group)) for group in _grouped(ranges, self._runner.parallelism)]
-        return [block for blocks in self._runner.run(tasks, _run_hashes, "queue digests") for block in blocks]
+        tasks = [partial(_hash_queues, self._place, group) for group in _grouped(ranges, self._runner.parallelism)]
+        return [block for blocks in self._runner.run(tasks, "queue digests") for block in blocks]
 
     def log_digest(self, start: int, end: int) -> str | None:
         """Of a block of the log; read anew if its end was not known when its piece was read."""
@@ -91,64 +92,35 @@ class TaskExecutor:
 
 
 @dataclass(frozen=True, slots=True)
-class _PieceTask:
-    place: StorePlace
-    piece: LogPiece
-    marks: tuple[int, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class _IndexTask:
-    place: StorePlace
-    name: str
-    mark: int
-
-
-@dataclass(frozen=True, slots=True)
-class _QueueTask:
-    place: StorePlace
-    claims: tuple[QueueClaim, ...]
-    log_end: int
-
-
-@dataclass(frozen=True, slots=True)
-class _HashTask:
-    place: StorePlace
-    ranges: tuple[QueueRange, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class PieceResult:
     findings: PieceFindings
     digests: dict[int, str]
 
 
-def run_piece(task: _PieceTask) -> PieceResult:
-    with task.place.open() as reader:
-        findings = check_piece(reader, task.piece, task.place.delay_levels, find=reader.find_queue)
-        if task.marks is None:
+def _check_piece(place: StorePlace, piece: LogPiece, marks: tuple[int, ...] | None) -> PieceResult:
+    with place.open() as reader:
+        findings = check_piece(reader, piece, place.delay_levels, find=reader.find_queue)
+        if marks is None:
             return PieceResult(findings, {})
-        end = findings.end if findings.is_tail or task.piece.is_last else task.piece.end
-        marks = [mark for mark in (*task.marks, end) if task.piece.start < mark <= task.piece.end]
-        return PieceResult(findings, hash_log(reader, task.piece.start, marks))
+        end = findings.end if findings.is_tail or piece.is_last else piece.end
+        inside = [mark for mark in (*marks, end) if piece.start < mark <= piece.end]
+        return PieceResult(findings, hash_log(reader, piece.start, inside))
 
 
-def _run_either(task: _PieceTask | _IndexTask) -> PieceResult | IndexSoundness:
-    if isinstance(task, _PieceTask):
-        return run_piece(task)
-    with task.place.open() as reader:
-        (index,) = (index for index in reader.indexes if index.name == task.name)
-        return check_index(index, task.mark)
+def _check_index(place: StorePlace, name: str, mark: int) -> IndexSoundness:
+    with place.open() as reader:
+        (index,) = (index for index in reader.indexes if index.name == name)
+        return check_index(index, mark)
 
 
-def _run_queues(task: _QueueTask) -> list[QueueVerdict]:
-    with task.place.open() as reader:
-        return [check_queue(reader, reader.find_queue(claim.place), claim, task.log_end) for claim in task.claims]
+def _check_queues(place: StorePlace, claims: Sequence[QueueClaim], log_end: int) -> list[QueueVerdict]:
+    with place.open() as reader:
+        return [check_queue(reader, reader.find_queue(claim.place), claim, log_end) for claim in claims]
 
 
-def _run_hashes(task: _HashTask) -> list[QueueBlock]:
-    with task.place.open() as reader:
-        return [_block(reader, *wanted) for wanted in task.ranges]
+def _hash_queues(place: StorePlace, ranges: Sequence[QueueRange]) -> list[QueueBlock]:
+    with place.open() as reader:
+        return [_block(reader, *wanted) for wanted in ranges]
 
 
 def _block(reader: StoreReader, place: QueueId, first: int, end: int) -> QueueBlock:
