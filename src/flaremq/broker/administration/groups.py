@@ -64,7 +64,7 @@ class GroupHandler:
         return RemotingCommand.response()
 
     async def get(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """A group, created if groups come into being by use: the one who asks is about to use it."""
+        """A group, created where autoCreateSubscriptionGroup allows it: its client is about to consume under it."""
         group = GetSubscriptionGroupConfigRequestHeader.decode(request.ext).group
         config = self._groups.find(group)
         if config is None:

@@ -2,7 +2,7 @@
 
 The tables of a broker live on the event loop; a write with its syncs takes milliseconds and runs on a worker thread.
 Changes made while a write is under way go into the next one together, so a burst of new topics costs a few writes, not
-one each. Whoever must not answer before his change is durable awaits :meth:`TableSaver.save`.
+one each. A handler whose change must be durable before its reply awaits :meth:`TableSaver.save`.
 """
 
 from __future__ import annotations

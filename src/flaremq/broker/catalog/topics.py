@@ -3,7 +3,7 @@
 RocketMQ's own topics exist from the start. Others come by an administrator, by a send (modelled on a topic that lets
 others inherit from it, ``TBW102`` by default), or because a group needs its retry topic. A change is seen at once by
 everybody on the event loop; :meth:`TopicTable.save_changes` returns when it is also on disk and at the name servers;
-whoever answers a client that relies on the topic awaits it first.
+a handler awaits it before it answers a client that relies on the topic.
 """
 
 from __future__ import annotations

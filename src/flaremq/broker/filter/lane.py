@@ -61,7 +61,7 @@ class FilterLane:
         self._begin()
 
     async def close(self) -> None:
-        """Let the running one end; whoever waits is told."""
+        """Let the running call end; calls that wait for the lane fail."""
         self._is_closed = True
         waiting, self._waiting = self._waiting, {}
         for works in waiting.values():

@@ -1,4 +1,4 @@
-"""The producers that are online: whom to ask about a transaction, whom to hand an answer to."""
+"""The producers that are online: targets of transaction checks and of replies."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class ConsumerOrderInfo:
 
     def __init__(self) -> None:
         self._table: dict[QueueKey, OrderInfo] = {}
-        self._free: list[tuple[int, QueueKey]] = []  # heap: when a queue opens, to wake who waits for it
+        self._free: list[tuple[int, QueueKey]] = []  # heap: when a queue opens, to wake the polls that wait for it
         self.on_change: list[Callable[[], None]] = []
 
     def __len__(self) -> int:

@@ -382,6 +382,6 @@ class ReviveLog:
 
 
 def _seen(task: asyncio.Future[None]) -> None:
-    """Everybody may have given up waiting; a failure is then tried again by whoever comes next."""
+    """Its waiters may be cancelled; a failure is then retried by the next acknowledgement or check."""
     if not task.cancelled():
         task.exception()

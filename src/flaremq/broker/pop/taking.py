@@ -340,7 +340,7 @@ class PopTaking:
                 is_open = not (order and self._order_info.is_blocked(key, attempt_id, now))
                 if is_open and self._store_loop.store.max_offset(key[0], key[2]) > self._peek_offset(key):
                     return True
-        return watch.has_grown  # while others had their turn: whoever asked looks himself
+        return watch.has_grown  # while the loop served others; the client pops and finds out
 
     def _topics_of(self, group: str, topic: str) -> list[str]:
         return [topic, *retry_topics(self._options, group, topic)]

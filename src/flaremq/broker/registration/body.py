@@ -18,7 +18,7 @@ _READ_WRITE = PERM_READ | PERM_WRITE
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A state of the topics, as somebody has been told of it. A topic that changed is another object."""
+    """The state of the topics that a name server was sent. A topic that changed is another object."""
 
     permission: int
     topics: Mapping[str, TopicConfig]

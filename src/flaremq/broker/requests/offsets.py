@@ -37,7 +37,7 @@ class OffsetHandler:
     _offsets: ConsumerOffsets
     _store_loop: StoreAccess
     _is_cold: Callable[[str, int, int], bool]  # Puller.is_cold: whether a record has left the memory
-    # Dispatching.catch_up: shows what is durable, for whoever asks has often just sent something.
+    # Dispatching.catch_up: shows what is durable: a client often asks right after a send.
     _catch_up: Callable[[], None] = lambda: None
 
     def register(self, table: HandlerTable) -> None:

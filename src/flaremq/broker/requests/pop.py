@@ -83,7 +83,7 @@ class PopHandler:
             polls.expire()
 
     async def stop(self) -> None:
-        """Answer everybody who waits."""
+        """Answer all polls."""
         self._is_stopped = True
         self.pops.close()
         self.notifications.close()

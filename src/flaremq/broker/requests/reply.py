@@ -136,7 +136,7 @@ class ReplyHandler:
         return None
 
     async def _store(self, form: StoredForm) -> dict[str, ExtValue]:
-        """Keep the answer for whoever looks for it later; it has reached its client, so failing is no error."""
+        """Store the reply message for later queries; it has reached its client, so failing is no error."""
         try:
             result = await self._store_loop.put(form)
         except FlareMQError as error:

@@ -6,7 +6,7 @@
 * *Copies*: where the live copy of a message is that was appended again, by its unique key and the address it was sent
   from (a key can be anybody's). An answer that names an older copy, because it was on its way, ends the live one; so no
   transaction is committed once by each of its copies.
-* *Claims*: offsets that are being ended or copied; whoever wants the other of the two waits, then looks again.
+* *Claims*: offsets that are being ended or copied; a caller that wants the other of the two waits, then looks again.
 
 All of it is about offsets between the cursor and the end of the half topic, so :data:`HALF_MESSAGES_MAX` of those bound
 it: beyond, new half messages are refused. Copies are not, since they are how the cursor moves on.

@@ -1,4 +1,4 @@
-"""Transactions: half messages wait for their outcome; whoever does not tell it in time is asked.
+"""Transactions: half messages wait for their outcome; a producer that does not report it in time is checked.
 
 Two topics are the whole truth, and a crash loses nothing else. The half topic holds each transactional message; the op
 topic says which of its offsets are done with. A commit appends the message to its real topic first and notes the

@@ -87,7 +87,7 @@ class ReceivedMessage(MessageExt):
             self.settle_alone(is_done=True)
 
     def settle_alone(self, *, is_done: bool) -> None:
-        """Tell whoever sent this message past all queues how it went."""
+        """Report the outcome of a message that was delivered directly (CONSUME_MESSAGE_DIRECTLY)."""
         self.is_settled = True
         if self.outcome is not None and not self.outcome.done():
             self.outcome.set_result(is_done)

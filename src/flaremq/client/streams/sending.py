@@ -125,7 +125,7 @@ class StreamWire:
         return begun
 
     def masters(self, topic: str) -> dict[str, str]:
-        """Whoever may have messages of a stream: an earlier attempt may have chosen another broker."""
+        """The brokers that may have messages of a stream: an earlier attempt may have chosen another one."""
         route = self.instance.routes.known(topic)
         return {} if route is None else {name: ids[0] for name, ids in route.addresses.items() if 0 in ids}
 

@@ -97,7 +97,7 @@ class Manifest:
 
     @property
     def is_stale(self) -> bool:
-        """Whether somebody has committed since."""
+        """Whether another run has committed since."""
         return max((number for number, _ in _listed(self.root)), default=0) != self.sequence
 
     @property
