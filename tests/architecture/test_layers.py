@@ -66,8 +66,6 @@ HEAVY_MODULES = {
     "flaremq.storage.at_rest.record_table",
     "flaremq.storage.at_rest.tail",
     "flaremq.storage.at_rest.unit_arrays",
-    "flaremq.storage.dispatch.bulk",
-    "flaremq.storage.get.keys",
     "flaremq.storage.get.views",
     "flaremq.storage.verify.chain",
     "flaremq.storage.verify.doubts",

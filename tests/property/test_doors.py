@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import secrets
 import shutil
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -73,7 +72,6 @@ class Entrance:
         lab = self.lab
         self.store = MessageStore.open(lab.root, lab.options, clock=lab.clock, threads=False, driven=True)
         self.driver = self.store.driver()
-        self.store._dispatcher.bulk_bytes = 64 if self.compiled_dispatch else sys.maxsize
         lab._store = self.store
 
     def take(self, run: list[Item]) -> list[PutResult]:

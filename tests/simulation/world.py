@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from flaremq.clock import ManualClock
 from flaremq.errors import FlareMQError, StoreIOError, UnavailableError
 from flaremq.message.message import Message
-from flaremq.storage.dispatch import dispatcher as dispatch
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.status import PutMessageStatus
@@ -29,7 +28,6 @@ QUEUE_FILE = 20 * 10
 TOPICS = ("orders", "bills")
 LARGE_BODY = 9 * 1024  # two do not fit in one log file
 HOUR_MS = 3_600_000
-_NEVER_BULK = 1 << 60
 
 # Refused before anything was written; any other failure leaves the outcome open.
 REFUSALS = {
@@ -117,12 +115,7 @@ class World:
 
     def open(self) -> MessageStore:
         self.fs.failed_syncs.clear()
-        # All ranges through the kernels or none: otherwise a run would depend on what ran before it in the process.
-        usual, dispatch.BULK_BYTES = dispatch.BULK_BYTES, 1 if self.bulk else _NEVER_BULK
-        try:
-            self.store = MessageStore.open(ROOT, self.options, filesystem=self.fs, clock=self.clock, threads=False)
-        finally:
-            dispatch.BULK_BYTES = usual
+        self.store = MessageStore.open(ROOT, self.options, filesystem=self.fs, clock=self.clock, threads=False)
         if not self.options.message_index_enable:
             self.index_was_off = True
             for entry in self.history.entries:

@@ -20,7 +20,6 @@ _KERNELS = "flaremq.storage.kernels.preload"
 @contextmanager
 def kernels(used: bool) -> Iterator[None]:
     """Inside, batches and pulls go through the kernels, or as in a young process through plain code."""
-    import flaremq.storage.dispatch.bulk
     import flaremq.storage.get.views
     import flaremq.storage.kernels.preload  # noqa: F401
 

@@ -55,13 +55,13 @@ def views(root: Path) -> dict[str, bytes]:
 
 
 def serial_check(root: Path, properties: dict[str, str] | None = None) -> tuple[list[Finding], Summary]:
-    """What the plain ``store verify`` says."""
+    """What ``store verify`` says in one process."""
     options = StoreOptions.from_properties(properties or SIZES)
     geometry = IndexGeometry(options.max_hash_slot_num, options.max_index_num)
     folders = options.commit_log_folders(str(root)) if options.store_path_commit_log else []
     levels = parse_delay_levels(options.message_delay_level)
     with StoreReader.open(root, commit_log_paths=folders, index_geometry=geometry) as reader:
-        verifier = StoreVerifier(reader, delay_levels=levels, bulk=False)
+        verifier = StoreVerifier(reader, delay_levels=levels)
         findings = list(verifier.findings())
     return findings, verifier.summary
 

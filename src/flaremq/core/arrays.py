@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TypeAlias
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Integers: TypeAlias = npt.NDArray[np.int64]
 ArrowOffsets: TypeAlias = npt.NDArray[np.int32]
-Buffer: TypeAlias = "bytes | bytearray | memoryview | Bytes"
+Buffer: TypeAlias = "bytes | bytearray | memoryview | array[int] | Bytes"
 
 
 def as_array(buffer: bytes | bytearray | memoryview) -> Bytes:

@@ -102,6 +102,7 @@ cdef extern from *:
         fmq_check(size, at, length);
         memset(data + at, 0, (size_t)length);
     }
+    #define fmq_release_fence() __atomic_thread_fence(__ATOMIC_RELEASE)
     #define fmq_prefetch_read(data, at) __builtin_prefetch((data) + (at), 0, 3)
     #define fmq_prefetch_write(data, at) __builtin_prefetch((data) + (at), 1, 3)
     #endif
@@ -123,6 +124,7 @@ cdef extern from *:
     int64_t fmq_find(uint8_t *data, int64_t size, int64_t at, int64_t end, int64_t byte) noexcept nogil
     uint64_t fmq_word_before(uint8_t *data, int64_t size, int64_t at, int64_t end) noexcept nogil
     void fmq_zero(uint8_t *data, int64_t size, int64_t at, int64_t length) noexcept nogil
+    void fmq_release_fence() noexcept nogil
     void fmq_prefetch_read(uint8_t *data, int64_t at) noexcept nogil
     void fmq_prefetch_write(uint8_t *data, int64_t at) noexcept nogil
 
@@ -240,6 +242,13 @@ cdef inline void prefetch_read(View view, int64_t at) noexcept nogil:
 
 cdef inline void prefetch_write(View view, int64_t at) noexcept nogil:
     fmq_prefetch_write(view.data, at)
+
+cdef inline void release_fence() noexcept nogil:
+    fmq_release_fence()
+
+cdef inline bytes bytes_at(View view, int64_t at, int64_t length):
+    fmq_check(view.size, at, length)
+    return PyBytes_FromStringAndSize(<char *>view.data + at, length)
 
 cdef inline int64_t as_i32(int64_t value) noexcept nogil:
     return <int><unsigned int>value

@@ -194,6 +194,16 @@ def prefetch_write(view: View, at: int) -> None:
     """The same, for a line that will be written."""
 
 
+def release_fence() -> None:
+    """What was stored before is there, for other threads and processes, before what is stored from here on."""
+
+
+def bytes_at(view: View, at: int, length: int) -> bytes:
+    """A copy of a range."""
+    _inside(view, at, length)
+    return bytes(view.data[at : at + length])
+
+
 def as_i32(value: int) -> int:
     """The low 32 bits as a signed number."""
     return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000

@@ -84,12 +84,21 @@ class RecordTable:
     an odd number of lines.
     """
 
-    __slots__ = ("_columns", "capacity", "cells")
+    __slots__ = ("_columns", "_values", "capacity", "cells")
 
     def __init__(self, capacity: int) -> None:
         self.capacity = 8 * ((capacity + 7) // 8 | 1)
         self.cells = bytearray(8 * COLUMN_COUNT * self.capacity)
         self._columns: Integers | None = None
+        self._values = memoryview(self.cells).cast("q")
+
+    def cell(self, column: int, row: int) -> int:
+        """One field of one row."""
+        return self._values[column * self.capacity + row]
+
+    def column(self, column: int, count: int) -> list[int]:
+        """One field of the first rows, as Python numbers."""
+        return self._values[column * self.capacity : column * self.capacity + count].tolist()
 
     @property
     def columns(self) -> Integers:

@@ -12,5 +12,7 @@ cdef bint is_utf8(View text, int64_t at, int64_t end) noexcept nogil
 cdef int64_t hash_text(int64_t h, View text, int64_t at, int64_t length) noexcept nogil
 cdef int64_t signed(int64_t h) noexcept nogil
 cdef int64_t index_hash(int64_t h) noexcept nogil
+@cython.locals(h=int64_t)
+cpdef int64_t key_hash(object topic, object key) except? -2
 @cython.locals(number=int64_t, h=int64_t, at=int64_t, length=int64_t, count=int64_t)
 cpdef int64_t key_hashes(object topic, object keys, object key_offsets, object out) except? -1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import cython
 
 if TYPE_CHECKING:
-    from flaremq.core.arrays import Bytes, Integers
+    from flaremq.core.arrays import Buffer, Integers
 
 if not cython.compiled:
     from flaremq.core.memory import View, as_i32, load_u8, load_word, longs_of, view_of, writable_longs_of
@@ -115,7 +115,17 @@ def index_hash(h: int) -> int:
     return -value if value < 0 else value
 
 
-def key_hashes(topic: Bytes, keys: Bytes, key_offsets: Integers, out: Integers) -> int:
+def key_hash(topic: Buffer, key: Buffer) -> int:
+    """The index hash of ``topic#key``; -1 where one of them is not UTF-8."""
+    name = view_of(topic)
+    text = view_of(key)
+    h = hash_text(0, name, 0, name.size)
+    if h != NOT_UTF8:
+        h = hash_text(h * 31 + 35, text, 0, text.size)  # 35 is '#'
+    return -1 if h == NOT_UTF8 else index_hash(h)
+
+
+def key_hashes(topic: Buffer, keys: Buffer, key_offsets: Buffer | Integers, out: Buffer | Integers) -> int:
     """Index hashes of ``topic#key`` for keys laid end to end; ``out[i]`` is -1 where a key is not UTF-8.
 
     Key ``i`` is ``keys[key_offsets[i]:key_offsets[i+1]]``. Returns the number of hashes written.

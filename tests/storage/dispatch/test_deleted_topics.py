@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -16,9 +16,8 @@ from flaremq.errors import StoreIOError, UnavailableError
 from flaremq.message.message import Message
 from flaremq.storage.at_rest.outlook import outlook_of
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.dispatch import bulk as bulk_dispatch
-from flaremq.storage.dispatch import dispatcher as dispatch
 from flaremq.storage.dispatch.deleted_topics import DeletedTopics, pack_deletions, parse_deletions
+from flaremq.storage.dispatch.view_writer import ViewWriter
 from flaremq.storage.engine.driver import StoreDriver
 from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.queue.batch_consume_queue import BatchUnit
@@ -26,6 +25,7 @@ from flaremq.storage.rescue.rescue import rescue_store
 from flaremq.storage.verify.finding import Severity
 from flaremq.storage.verify.verifier import StoreVerifier
 from tests.support.driven_store import BORN_HOST, kernels, open_driven, show
+from tests.support.readable import readable_dispatch, readable_walk
 from tests.support.store_lab import TOPIC, StoreLab, all_bodies, bodies
 
 AGAIN = "again"
@@ -62,20 +62,20 @@ def put_both_lives(lab: StoreLab) -> None:
 
 
 def verdicts(lab: StoreLab) -> list[tuple[list[Any], Any]]:
-    """What the plain check says, and what the compiled one does."""
+    """What the check says of each record by itself, and of many at once."""
     said = []
-    for bulk in (False, True):
-        with StoreReader.open(lab.root) as reader:
-            verifier = StoreVerifier(reader, bulk=bulk)
+    for readable in (True, False):
+        with StoreReader.open(lab.root) as reader, readable_walk(readable):
+            verifier = StoreVerifier(reader)
             said.append((list(verifier.findings()), verifier.summary))
     return said
 
 
-@pytest.fixture(params=["plain", "kernels"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Dispatch goes through plain code or, however short the range, through the kernels."""
-    monkeypatch.setattr(dispatch, "BULK_BYTES", 1 if request.param == "kernels" else 1 << 60)
-    return str(request.param)
+@pytest.fixture(params=["readable", "core"])
+def way(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Dispatch goes record by record by the readable rules, or through the core."""
+    with readable_dispatch(request.param == "readable"):
+        yield str(request.param)
 
 
 # The file
@@ -278,7 +278,7 @@ def test_without_deletions_dispatch_asks_nothing(lab: StoreLab, way: str, monkey
         raise AssertionError("a record behind every deletion was looked up")
 
     monkeypatch.setattr(DeletedTopics, "hides", asked)
-    monkeypatch.setattr(bulk_dispatch, "_without_deleted", asked)
+    monkeypatch.setattr(ViewWriter, "_hidden_bytes", asked)
     put_new(lab)
     assert len(all_bodies(lab.store, AGAIN)) == 2 * len(NEW)
 

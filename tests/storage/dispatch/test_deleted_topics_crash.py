@@ -16,7 +16,6 @@ from flaremq.errors import StoreIOError, UnavailableError
 from flaremq.message.message import Message
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.dispatch import dispatcher as dispatch
 from flaremq.storage.files.filesystem import FileSystem
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.verify.finding import Finding, Severity
@@ -148,18 +147,13 @@ def worries(filesystem: FileSystem) -> list[Finding]:
     """What a check of the store as it lies there, before anybody opens it, finds beyond notes."""
     geometry = IndexGeometry(OPTIONS.max_hash_slot_num, OPTIONS.max_index_num)
     with StoreReader.open(ROOT, index_geometry=geometry, filesystem=filesystem, lock=False) as reader:
-        findings = StoreVerifier(reader, bulk=False).findings()
+        findings = StoreVerifier(reader).findings()
         return [finding for finding in findings if finding.severity is not Severity.NOTE]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("driven", "bulk"), [(False, False), (True, False), (False, True)], ids=["plain", "driven", "kernels"]
-)
-def test_crash_at_any_call_leaves_the_topic_whole_or_deleted(
-    driven: bool, bulk: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dispatch, "BULK_BYTES", 1 if bulk else 1 << 60)
+@pytest.mark.parametrize("driven", [False, True], ids=["embedded", "driven"])
+def test_crash_at_any_call_leaves_the_topic_whole_or_deleted(driven: bool) -> None:
     history = History(driven=driven)
     history.live()
     images = crash_images(history)

@@ -14,15 +14,9 @@ from flaremq.storage.message_store import MessageStore
 from flaremq.storage.status import PutMessageStatus
 from tests.support.crash_fs import CrashFS
 from tests.support.raw_store import FILLER, local_files, read_log, read_queue
+from tests.support.readable import readable_dispatch
 from tests.support.store_corpus import write_corpus
 from tests.support.store_lab import SMALL, TOPIC, StoreLab, all_bodies
-
-PLAIN, BULK = 1 << 40, 1
-
-
-@pytest.fixture
-def use_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flaremq.storage.dispatch.dispatcher.BULK_BYTES", BULK)
 
 
 def views(lab: StoreLab) -> tuple[dict[str, bytes], list[bytes]]:
@@ -36,17 +30,18 @@ def forget_views(lab: StoreLab) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def written_store(root: Path, bulk_bytes: int, rounds: int = 8) -> StoreLab:
+def written_store(root: Path, *, readable: bool = False, rounds: int = 8) -> StoreLab:
     lab = StoreLab(root)
-    lab.open()._dispatcher.bulk_bytes = bulk_bytes
-    write_corpus(lab, rounds, foreign=True)
-    lab.close()
+    with readable_dispatch(readable):
+        lab.open()
+        write_corpus(lab, rounds, foreign=True)
+        lab.close()
     return lab
 
 
-def test_plain_and_bulk_dispatch_give_identical_bytes(tmp_path: Path) -> None:
-    plain = written_store(tmp_path / "plain", PLAIN)
-    bulk = written_store(tmp_path / "bulk", BULK)
+def test_the_core_and_the_readable_rules_give_identical_bytes(tmp_path: Path) -> None:
+    plain = written_store(tmp_path / "plain", readable=True)
+    bulk = written_store(tmp_path / "bulk")
     assert plain.log_bytes() == bulk.log_bytes()
     assert views(plain) == views(bulk)
     assert len(plain.index_bytes()) > 2 and len(plain.log_files()) > 1
@@ -68,23 +63,21 @@ def test_queue_files_equal_what_an_independent_reader_expects(lab: StoreLab) -> 
         assert sorted(units) == list(range(len(units)))
 
 
-@pytest.mark.parametrize("bulk_bytes", [PLAIN, BULK])
-def test_views_rebuilt_from_the_log_alone_equal_the_live_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bulk_bytes: int
-) -> None:
-    lab = written_store(tmp_path / "store", PLAIN)
+@pytest.mark.parametrize("readable", [False, True])
+def test_views_rebuilt_from_the_log_alone_equal_the_live_ones(tmp_path: Path, readable: bool) -> None:
+    lab = written_store(tmp_path / "store", readable=not readable)
     live = views(lab)
     forget_views(lab)
-    monkeypatch.setattr("flaremq.storage.dispatch.dispatcher.BULK_BYTES", bulk_bytes)
-    lab.open()
-    lab.close()
+    with readable_dispatch(readable):
+        lab.open()
+        lab.close()
     assert views(lab) == live
     lab.finish()
 
 
 @pytest.mark.parametrize("lost", ["consumequeue", "index"])
 def test_one_lost_view_is_rebuilt_and_the_other_left_as_it_was(tmp_path: Path, lost: str) -> None:
-    lab = written_store(tmp_path / "store", PLAIN)
+    lab = written_store(tmp_path / "store")
     live = views(lab)
     shutil.rmtree(lab.root / lost)
     lab.open()
@@ -94,7 +87,7 @@ def test_one_lost_view_is_rebuilt_and_the_other_left_as_it_was(tmp_path: Path, l
 
 
 def test_one_lost_queue_is_rebuilt(tmp_path: Path) -> None:
-    lab = written_store(tmp_path / "store", PLAIN)
+    lab = written_store(tmp_path / "store")
     live = views(lab)
     shutil.rmtree(lab.root / "consumequeue" / TOPIC / "1")
     lab.open()
@@ -102,27 +95,24 @@ def test_one_lost_queue_is_rebuilt(tmp_path: Path) -> None:
     assert views(lab) == live
 
 
-@pytest.mark.parametrize("bulk_bytes", [PLAIN, BULK])
-def test_views_recovered_after_a_kill_equal_those_of_a_clean_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bulk_bytes: int
-) -> None:
-    clean = written_store(tmp_path / "clean", PLAIN)
+@pytest.mark.parametrize("readable", [False, True])
+def test_views_recovered_after_a_kill_equal_those_of_a_clean_store(tmp_path: Path, readable: bool) -> None:
+    clean = written_store(tmp_path / "clean")
     killed = StoreLab(tmp_path / "killed")
     killed.open()
     write_corpus(killed, 5, foreign=True)
     killed.store.tick()  # a checkpoint in the middle: recovery starts there
     write_corpus(killed, 3, first=5, foreign=True)
     killed.kill()
-    monkeypatch.setattr("flaremq.storage.dispatch.dispatcher.BULK_BYTES", bulk_bytes)
-    killed.open()
+    with readable_dispatch(readable):
+        killed.open()
     assert killed.store.recovery.started_at > 0
     killed.close()
     assert killed.log_bytes() == clean.log_bytes()
     assert views(killed) == views(clean)
 
 
-@pytest.mark.usefixtures("use_bulk")
-def test_bulk_dispatch_crosses_log_files(lab: StoreLab) -> None:
+def test_dispatch_crosses_log_files(lab: StoreLab) -> None:
     lab.open(flush_disk_type="ASYNC_FLUSH")
     results = lab.fill_files(3, keys="k")
     forget = lab.store.max_offset(TOPIC, 0)
@@ -131,8 +121,7 @@ def test_bulk_dispatch_crosses_log_files(lab: StoreLab) -> None:
     assert len(all_bodies(lab.store)) == len(results)
 
 
-@pytest.mark.usefixtures("use_bulk")
-def test_bulk_dispatch_puts_filler_where_a_record_is_damaged(lab: StoreLab) -> None:
+def test_dispatch_puts_filler_where_a_record_is_damaged(lab: StoreLab) -> None:
     lab.open()
     results = lab.put_many(6)
     lab.kill()
@@ -144,12 +133,10 @@ def test_bulk_dispatch_puts_filler_where_a_record_is_damaged(lab: StoreLab) -> N
     assert units[2] == FILLER
 
 
-@pytest.mark.parametrize("bulk_bytes", [PLAIN, BULK])
 @pytest.mark.parametrize("part", ["/consumequeue/", "/index/"])
-def test_dispatch_goes_on_where_a_full_disk_stopped_it(bulk_bytes: int, part: str) -> None:
+def test_dispatch_goes_on_where_a_full_disk_stopped_it(part: str) -> None:
     disk = CrashFS()
     store = MessageStore.open("/store", SMALL, filesystem=disk, clock=ManualClock(), threads=False)
-    store._dispatcher.bulk_bytes = bulk_bytes
 
     def no_space(operation: str, path: str) -> None:
         if part in path and operation in ("create", "write", "reserve", "mkdir"):

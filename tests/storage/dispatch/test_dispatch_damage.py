@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,19 +10,19 @@ import pytest
 
 from flaremq.message.message import Message
 from flaremq.message.topics import SCHEDULE_TOPIC
-from flaremq.storage.kernels.loaded import kernels_are_loaded
-from flaremq.storage.queue.consume_queue import FILLER
+from flaremq.storage.queue.consume_queue import FILLER, UNIT
 from flaremq.storage.runtime.health import RunningFlag
-from tests.support.driven_store import kernels
+from tests.support.readable import readable_dispatch
 from tests.support.store_lab import TOPIC, StoreLab, all_bodies
 
 COUNT = 9
 HIT = 4
 
 
-@pytest.fixture(params=["plain", "kernels"])
+@pytest.fixture(params=["readable", "core"])
 def path(request: pytest.FixtureRequest) -> Iterator[str]:
-    with kernels(request.param == "kernels"):
+    """Records go to their views one by one, by the readable rules, or through the core."""
+    with readable_dispatch(request.param == "readable"):
         yield request.param
 
 
@@ -38,7 +37,6 @@ def put_undispatched(lab: StoreLab, count: int = COUNT, **fields: Any) -> list[i
 def dispatch(lab: StoreLab) -> None:
     store = lab.store
     del store._dispatch.run
-    store._dispatcher.bulk_bytes = 64 if kernels_are_loaded() else sys.maxsize
     store.flush()
     store.tick()
 
@@ -177,17 +175,21 @@ def test_record_that_makes_dispatch_itself_fail_is_set_aside(
     lab.broken_on_purpose = True
     store = lab.open()
     starts = put_undispatched(lab)
-    honest = type(store._dispatcher).dispatch
+    kind = type(store._dispatcher)
+    honest, honest_runs = kind.dispatch, kind.append_runs
 
     def dispatch_or_fail(dispatcher: Any, message: Any) -> None:
         if message.physical_offset == starts[HIT]:
             raise ZeroDivisionError("no such case")
         honest(dispatcher, message)
 
-    monkeypatch.setattr(type(store._dispatcher), "dispatch", dispatch_or_fail)
-    monkeypatch.setattr(
-        "flaremq.storage.dispatch.bulk._dispatch_rows", lambda *_: (_ for _ in ()).throw(ZeroDivisionError("bulk"))
-    )
+    def append_or_fail(dispatcher: Any, units: memoryview, *more: Any) -> None:
+        if any(offset == starts[HIT] for offset, _, _ in UNIT.iter_unpack(units)):
+            raise ZeroDivisionError("no such case")
+        honest_runs(dispatcher, units, *more)
+
+    monkeypatch.setattr(kind, "dispatch", dispatch_or_fail)
+    monkeypatch.setattr(kind, "append_runs", append_or_fail)
     dispatch(lab)
     assert store.is_writable and store.dispatch_lag_bytes == 0
     assert store.statistics()["damagedLogRanges"] == 1

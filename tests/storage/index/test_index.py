@@ -65,7 +65,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def test_empty_file_counts_from_one(file: IndexFile) -> None:
-    assert (file.count, file.slot_count, file.is_full) == (1, 0, False)
+    assert (file.count, file.header.slot_count, file.is_full) == (1, 0, False)
     assert file.lookup(5, 0, END_OF_TIME, 10) == []
 
 
@@ -122,8 +122,7 @@ def test_cut_file_is_what_it_was_with_that_many_entries(tmp_path: Path, kept: in
         whole.put(number * 5, number * 100, BEGIN + number)
         if number < kept:
             short.put(number * 5, number * 100, BEGIN + number)
-    whole.begin_timestamp, whole.end_timestamp = short.begin_timestamp, short.end_timestamp
-    whole.begin_offset, whole.end_offset = short.begin_offset, short.end_offset
+    whole.set_ends(*short.header[:4])
     whole.cut(kept)
     assert bytes(whole.buffer) == bytes(short.buffer)
     whole.close()
@@ -153,8 +152,7 @@ def test_full_file_is_followed_by_one_that_starts_from_its_end_values(bench: Ben
     bench.clock.advance(5)
     created = bench.service.writable_file()
     assert len(bench.service.files) == 2
-    assert (created.begin_timestamp, created.end_timestamp) == (BEGIN + 8, BEGIN + 8)
-    assert (created.begin_offset, created.end_offset) == (8, 8)
+    assert created.header[:4] == (BEGIN + 8, BEGIN + 8, 8, 8)
 
 
 def test_results_of_several_files_come_newest_first(bench: Bench) -> None:

@@ -23,6 +23,7 @@ from flaremq.storage.log import walk as store_walk
 from flaremq.storage.verify.finding import Finding, Severity
 from flaremq.storage.verify.verifier import StoreVerifier
 from tests.support.golden import open_golden
+from tests.support.readable import readable_walk
 from tests.support.store_lab import LOG_FILE, TOPIC, StoreLab
 
 GEOMETRY = IndexGeometry(16, 64)
@@ -422,9 +423,9 @@ def test_the_compiled_check_says_what_the_plain_one_says(
         if round_number:  # the first round leaves the store as it is
             _overwrite(path, at, new)
         said = []
-        for bulk in (False, True):
-            with StoreReader.open(root) as reader:
-                verifier = StoreVerifier(reader, bulk=bulk)
+        for readable in (True, False):
+            with StoreReader.open(root) as reader, readable_walk(readable):
+                verifier = StoreVerifier(reader)
                 said.append((list(verifier.findings()), verifier.summary))
         assert said[0] == said[1], f"{path} at {at}: {old.hex()} -> {new.hex()}"
         _overwrite(path, at, old)

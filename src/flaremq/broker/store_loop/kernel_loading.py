@@ -49,6 +49,5 @@ class KernelLoading:
 
 
 def _import_storage_kernels() -> None:
-    import flaremq.storage.dispatch.bulk
     import flaremq.storage.get.views
     import flaremq.storage.kernels.preload  # noqa: F401

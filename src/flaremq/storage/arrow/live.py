@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from flaremq.core.arrays import Integers, as_array
+from flaremq.core.queue import parse_units
 from flaremq.core.record import parse_at
 from flaremq.core.table import OK, QUEUE_ID, QUEUE_OFFSET, RESULT, SIZE, RecordTable
 from flaremq.errors import InvalidArgumentError
@@ -30,7 +31,6 @@ from flaremq.storage.queue.table import ConsumeQueues
 _log = logging.getLogger(__name__)
 _BATCH_MESSAGES = 1024  # messages of a batch queue read at a time
 _UNITS = 8192  # a batch: large enough that its fixed cost does not show, small enough to stay in cache
-_UNIT = np.dtype([("physical", ">i8"), ("size", ">i4"), ("code", ">i8")])
 _TIME = pa.timestamp("ms", tz="UTC")
 
 SCHEMA = pa.schema(
@@ -117,9 +117,9 @@ class _Scan:
             data = queue.read_units(position, min(_UNITS, stop - position))
             if not data:
                 break
-            read = np.frombuffer(data, _UNIT)
-            units = np.stack((read["physical"].astype(np.int64), read["size"].astype(np.int64)))
             count = len(data) // UNIT_SIZE
+            units = np.empty((3, count), np.int64)
+            parse_units(data, units)
             numbers = np.arange(position, position + count)
             real = units[1] != FILLER_SIZE
             if not real.all():

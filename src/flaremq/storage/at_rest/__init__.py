@@ -1,7 +1,7 @@
 """A store directory seen from outside: read-only, in whatever state it is.
 
 Owns: log, queues and index files as they lie, what opening would do, what is missing.
-May import: ``files``, ``log``, ``queue``, ``index``, ``dispatch``, ``kernels``.
+May import: ``files``, ``log``, ``queue``, ``index``, ``dispatch``.
 Start reading: ``reader``, ``view``.
 """
 

@@ -150,7 +150,7 @@ def _walk_queues(
 
 def _spans(batch: RecordBatch, deleted: DeletedTopics) -> Iterator[tuple[QueueId, int, int]]:
     """Queue, first and behind the last queue offset, of each record or of many at once; not of deleted topics."""
-    if batch.columns is not None and batch.base >= deleted.reach:
+    if batch.table is not None and batch.base >= deleted.reach:
         from flaremq.storage.at_rest.record_table import is_read_singly, queue_spans
 
         if not is_read_singly(batch):

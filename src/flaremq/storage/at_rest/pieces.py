@@ -99,7 +99,7 @@ class PieceWalk:
     def __iter__(self) -> Iterator[LogItem]:
         if self.begin >= self._piece.end:
             return
-        for item in self._reader.walk(self.begin, bulk=True, odd_alone=self._odd_alone):
+        for item in self._reader.walk(self.begin, odd_alone=self._odd_alone):
             if isinstance(item, RecordBatch):
                 item = _before(item, self._piece.end)
                 self.end = item.base + item.starts[-1] + item.sizes[-1]

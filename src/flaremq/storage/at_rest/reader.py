@@ -183,7 +183,6 @@ class StoreReader:
         start: int | None = None,
         *,
         everything: bool = False,
-        bulk: bool | None = None,
         odd_alone: bool = False,
     ) -> Iterator[LogItem]:
         """The log in physical order as opening the store would see it; see ``log/walk.py``.
@@ -196,7 +195,7 @@ class StoreReader:
         # Behind a RocketMQ that used the store after us nothing says what was durable.
         if offsets is not None and is_our_abort(self.filesystem, self.layout.abort, offsets):
             durable = offsets.log_durable
-        return walk_log(self.log, start, durable=durable, bulk=bulk, odd_alone=odd_alone)
+        return walk_log(self.log, start, durable=durable, odd_alone=odd_alone)
 
     @cached_property
     def survey(self) -> LogSurvey:

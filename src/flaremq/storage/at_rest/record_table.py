@@ -1,4 +1,4 @@
-"""What the kernels' table of a batch of records tells without looking at the records one by one."""
+"""What the core's table of a batch of records tells without looking at the records one by one."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from flaremq.storage.kernels.compile import Integers
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.queue import group_queues
-from flaremq.storage.kernels.table import (
+from flaremq.core.arrays import Integers
+from flaremq.core.queue import find_marked, group_queues
+from flaremq.core.table import (
     MARK_BAD_TEXT,
     MARK_INNER_BATCH,
     MARK_MULTI_DISPATCH,
-    MARKS,
     QUEUE_ID,
     QUEUE_OFFSET,
     TOPIC_AT,
@@ -22,21 +20,21 @@ from flaremq.storage.kernels.table import (
 from flaremq.storage.log.walk import RecordBatch
 from flaremq.storage.queue.table import QueueId
 
-# Rows that stand for more than one queue offset or queue, or whose text the kernels do not read.
+# Rows that stand for more than one queue offset or queue, or whose text the core does not read.
 _SINGLY_MARKS = MARK_INNER_BATCH | MARK_MULTI_DISPATCH | MARK_BAD_TEXT
 
 
 def is_read_singly(batch: RecordBatch) -> bool:
-    """Whether these records must be looked at one by one: the kernels' table does not tell all about them."""
-    if batch.columns is None:
-        return True
-    return bool(np.any(batch.columns[MARKS, : len(batch.starts)] & _SINGLY_MARKS))
+    """Whether these records must be looked at one by one: the table does not tell all about them."""
+    rows = len(batch.starts)
+    return batch.table is None or find_marked(batch.table.cells, 0, rows, _SINGLY_MARKS) < rows
 
 
 def queue_groups(batch: RecordBatch) -> Iterator[tuple[QueueId, Integers]]:
     """Each queue with the rows of its records, ascending; only for batches that are not read singly."""
     columns = batch.columns
-    order, starts = group_queues(as_array(batch.data), columns, len(batch.starts))
+    grouped, starts = group_queues(batch.data, columns, len(batch.starts))
+    order: Integers = np.frombuffer(grouped, np.int64)
     for group in range(len(starts) - 1):
         members = order[starts[group] : starts[group + 1]]
         first = members[0]

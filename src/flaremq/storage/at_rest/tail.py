@@ -11,6 +11,7 @@ from collections import defaultdict
 
 import numpy as np
 
+from flaremq.core.table import PHYSICAL_OFFSET, QUEUE_OFFSET, SIZE, TAGS_CODE
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.message_ext import MessageExt
 from flaremq.storage.at_rest.outlook import redispatch_start
@@ -18,7 +19,6 @@ from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.at_rest.record_table import is_read_singly, queue_groups
 from flaremq.storage.at_rest.unit_arrays import Units, joined
 from flaremq.storage.dispatch.record_views import expected_units
-from flaremq.storage.kernels.table import PHYSICAL_OFFSET, QUEUE_OFFSET, SIZE, TAGS_CODE
 from flaremq.storage.log.walk import DamagedRange, LogTail, RecordBatch
 from flaremq.storage.queue.table import QueueId
 
@@ -72,7 +72,7 @@ class StoreTail:
 def units_between(reader: StoreReader, start: int, end: int, topics: frozenset[str] | None) -> dict[QueueId, Units]:
     """The units of the records from ``start`` (where one starts) to about ``end``, by queue."""
     parts: dict[QueueId, list[Units]] = defaultdict(list)
-    for item in reader.walk(start, bulk=True):
+    for item in reader.walk(start):
         if isinstance(item, RecordBatch):
             _collect(reader, item, topics, parts)
             if item.base + item.starts[-1] >= end:
@@ -96,7 +96,7 @@ def _collect(
     reader: StoreReader, batch: RecordBatch, topics: frozenset[str] | None, parts: dict[QueueId, list[Units]]
 ) -> None:
     deleted = reader.deleted
-    if batch.columns is not None and batch.base >= deleted.reach and not is_read_singly(batch):
+    if batch.base >= deleted.reach and not is_read_singly(batch):
         for place, members in queue_groups(batch):
             if topics is None or place[0] in topics:
                 offset, physical, size, code = (batch.columns[column][members] for column in _COLUMNS)

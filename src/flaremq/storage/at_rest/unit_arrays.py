@@ -12,10 +12,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from flaremq.core.arrays import Integers
+from flaremq.core.queue import parse_units
 from flaremq.storage.at_rest.queues import StoredQueue
-from flaremq.storage.kernels.compile import Integers
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.queue import parse_units
 from flaremq.storage.queue.batch_consume_queue import BATCH_UNIT
 from flaremq.storage.queue.consume_queue import EXT_ADDRESS_MAX, FILLER_SIZE, UNIT, UNIT_SIZE, UnitPlace
 from flaremq.storage.queue.search import STEPS_ON, written_units
@@ -186,7 +185,8 @@ class ScanQueue:
                         break
                     position = following.start // UNIT_SIZE
                     continue
-                units = parse_units(as_array(data))
+                units = np.empty((3, len(data) // UNIT_SIZE), np.int64)
+                parse_units(data, units)
                 fields[:, position - start : position - start + units.shape[1]] = units
                 position += units.shape[1]
         numbers = np.arange(start, start + count, dtype=np.int64)

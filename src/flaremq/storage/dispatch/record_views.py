@@ -1,7 +1,8 @@
-"""What the derived files must say about one record, straight from the format's rules.
+"""What the derived files must say about one record, straight from the format's rules: the readable form of them.
 
-Written apart from dispatch on purpose: the checker of queues and index must not share the code that fills
-them.
+The core (``flaremq.core.queue``, ``flaremq.core.index``) has the same rules for records in bulk, written apart: verify
+holds what the one wrote against what the other says. Records that the core leaves out (inner batches, text that is not
+UTF-8) are dispatched by what stands here.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def expected_units(message: MessageExt, delay_levels: DelayLevels) -> list[Expec
     if not gets_queue_unit(message.sys_flag):
         return []
     properties = message.properties
-    code = expected_tags_code(message, delay_levels)
+    code = unit_tags_code(message.topic, properties, message.store_timestamp, delay_levels)
     count = 1
     if message.is_inner_batch:
         count = number_or(properties.get(names.INNER_NUM), 1)
@@ -59,15 +60,20 @@ def light_queue_id(queue: str, queue_id: int) -> int:
     return 0 if queue.startswith(_LIGHT_PREFIX) else queue_id
 
 
-def expected_tags_code(message: MessageExt, delay_levels: DelayLevels) -> int:
-    """The hash of the tag, or the due time of a message that waits in the schedule topic."""
-    properties = message.properties
-    if message.topic == SCHEDULE_TOPIC and names.DELAY in properties:
-        level = number_or(properties[names.DELAY], 0)
-        if 0 < level < 2**31:  # beyond that Java reads no number
-            return delay_levels.due_ms(level, message.store_timestamp)
+def unit_tags_code(topic: str, properties: dict[str, str], store_timestamp: int, delay_levels: DelayLevels) -> int:
+    """A unit's third field: the hash of the tag, or the due time of a message that waits in the schedule topic."""
+    if topic == SCHEDULE_TOPIC:
+        level = java_int(properties.get(names.DELAY))
+        if level > 0:
+            due = delay_levels.due_ms(level, store_timestamp)
+            return (due + 2**63) % 2**64 - 2**63  # as Java adds, should the store time be damaged
     tags = properties.get(names.TAGS)
     return tags_code(tags) if tags else 0
+
+
+def inner_count(properties: dict[str, str]) -> int:
+    """Messages in an inner-batch record, as its unit counts them."""
+    return max(1, min(java_int(properties.get(names.INNER_NUM)), 32767))
 
 
 def expected_index_hashes(message: MessageExt) -> list[int]:
@@ -96,3 +102,9 @@ def number_or(text: str | None, otherwise: int) -> int:
         return otherwise
     digits = text[1:] if text[:1] in ("-", "+") else text
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 64 else otherwise
+
+
+def java_int(text: str | None) -> int:
+    """``Integer.parseInt`` for ASCII; 0 where Java would throw."""
+    number = number_or(text, 0)
+    return number if -(2**31) <= number < 2**31 else 0

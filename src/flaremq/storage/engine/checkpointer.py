@@ -127,12 +127,13 @@ class Checkpointer:
         file = index.last
         if file is None:
             return DurableOffsets()
+        header = file.header
         return DurableOffsets(
             index_name=int(file.name),
-            index_begin_timestamp=file.begin_timestamp,
-            index_end_timestamp=file.end_timestamp,
-            index_begin_offset=file.begin_offset,
-            index_end_offset=file.end_offset,
-            index_slot_count=file.slot_count,
+            index_begin_timestamp=header.begin_timestamp,
+            index_end_timestamp=header.end_timestamp,
+            index_begin_offset=header.begin_offset,
+            index_end_offset=header.end_offset,
+            index_slot_count=header.slot_count,
             index_count=file.count,
         )

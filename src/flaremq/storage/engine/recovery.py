@@ -436,8 +436,9 @@ class Recovery:
             index.drop_all()
             self._dispatcher.index_from = 0
             return self._log.files.files[0].start
-        last.begin_timestamp, last.end_timestamp = state.index_begin_timestamp, state.index_end_timestamp
-        last.begin_offset, last.end_offset = state.index_begin_offset, state.index_end_offset
+        last.set_ends(
+            state.index_begin_timestamp, state.index_end_timestamp, state.index_begin_offset, state.index_end_offset
+        )
         last.cut(state.index_count)
         last.sync()
         self._dispatcher.index_from = self._index_start(state.dispatched)
@@ -464,10 +465,11 @@ class Recovery:
                     low = middle + 1
                 else:
                     high = middle
-            last.end_offset = last.entry(low - 1)[1]
-            timestamp = self._log.store_timestamp(last.end_offset)
-            if timestamp is not None:
-                last.end_timestamp = timestamp
+            header, end_offset = last.header, last.entry(low - 1)[1]
+            timestamp = self._log.store_timestamp(end_offset)
+            if timestamp is None:
+                timestamp = header.end_timestamp
+            last.set_ends(header.begin_timestamp, timestamp, header.begin_offset, end_offset)
             last.cut(low)
             last.sync()
         self._dispatcher.index_from = start

@@ -141,7 +141,6 @@ class StoreEngine:
     def driver(self) -> StoreDriver:
         """The seams of a driven store, for its owner."""
         parts = self.parts
-        parts.dispatcher.may_load_kernels = False  # not where an event loop waits for it
         puller = Puller(parts.log, parts.queues, self.reader, self.options)
         return StoreDriver(self.writer, self.flush, self.dispatch, puller, self.options)
 

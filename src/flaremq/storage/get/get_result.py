@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from flaremq.message.java_hash import tags_code
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.tags import split_tags
-from flaremq.storage.dispatch.dispatcher import inner_count
+from flaremq.storage.dispatch.record_views import inner_count
 from flaremq.storage.status import GetMessageStatus
 
 

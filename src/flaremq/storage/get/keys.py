@@ -1,27 +1,20 @@
-"""Many keys at once: index chains and records walked by kernels, one Python object per message found."""
+"""Many keys at once: index chains and records are walked by the core, one Python object per message found."""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
+from flaremq.core.lookup import UNDECIDED, index_lookup_many, match_records
+from flaremq.core.text import key_hashes
 from flaremq.message.message_ext import MessageExt
+from flaremq.message.record.check import check_record
 from flaremq.storage.index.index_service import IndexService
-from flaremq.storage.kernels.compile import Integers
-from flaremq.storage.kernels.lookup import NO_MATCH, UNDECIDED, index_lookup_many, match_keys
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.record import parse_at
-from flaremq.storage.kernels.table import CHECK_BODY_CRC, CHECK_RECORD_CRC, SIZE, RecordTable
-from flaremq.storage.kernels.text import key_hashes
 from flaremq.storage.log.commit_log import CommitLog
 
-_END_OF_TIME = 2**63 - 1
-_CROWD = 4  # candidates taken per message asked for
-_CHECKS = CHECK_BODY_CRC | CHECK_RECORD_CRC
+_CROWD = 4  # candidates taken per message asked for: collisions share a chain with real hits
 
 
-# Long on purpose: arrays of one step are the input of the next; apart they would be ten parameters.
 def query_many(
     log: CommitLog,
     index: IndexService,
@@ -35,77 +28,92 @@ def query_many(
 
     Records before ``deleted_before`` are from the topic's earlier life.
     """
-    texts = [key.encode("utf-8", "surrogatepass") for key in keys]
-    blob = as_array(b"".join(texts))
-    bounds = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum([len(text) for text in texts], out=bounds[1:])
-    topic_bytes = as_array(topic.encode("utf-8", "surrogatepass"))
-    hashes = np.empty(len(texts), np.int64)
-    key_hashes(topic_bytes, blob, bounds, hashes)
-    found: list[list[MessageExt]] = [[] for _ in texts]
-    numbers, offsets = _candidates(index, hashes, max_count)
-    crowded = np.bincount(numbers, minlength=len(texts)) >= _CROWD * max_count
-    if deleted_before:
-        alive = offsets >= deleted_before
-        numbers, offsets = numbers[alive], offsets[alive]
-    end = log.readable_offset
-    while len(offsets):
-        file = log.files.find(int(offsets[0]))
-        buffer = None if file is None else file.borrow()
-        if file is None or buffer is None:
-            numbers, offsets = numbers[1:], offsets[1:]
-            continue
-        inside = (offsets >= file.start) & (offsets < min(file.end, end))
-        inside[0] = True
-        chosen, places = np.ascontiguousarray(numbers[inside]), offsets[inside] - file.start
-        numbers, offsets = numbers[~inside], offsets[~inside]
-        table = RecordTable(len(chosen))
-        array = as_array(buffer)
-        parse_at(array, places, file.start, _CHECKS, table.columns)
-        verdicts = np.empty(len(chosen), np.uint8)
-        match_keys(array, table.columns, chosen, topic_bytes, blob, bounds, 0, _END_OF_TIME, verdicts)
-        rows = np.flatnonzero(verdicts != NO_MATCH)
-        for row, at, size, number in zip(
-            rows.tolist(),
-            places[rows].tolist(),
-            table[SIZE][rows].tolist(),
-            chosen[rows].tolist(),
-            strict=True,
-        ):
-            message = MessageExt(buffer[at : at + size])
-            key = keys[number]
-            if verdicts[row] == UNDECIDED and not (
-                message.topic == topic and (message.uniq_key == key or key in message.keys)
-            ):
-                continue
-            if file.start + at + size <= end:
-                found[number].append(message)
-    for messages in found:
-        if len(messages) > 1:
-            messages.sort(key=lambda message: message.physical_offset)
-            del messages[:-max_count]
-    for number in np.flatnonzero(crowded).tolist():
+    wanted = _Wanted(topic, keys)
+    found: list[list[MessageExt]] = [[] for _ in keys]
+    crowded: set[int] = set()
+    for file in reversed(index.files):
+        starts, offsets = index_lookup_many(file.buffer, file.slots, file.entries, wanted.hashes, _CROWD * max_count)
+        if len(offsets) >= _CROWD * max_count:
+            crowded.update(
+                number for number in range(len(keys)) if starts[number + 1] - starts[number] >= _CROWD * max_count
+            )
+        _collect(log, wanted, starts, offsets, deleted_before, found)
+    for number, messages in enumerate(found):
+        if len(messages) > 1:  # a message with the same key twice, or indexed twice, counts once
+            places = {message.physical_offset: message for message in messages}
+            found[number] = [places[place] for place in sorted(places)[-max_count:]]
+    for number in crowded:
         if len(found[number]) < max_count:  # collisions may have pushed real hits out of the candidates
             found[number] = query_one(keys[number])
     return found
 
 
-def _candidates(index: IndexService, hashes: Integers, max_count: int) -> tuple[Integers, Integers]:
-    """(key number, physical offset) of every entry with a wanted hash, duplicates dropped."""
-    numbers, offsets = [], []
-    for file in reversed(index.files):
-        array = as_array(file.buffer)
-        # Collisions share a chain with real hits, so more than asked for is taken from it.
-        some = index_lookup_many(array, file.slots, file.entries, hashes, 0, _END_OF_TIME, _CROWD * max_count)
-        numbers.append(some[0])
-        offsets.append(some[1])
-    if not numbers:
-        nothing = np.empty(0, np.int64)
-        return nothing, nothing
-    all_numbers, all_offsets = np.concatenate(numbers), np.concatenate(offsets)
-    order = np.lexsort((all_offsets, all_numbers))
-    all_numbers, all_offsets = all_numbers[order], all_offsets[order]
-    # A message with the same key twice, or indexed twice, counts once.
-    fresh = np.ones(len(order), bool)
-    fresh[1:] = (all_numbers[1:] != all_numbers[:-1]) | (all_offsets[1:] != all_offsets[:-1])
-    return all_numbers[fresh], all_offsets[fresh]
+class _Wanted:
+    """Topic and keys as the core takes them."""
+
+    def __init__(self, topic: str, keys: Sequence[str]) -> None:
+        self.topic = topic
+        self.keys = keys
+        texts = [key.encode("utf-8", "surrogatepass") for key in keys]
+        self.topic_bytes = topic.encode("utf-8", "surrogatepass")
+        self.blob = b"".join(texts)
+        self.bounds = array("q", [0])
+        end = 0
+        for text in texts:
+            end += len(text)
+            self.bounds.append(end)
+        self.hashes = array("q", bytes(8 * len(keys)))
+        key_hashes(self.topic_bytes, self.blob, self.bounds, self.hashes)
+
+
+def _collect(
+    log: CommitLog,
+    wanted: _Wanted,
+    starts: array[int],
+    offsets: array[int],
+    deleted_before: int,
+    found: list[list[MessageExt]],
+) -> None:
+    """Add the messages among the candidates of one index file, log file by log file."""
+    end, size, first = log.readable_offset, log.files.file_size, log.min_offset
+    for number in {(offset - first) // size for offset in offsets}:
+        file = log.files.find(first + number * size)
+        buffer = None if file is None else file.borrow()
+        if file is None or buffer is None:
+            continue
+        verdicts = array("q", bytes(8 * len(offsets)))
+        match_records(
+            buffer,
+            file.start,
+            min(end - file.start, file.size),
+            wanted.topic_bytes,
+            wanted.blob,
+            wanted.bounds,
+            starts,
+            offsets,
+            verdicts,
+        )
+        key = 0
+        for place, length in enumerate(verdicts):
+            if not length or offsets[place] < deleted_before:
+                continue
+            while starts[key + 1] <= place:
+                key += 1
+            at = offsets[place] - file.start
+            if length == UNDECIDED:
+                odd = _odd_message(log, offsets[place], wanted, key)
+                if odd is not None:
+                    found[key].append(odd)
+            else:
+                found[key].append(MessageExt(buffer[at : at + length]))
+
+
+def _odd_message(log: CommitLog, physical_offset: int, wanted: _Wanted, number: int) -> MessageExt | None:
+    """The message here if it has the key, for records that the core does not judge."""
+    view = log.record(physical_offset)
+    if view is None or not check_record(view, physical_offset=physical_offset).ok:
+        return None
+    message, key = MessageExt(view), wanted.keys[number]
+    if message.topic == wanted.topic and (message.uniq_key == key or key in message.keys):
+        return message
+    return None

@@ -18,7 +18,8 @@ from flaremq.errors import StoreIOError
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.check import CheckReason, check_record
 from flaremq.message.record.codec import HEADER, MAGIC_V1, MAGIC_V2, PREFIX_BY_FAMILY
-from flaremq.storage.dispatch.dispatcher import Dispatcher, unit_tags_code
+from flaremq.storage.dispatch.dispatcher import Dispatcher
+from flaremq.storage.dispatch.record_views import unit_tags_code
 from flaremq.storage.get.get_result import GetResult, parse_tags, tag_matches
 from flaremq.storage.index.index_service import IndexService
 from flaremq.storage.log.commit_log import CommitLog

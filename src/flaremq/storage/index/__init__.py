@@ -1,7 +1,7 @@
 """Index files: key to place in the log.
 
 Owns: one file's hash slots and entries, and the run of files.
-May import: ``files`` and, inside functions, ``kernels``.
+May import: ``files``.
 Start reading: ``index_file``.
 """
 

@@ -19,17 +19,30 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from array import array
+from typing import NamedTuple
 
+from flaremq.core.index import index_put, index_rebuild_slots
+from flaremq.core.lookup import index_lookup
 from flaremq.errors import CorruptionError
 from flaremq.storage.files.filesystem import File, FileSystem, Mapping
 
 HEADER = struct.Struct(">qqqqii")
+ENDS = struct.Struct(">qqqq")
+COUNT, COUNT_AT = struct.Struct(">i"), 36
 SLOT = struct.Struct(">i")
 ENTRY = struct.Struct(">iqii")
 HEADER_SIZE, SLOT_SIZE, ENTRY_SIZE = 40, 4, 20
 assert (HEADER.size, SLOT.size, ENTRY.size) == (HEADER_SIZE, SLOT_SIZE, ENTRY_SIZE)
 
-_INT_MAX = 2**31 - 1
+
+class IndexHeader(NamedTuple):
+    begin_timestamp: int
+    end_timestamp: int
+    begin_offset: int
+    end_offset: int
+    slot_count: int
+    index_count: int
 
 
 def index_file_size(slots: int, entries: int) -> int:
@@ -45,16 +58,10 @@ class IndexFile:
         "_filesystem",
         "_mapping",
         "_reserved_entries",
-        "begin_offset",
-        "begin_timestamp",
         "buffer",
-        "count",
-        "end_offset",
-        "end_timestamp",
         "entries",
         "path",
         "reserve_step",
-        "slot_count",
         "slots",
     )
 
@@ -93,30 +100,38 @@ class IndexFile:
             )
         self._mapping: Mapping = self._file.map(size, read_only=read_only)
         self.buffer = self._mapping.buffer
-        self.load_header()
         self._reserved_entries = 0
 
     @property
     def name(self) -> str:
         return os.path.basename(self.path)
 
-    def load_header(self) -> None:
-        fields = HEADER.unpack_from(self.buffer, 0)
-        self.begin_timestamp, self.end_timestamp, self.begin_offset, self.end_offset = fields[:4]
-        self.slot_count = fields[4]
-        self.count = max(fields[5], 1)
+    @property
+    def header(self) -> IndexHeader:
+        """What the file says of itself; beside dispatch, at this moment."""
+        return IndexHeader(*HEADER.unpack_from(self.buffer, 0))
 
-    def store_header(self) -> None:
-        HEADER.pack_into(
-            self.buffer,
-            0,
-            self.begin_timestamp,
-            self.end_timestamp,
-            self.begin_offset,
-            self.end_offset,
-            self.slot_count,
-            self.count,
-        )
+    @property
+    def count(self) -> int:
+        """The number of the next entry; the first is 1."""
+        count: int = COUNT.unpack_from(self.buffer, COUNT_AT)[0]
+        return max(count, 1)
+
+    @property
+    def begin_timestamp(self) -> int:
+        return self.header.begin_timestamp
+
+    @property
+    def end_offset(self) -> int:
+        return self.header.end_offset
+
+    @property
+    def end_timestamp(self) -> int:
+        return self.header.end_timestamp
+
+    def set_ends(self, begin_timestamp: int, end_timestamp: int, begin_offset: int, end_offset: int) -> None:
+        """Of which records the file holds the keys: for a file that begins, or is cut."""
+        ENDS.pack_into(self.buffer, 0, begin_timestamp, end_timestamp, begin_offset, end_offset)
 
     @property
     def is_full(self) -> bool:
@@ -140,31 +155,17 @@ class IndexFile:
 
     def put(self, key_hash: int, physical_offset: int, store_timestamp: int) -> bool:
         """Add one entry; False if the file is full."""
-        number = self.count
-        if number >= self.entries:
+        if self.is_full:
             return False
-        if number >= self._reserved_entries:
-            self.reserve(number)
-        buffer = self.buffer
-        slot_at = HEADER_SIZE + key_hash % self.slots * SLOT_SIZE
-        (previous,) = SLOT.unpack_from(buffer, slot_at)
-        if not 0 < previous <= number:
-            previous = 0
-        seconds = 0
-        if self.begin_timestamp > 0 and store_timestamp > self.begin_timestamp:
-            seconds = min((store_timestamp - self.begin_timestamp) // 1000, _INT_MAX)
-        ENTRY.pack_into(buffer, self._entries_at + number * ENTRY_SIZE, key_hash, physical_offset, seconds, previous)
-        SLOT.pack_into(buffer, slot_at, number)
-        if number <= 1:
-            self.begin_offset = physical_offset
-            self.begin_timestamp = store_timestamp
-        if previous == 0:
-            self.slot_count += 1
-        self.count = number + 1
-        self.end_offset = physical_offset
-        self.end_timestamp = store_timestamp
-        self.store_header()
-        return True
+        return self.put_keys(array("q", (key_hash, physical_offset, store_timestamp)), 0) == 1
+
+    def put_keys(self, keys: bytearray | array[int], first: int) -> int:
+        """Add entries from key ``first`` on, three numbers each, as far as they fit; the first that is not added."""
+        if self.is_full:
+            return first
+        self.reserve(self.count)
+        done, _why = index_put(self.buffer, self.slots, self.entries, self._reserved_entries, keys, first)
+        return done
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
         """(key hash, physical offset, seconds since begin, previous entry)."""
@@ -172,29 +173,10 @@ class IndexFile:
 
     def lookup(self, key_hash: int, begin_ms: int, end_ms: int, max_count: int) -> list[int]:
         """Physical offsets of records whose key has this hash, newest first; times are only good to a second."""
-        buffer, entries_at = self.buffer, self._entries_at
-        (number,) = SLOT.unpack_from(buffer, HEADER_SIZE + key_hash % self.slots * SLOT_SIZE)
-        found: list[int] = []
-        # A sound chain only goes back: anything else ends the walk. ``count`` is no bound: while dispatch fills the
-        # file it is older than the slots, and a chain whose newest entry lies beyond it holds the earlier ones too.
-        last = self.entries
-        while 0 < number < last:
-            entry_hash, physical_offset, seconds, previous = ENTRY.unpack_from(buffer, entries_at + number * ENTRY_SIZE)
-            if seconds < 0:
-                break
-            # Of the first entry after a roll the seconds count from the file before; its time is the begin time.
-            timestamp = self.begin_timestamp + seconds * 1000 if number > 1 else self.begin_timestamp
-            if entry_hash == key_hash and begin_ms <= timestamp <= end_ms:
-                found.append(physical_offset)
-                if len(found) >= max_count:
-                    break
-            if timestamp < begin_ms:
-                break
-            last, number = number, previous
-        return found
+        return index_lookup(self.buffer, self.slots, self.entries, key_hash, begin_ms, end_ms, max_count)
 
     def cut(self, count: int) -> None:
-        """Keep entries below ``count``: zero the rest, compute slots and header anew. The caller syncs."""
+        """Keep entries below ``count``: zero the rest, compute slots and counts anew. The caller syncs."""
         self.reserve(max(count - 1, 0))
         data_end = min(self._file.data_end(), len(self.buffer))
         at = self._entries_at + count * ENTRY_SIZE
@@ -204,24 +186,7 @@ class IndexFile:
                 self._file.reserve(at, length)
                 self.buffer[at : at + length] = bytes(length)
             at += length
-        self.buffer[HEADER_SIZE : self._entries_at] = bytes(self._entries_at - HEADER_SIZE)
-        self.count = count
-        if count > 4096:
-            from flaremq.storage.kernels.index import rebuild_slots
-
-            self.slot_count = rebuild_slots(self.buffer, self.slots, self.entries, count)
-        else:
-            self.slot_count = self._rebuild_slots()
-        self.store_header()
-
-    def _rebuild_slots(self) -> int:
-        used = 0
-        for number in range(1, self.count):
-            slot_at = HEADER_SIZE + self.entry(number)[0] % self.slots * SLOT_SIZE
-            if SLOT.unpack_from(self.buffer, slot_at)[0] == 0:
-                used += 1
-            SLOT.pack_into(self.buffer, slot_at, number)
-        return used
+        index_rebuild_slots(self.buffer, self.slots, self.entries, count)
 
     def sync(self) -> None:
         self._file.sync()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import os
+from array import array
 from collections.abc import Iterable
 
 from flaremq.clock import Clock
@@ -110,9 +111,8 @@ class IndexService:
         created = self._create(self._new_path())
         if last is not None:
             self._full_unsynced = (*self._full_unsynced, last)
-            created.begin_timestamp = created.end_timestamp = last.end_timestamp
-            created.begin_offset = created.end_offset = last.end_offset
-            created.store_header()
+            ended = last.header
+            created.set_ends(ended.end_timestamp, ended.end_timestamp, ended.end_offset, ended.end_offset)
         self.files = (*self.files, created)
         return created
 
@@ -134,13 +134,26 @@ class IndexService:
         store_timestamp: int,
     ) -> None:
         """Index one record under all its keys; may be called again for the same record after an error."""
-        wanted = [unique_key] if unique_key else []
-        wanted += [key for key in keys if key]
-        done = self._unfinished[1] if self._unfinished[0] == physical_offset else 0
-        for number in range(done, len(wanted)):
-            key_hash = index_hash(topic, wanted[number])
-            self._unfinished = (physical_offset, number)
-            self.writable_file().put(key_hash, physical_offset, store_timestamp)
+        rows = array("q")
+        for key in (unique_key, *keys):
+            if key:
+                rows.extend((index_hash(topic, key), physical_offset, store_timestamp))
+        if rows:
+            self.put_keys(rows)
+
+    def put_keys(self, keys: bytearray | array[int]) -> None:
+        """Add keys as ``core.index.index_keys`` gives them; after an error, those left from ``resume_offset`` on."""
+        cells = memoryview(keys).cast("B").cast("q")
+        at = self._unfinished[1] if cells[1] == self._unfinished[0] else 0
+        while 3 * at < len(cells):
+            try:
+                at = self.writable_file().put_keys(keys, at)
+            except Exception:
+                record, first = cells[3 * at + 1], at
+                while first and cells[3 * first - 2] == record:
+                    first -= 1
+                self._unfinished = (record, at - first)
+                raise
         self._unfinished = (-1, 0)
 
     @property
@@ -148,25 +161,17 @@ class IndexService:
         """Physical offset of the record whose indexing an error cut short, -1 if there is none."""
         return self._unfinished[0]
 
-    @property
-    def resume_keys(self) -> int:
-        """How many keys of that record are in the index already."""
-        return self._unfinished[1]
-
-    def note_unfinished(self, physical_offset: int, keys_done: int) -> None:
-        self._unfinished = (physical_offset, keys_done)
-
     def lookup(self, topic: str, key: str, begin_ms: int, end_ms: int, max_count: int) -> list[int]:
         """Candidate physical offsets, newest first, hash collisions included: the caller compares the text."""
         key_hash = index_hash(topic, key)
         widened = max(begin_ms - 999, -(2**62))  # entry times are rounded down to a second
         found: list[int] = []
         for file in reversed(self.files):
+            begin, end, *_ = file.header
             # Of a file that ends before it begins (a clock set back, a wrong bit) nobody knows how far it reaches.
-            reaches = file.end_timestamp >= widened or file.end_timestamp < file.begin_timestamp
-            if file.count > 1 and file.begin_timestamp <= end_ms and reaches:
+            if begin <= end_ms and (end >= widened or end < begin):
                 found += file.lookup(key_hash, widened, end_ms, max_count - len(found))
-            if len(found) >= max_count or file.begin_timestamp < widened:
+            if len(found) >= max_count or begin < widened:
                 break
         return found
 

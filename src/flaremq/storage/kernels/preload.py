@@ -9,10 +9,7 @@ from __future__ import annotations
 from flaremq.storage.kernels import (  # noqa: F401
     crc,
     frame,
-    index,
-    lookup,
     pull,
-    queue,
     record,
     table,
     text,

@@ -11,8 +11,8 @@ behind them. If none does, the log ends here: :class:`LogTail`. A torn last reco
 damage. Behind ``durable``, the point up to which a crashed store of ours knows its log to be on disk, the
 rule is stricter, as in recovery: the first bytes that are no flawless record end the log, whatever follows.
 
-Long logs are read by the compiled kernels (kernels/preload.py), which take most records and leave the rest, and
-every judgement about damage, to the Python code here. ``odd_alone`` has them leave records with implausible
+Records are read by the core (``flaremq.core.record``), which takes nearly all and leaves the rest, and every judgement
+about damage, to the readable check (``message.record.check``). ``odd_alone`` has it leave records with implausible
 fields too, which then come one by one: what such a record means is for the caller to say.
 
 As in RocketMQ, a filler with no file behind it does not count: the log then ends where the filler starts.
@@ -21,20 +21,33 @@ As in RocketMQ, a filler with no file behind it does not count: the log then end
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
+from flaremq.core.record import walk
+from flaremq.core.table import (
+    CHECK_BODY_CRC,
+    CHECK_RECORD_CRC,
+    FILE_OFFSET,
+    SIZE,
+    STORE_TIMESTAMP,
+    STRICT,
+    RecordTable,
+)
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.check import check_record
-from flaremq.message.record.codec import RECORD_SIZE_MIN
 from flaremq.storage.files.directory import RunReader, StoreFile
 from flaremq.storage.files.layout import file_name
 from flaremq.storage.log.resync import BLANK_MAGIC, Stretch, search_record, stated_size
 
+if TYPE_CHECKING:
+    from flaremq.core.arrays import Integers
+
 WINDOW_BYTES = 4 << 20  # read at once; larger records get a window of their own
-BULK_BYTES = 64 << 20  # loading the kernels takes as long as walking this much log without them
+_TABLE_ROWS = 16_384
+_CHECKS = CHECK_BODY_CRC | CHECK_RECORD_CRC
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +58,13 @@ class RecordBatch:
     base: int  # physical offset of data[0]
     starts: list[int]
     sizes: list[int]
-    columns: Any = None  # the kernels' table of these records, if they were read in bulk; valid until the next item
+    table: RecordTable | None = None  # of these records, valid until the next item; None for one the core leaves out
+
+    @property
+    def columns(self) -> Integers:
+        """The table's columns; only for batches that have one."""
+        assert self.table is not None
+        return self.table.columns
 
     def records(self) -> Iterator[tuple[int, memoryview]]:
         view = memoryview(self.data)
@@ -53,12 +72,9 @@ class RecordBatch:
             yield self.base + start, view[start : start + size]
 
     def store_timestamps(self) -> list[int]:
-        if self.columns is None:
+        if self.table is None:
             return [MessageExt(record).store_timestamp for _, record in self.records()]
-        from flaremq.storage.kernels.table import STORE_TIMESTAMP
-
-        times: list[int] = self.columns[STORE_TIMESTAMP, : len(self.starts)].tolist()
-        return times
+        return self.table.column(STORE_TIMESTAMP, len(self.starts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,37 +118,28 @@ def walk_log(
     start: int | None = None,
     *,
     durable: int | None = None,
-    bulk: bool | None = None,
     odd_alone: bool = False,
 ) -> Iterator[LogItem]:
     """Everything from ``start`` (where a record or file starts; by default the first) to the end of the
     log."""
     begin = reader.run.start if start is None else start
-    if bulk is None:
-        bulk = wants_bulk(reader, begin, BULK_BYTES)
-    durable = reader.run.end if durable is None else durable
-    return _Walker(reader, durable, _bulk_scan(odd_alone) if bulk else None).walk(begin)
+    return _Walker(reader, reader.run.end if durable is None else durable, odd_alone).walk(begin)
 
 
 def find_record(reader: RunReader, offset: int) -> int | None:
     """The first place at or behind ``offset`` where a whole record or a filler that fits stands; None if nowhere."""
-    return _Walker(reader, reader.run.end, None).next_good(offset - 1)[0]
-
-
-def wants_bulk(reader: RunReader, start: int, threshold: int) -> bool:
-    """Whether there is enough log behind ``start`` for the kernels to pay for being loaded."""
-    files = reader.run.files  # made at full length, so how far the last one is written must be looked up
-    return bool(files) and files[-1].end - start >= threshold and reader.written_end() - start >= threshold
+    return _Walker(reader, reader.run.end, False).next_good(offset - 1)[0]
 
 
 class _Walker:
-    __slots__ = ("_bulk", "_durable", "_reader", "_run")
+    __slots__ = ("_durable", "_odd_alone", "_reader", "_run", "_table")
 
-    def __init__(self, reader: RunReader, durable: int, bulk: BulkScan | None) -> None:
+    def __init__(self, reader: RunReader, durable: int, odd_alone: bool) -> None:
         self._reader = reader
         self._run = reader.run
         self._durable = durable
-        self._bulk = bulk
+        self._odd_alone = odd_alone
+        self._table: RecordTable | None = None
 
     def walk(self, position: int) -> Iterator[LogItem]:
         log_end = position  # where the log ends if nothing at all follows
@@ -182,32 +189,31 @@ class _Walker:
         size = stated_size(data)
         if len(data) < size <= limit - position:
             data = self._reader.read_file(file, position - file.start, size)
-        if self._bulk is not None:
-            batch = self._bulk(data, position, self._durable)
-            if batch.starts:
-                return batch, None  # what follows is looked at in the next window
-        batch = RecordBatch(data, position, [], [])
-        nominal_end = file.start + self._run.file_size
-        whole = position + len(data) >= limit  # the window shows the rest of the file
-        at, length = 0, len(data)
-        while at < length:
-            if data[at + 4 : at + 8] == BLANK_MAGIC:
-                stated = int.from_bytes(data[at : at + 4], "big", signed=True)
-                left = nominal_end - position - at
-                if stated == left:
-                    return batch, Blank(position + at, stated)
-                return batch, f"a filler says {stated} bytes where {left} are left"
-            here = position + at
-            check = check_record(data, at, physical_offset=here, strict=here >= self._durable)
-            if not check.ok:
-                cut_short = batch.starts and not whole
-                return batch, None if cut_short else check.reason.value
-            batch.starts.append(at)
-            batch.sizes.append(check.size)
-            at += check.size
-            if self._bulk is not None:
-                break  # one record the kernels leave to us; the next window goes on with them
-        return batch, None
+        batch = self._walk_window(data, position)
+        if batch.starts:
+            return batch, None  # what follows is looked at in the next window
+        if data[4:8] == BLANK_MAGIC:
+            stated = int.from_bytes(data[:4], "big", signed=True)
+            left = file.start + self._run.file_size - position
+            if stated == left:
+                return batch, Blank(position, stated)
+            return batch, f"a filler says {stated} bytes where {left} are left"
+        # One record that the core leaves to us, or none; the next window goes on with the core.
+        check = check_record(data, physical_offset=position, strict=position >= self._durable)
+        if not check.ok:
+            return batch, check.reason.value
+        return RecordBatch(data, position, [0], [check.size]), None
+
+    def _walk_window(self, data: bytes, position: int) -> RecordBatch:
+        """As many records as the core vouches for, maybe none."""
+        if self._table is None:
+            self._table = RecordTable(_TABLE_ROWS)
+        # Behind the durable point only flawless records count; a record across it is left to the readable check.
+        strict = self._odd_alone or position >= self._durable
+        end = len(data) if position >= self._durable else min(len(data), self._durable - position)
+        rows, _, _ = walk(data, 0, end, position, _CHECKS | (STRICT if strict else 0), self._table.cells)
+        starts, sizes = self._table.column(FILE_OFFSET, rows), self._table.column(SIZE, rows)
+        return RecordBatch(data, position, starts, sizes, self._table)
 
     def next_good(self, bad: int) -> tuple[int | None, int]:
         """The first valid record or filler behind ``bad``, and how far bytes that are not zero reach."""
@@ -224,28 +230,3 @@ class _Walker:
             if file.end > bad
         )
         return search_record(stretches, bad)
-
-
-BulkScan = Callable[[bytes, int, int], RecordBatch]
-
-
-def _bulk_scan(odd_alone: bool) -> BulkScan:
-    """A scan of one window by the compiled kernels; takes as many records as they vouch for, maybe none."""
-    from flaremq.storage.kernels.memory import as_array
-    from flaremq.storage.kernels.record import walk as walk_kernel
-    from flaremq.storage.kernels.table import CHECK_BODY_CRC, CHECK_RECORD_CRC, FILE_OFFSET, SIZE, STRICT, RecordTable
-
-    table = RecordTable(WINDOW_BYTES // RECORD_SIZE_MIN + 1)
-    checks = CHECK_BODY_CRC | CHECK_RECORD_CRC
-
-    def scan(data: bytes, base: int, durable: int) -> RecordBatch:
-        # Behind the durable point only flawless records count; a record across it is left to the check in Python.
-        strict = odd_alone or base >= durable
-        end = len(data) if base >= durable else min(len(data), durable - base)
-        flags = checks | (STRICT if strict else 0)
-        rows, _, _ = walk_kernel(as_array(data), 0, end, base, flags, table.columns)
-        columns = table.columns[:, :rows]
-        starts, sizes = columns[FILE_OFFSET].tolist(), columns[SIZE].tolist()
-        return RecordBatch(data, base, starts, sizes, table.columns)
-
-    return scan

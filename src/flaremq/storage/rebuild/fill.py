@@ -17,23 +17,21 @@ from itertools import pairwise
 
 import numpy as np
 
+from flaremq.core.arrays import Integers
+from flaremq.core.queue import parse_units
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.delay import DelayLevels
 from flaremq.message.message_ext import MessageExt
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.at_rest.record_table import is_read_singly, queue_groups
-from flaremq.storage.dispatch.dispatcher import ViewWriter, fits_behind
+from flaremq.storage.dispatch.view_writer import ViewWriter, fits_behind
 from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.files.layout import StoreLayout
 from flaremq.storage.index.index_file import IndexFile
-from flaremq.storage.kernels.compile import Integers
-from flaremq.storage.kernels.index import index_put
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.queue import parse_units
 from flaremq.storage.log.walk import DamagedRange, RecordBatch
 from flaremq.storage.queue.consume_queue import UNIT, UNIT_SIZE
 from flaremq.storage.queue.table import ConsumeQueues, QueueId
-from flaremq.storage.rebuild.spill import Spill, read_section
+from flaremq.storage.rebuild.spill import KEY_SIZE, Spill, read_section
 
 _KEYS_AT_ONCE = 1 << 20
 _INDEX_RESERVE = 64 << 20
@@ -133,8 +131,9 @@ class _PlausibleQueues:
         breaks = np.diff(offsets) != 1
         if self._damage_ends:
             # Behind damage a wider gap is plausible: each side of it is judged by itself.
-            physical = parse_units(as_array(units))[0]
-            breaks |= np.diff(np.searchsorted(self._damage_ends, physical, side="right")) != 0
+            fields = np.empty((3, len(offsets)), np.int64)
+            parse_units(units, fields)
+            breaks |= np.diff(np.searchsorted(self._damage_ends, fields[0], side="right")) != 0
         bounds = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(offsets)]
         for first, end in pairwise(bounds):
             queue_offset = int(offsets[first])
@@ -169,7 +168,7 @@ def fill_odd_queues(
     writer = ViewWriter(queues, None, delay_levels, reader.deleted)
     for place in sorted(batch):
         queues.get_or_create_batch(*place)
-    for item in reader.walk(bulk=True):
+    for item in reader.walk():
         if isinstance(item, DamagedRange):
             writer.damaged_bytes += item.size
         elif isinstance(item, RecordBatch) and _concerns(item, places):
@@ -217,14 +216,10 @@ def slice_keys(spills: Sequence[Spill], capacity: int) -> list[tuple[KeySlice, .
     return [tuple(file) for file in files]
 
 
-def read_keys(part: KeySlice, first: int, count: int) -> tuple[Integers, Integers, Integers]:
+def read_keys(part: KeySlice, first: int, count: int) -> bytearray:
     """Hash, physical offset and store time of ``count`` keys of a slice, from its key number ``first`` on."""
-    columns = []
     with open(part.path, "rb") as file:
-        for column in range(3):
-            at = part.keys_at + 8 * (column * part.keys + part.first + first)
-            columns.append(np.frombuffer(os.pread(file.fileno(), 8 * count, at), np.int64))
-    return columns[0], columns[1], columns[2]
+        return bytearray(os.pread(file.fileno(), KEY_SIZE * count, part.keys_at + KEY_SIZE * (part.first + first)))
 
 
 def build_index(folder: str, plan: IndexPlan, *, slots: int, entries: int, scratch: str) -> BuiltIndex:
@@ -232,26 +227,20 @@ def build_index(folder: str, plan: IndexPlan, *, slots: int, entries: int, scrat
     path = os.path.join(scratch, f"{plan.name}.{uuid.uuid4().hex}")
     file = IndexFile(LocalFileSystem(), path, slots=slots, entries=entries, reserve_step=_INDEX_RESERVE, create=True)
     if plan.end_before is not None:
-        file.begin_offset, file.begin_timestamp = plan.end_before
-        file.end_offset, file.end_timestamp = plan.end_before
-        file.store_header()
+        offset, timestamp = plan.end_before
+        file.set_ends(timestamp, timestamp, offset, offset)
     for part in plan.slices:
         for first in range(0, part.count, _KEYS_AT_ONCE):
-            _put(file, *read_keys(part, first, min(_KEYS_AT_ONCE, part.count - first)))
+            _put(file, read_keys(part, first, min(_KEYS_AT_ONCE, part.count - first)))
     file.sync()
-    header = (file.begin_timestamp, file.end_timestamp, file.begin_offset, file.end_offset)
-    built = BuiltIndex(plan.name, *header, file.slot_count, file.count)
+    built = BuiltIndex(plan.name, *file.header[:5], file.count)
     file.close()
     os.replace(path, os.path.join(folder, plan.name))
     return built
 
 
-def _put(file: IndexFile, hashes: Integers, offsets: Integers, times: Integers) -> None:
+def _put(file: IndexFile, keys: bytearray) -> None:
     at = 0
-    while at < len(hashes):
-        file.reserve(file.count)
-        array = as_array(file.buffer)
-        at, _ = index_put(array, file.slots, file.entries, file.reserved_entries, hashes, offsets, times, at)
-        del array
-        file.load_header()
+    while at < len(keys) // KEY_SIZE:
+        at = file.put_keys(keys, at)
     file.release_pages()

@@ -7,7 +7,7 @@ queue holds.
 
     units, bucket by bucket    a line of JSON [[topic, queue id, rows], …], then for these rows the queue offsets
                                (int64, native) and the units (20 bytes each), both queue by queue in log order
-    keys                       three int64 arrays: hash, physical offset, store time
+    keys                       three int64 each: hash, physical offset, store time
 
 A file is written under another name and renamed, so a task that is repeated, or runs twice, leaves the same file.
 """
@@ -18,11 +18,24 @@ import json
 import os
 import uuid
 import zlib
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from flaremq.core.arrays import Bytes, Integers
+from flaremq.core.index import index_keys
+from flaremq.core.queue import fill_units, find_marked, group_queues
+from flaremq.core.table import (
+    MARK_BAD_TEXT,
+    MARK_INNER_BATCH,
+    PHYSICAL_OFFSET,
+    QUEUE_ID,
+    QUEUE_OFFSET,
+    TOPIC_AT,
+    TOPIC_LENGTH,
+)
 from flaremq.message import properties as names
 from flaremq.message.delay import DelayLevels
 from flaremq.message.java_hash import index_hash
@@ -31,25 +44,12 @@ from flaremq.message.sys_flag import gets_index_entry, gets_queue_unit
 from flaremq.storage.at_rest.pieces import LogPiece, PieceWalk
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.dispatch.deleted_topics import DeletedTopics
-from flaremq.storage.dispatch.dispatcher import unit_tags_code
-from flaremq.storage.kernels.compile import Bytes, Integers
-from flaremq.storage.kernels.index import index_keys
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.queue import fill_units, group_queues
-from flaremq.storage.kernels.table import (
-    MARK_BAD_TEXT,
-    MARK_INNER_BATCH,
-    MARKS,
-    PHYSICAL_OFFSET,
-    QUEUE_ID,
-    QUEUE_OFFSET,
-    TOPIC_AT,
-    TOPIC_LENGTH,
-)
+from flaremq.storage.dispatch.record_views import unit_tags_code
 from flaremq.storage.log.walk import DamagedRange, RecordBatch
 from flaremq.storage.queue.consume_queue import UNIT, UNIT_SIZE
 from flaremq.storage.queue.table import QueueId
 
+KEY_SIZE = 24
 _SINGLY_MARKS = MARK_INNER_BATCH | MARK_BAD_TEXT
 
 
@@ -95,9 +95,8 @@ def spill_piece(
                 file.write(part)
             sections.append((at, file.tell() - at))
         keys_at = file.tell()
-        hashes, offsets, times = rows.keys()
-        for column in (hashes, offsets, times):
-            file.write(column.data)
+        for keys in rows.keys:
+            file.write(keys)
     os.replace(temporary, path)
     return Spill(
         path,
@@ -108,7 +107,7 @@ def spill_piece(
         rows.record_bytes,
         tuple(sections),
         keys_at,
-        len(hashes),
+        sum(len(keys) for keys in rows.keys) // KEY_SIZE,
         tuple(damaged),
         tuple(sorted(rows.batch_queues)),
     )
@@ -143,17 +142,17 @@ class _Rows:
         self._queue_of: list[Integers] = []
         self._offsets: list[Integers] = []
         self._units: list[Bytes] = []
-        self._keys: list[tuple[Integers, Integers, Integers]] = []
+        self.keys: list[bytes | bytearray] = []  # as they stand in the file
 
     def add(self, batch: RecordBatch) -> None:
         rows = len(batch.starts)
         self.records += rows
         self.record_bytes += sum(batch.sizes)
-        if batch.columns is None or np.any(batch.columns[MARKS, :rows] & _SINGLY_MARKS):
+        if batch.table is None or find_marked(batch.table.cells, 0, rows, _SINGLY_MARKS) < rows:
             self._add_singly(batch)
             return
-        columns, log = batch.columns, as_array(batch.data)
-        order, starts = group_queues(log, columns, rows)
+        columns = batch.columns
+        order, starts = (np.frombuffer(part, np.int64) for part in group_queues(batch.data, columns, rows))
         if len(order):
             heads = order[starts[:-1]]
             numbers = self._numbers_of(batch.data, columns, heads)
@@ -168,7 +167,7 @@ class _Rows:
             self._offsets.append(columns[QUEUE_OFFSET][order])
             self._units.append(units)
         if self._with_index:
-            self._keys.append(index_keys(log, columns, 0, rows, 0, False))
+            self.keys.append(index_keys(batch.data, columns, 0, rows, 0, False))
 
     def sections(self, buckets: int) -> Iterator[list[bytes | memoryview]]:
         """The parts of each bucket's stretch of the file."""
@@ -193,13 +192,6 @@ class _Rows:
             head = json.dumps(queues).encode() + b"\n"
             yield [head, offsets[first:end].tobytes(), units[first:end].tobytes()]
 
-    def keys(self) -> tuple[Integers, Integers, Integers]:
-        if not self._keys:
-            none = np.empty(0, np.int64)
-            return none, none, none
-        hashes, offsets, times = zip(*self._keys, strict=True)
-        return np.concatenate(hashes), np.concatenate(offsets), np.concatenate(times)
-
     def _numbers_of(self, data: bytes, columns: Integers, heads: Integers) -> Integers:
         """The number of each group's queue, given out in the order queues are met."""
         places = columns[TOPIC_AT][heads].tolist()
@@ -218,11 +210,11 @@ class _Rows:
         return number
 
     def _add_singly(self, batch: RecordBatch) -> None:
-        """Record by record, as dispatch without kernels reads them."""
+        """Record by record, those of a batch that the core does not read as a whole."""
         queue_of: list[int] = []
         queue_offsets: list[int] = []
         units: list[bytes] = []
-        keys: list[tuple[int, int, int]] = []
+        keys = array("q")
         for offset, record in batch.records():
             message = MessageExt(record)
             topic, queue_id = message.topic, message.queue_id
@@ -236,11 +228,10 @@ class _Rows:
             if self._with_index and gets_index_entry(message.sys_flag):
                 unique, words = message.properties.get(names.UNIQUE_KEY), message.properties.get(names.KEYS)
                 wanted = ([unique] if unique else []) + [word for word in (words or "").split(" ") if word]
-                keys += [(index_hash(topic, key), offset, message.store_timestamp) for key in wanted]
+                for key in wanted:
+                    keys.extend((index_hash(topic, key), offset, message.store_timestamp))
         if units:
             self._queue_of.append(np.array(queue_of, np.int64))
             self._offsets.append(np.array(queue_offsets, np.int64))
             self._units.append(np.frombuffer(b"".join(units), np.uint8))
-        if keys:
-            columns = np.array(keys, np.int64).T
-            self._keys.append((columns[0].copy(), columns[1].copy(), columns[2].copy()))
+        self.keys.append(keys.tobytes())

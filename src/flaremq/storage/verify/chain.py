@@ -15,13 +15,12 @@ from typing import Protocol
 
 import numpy as np
 
+from flaremq.core.queue import parse_units
 from flaremq.message.delay import DelayLevels
 from flaremq.storage.at_rest.outlook import redispatch_start
 from flaremq.storage.at_rest.pieces import LogPiece, chain_pieces, whole_log
 from flaremq.storage.at_rest.queues import StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.queue import parse_units
 from flaremq.storage.log.walk import DamagedRange
 from flaremq.storage.queue.consume_queue import FILLER_SIZE, UNIT_SIZE
 from flaremq.storage.queue.table import QueueId
@@ -76,7 +75,8 @@ def check_queue(reader: StoreReader, queue: StoredQueue | None, claim: QueueClai
     head = queue.read_raw(start, first - start)
     if queue.run.misfits or queue.run.gaps or len(head) != (first - start) * UNIT_SIZE:
         return in_doubt
-    offsets, sizes, codes = parse_units(as_array(head))
+    offsets, sizes, codes = units = np.empty((3, len(head) // UNIT_SIZE), np.int64)
+    parse_units(head, units)
     filler = (offsets == 0) & (sizes == FILLER_SIZE) & (codes == 0)
     expired = (offsets >= 0) & (sizes > 0) & (offsets < reader.log_min) & (offsets + sizes <= log_end)
     if not np.all(filler | expired) or queue.written_end() > max(end, start) or end > stop:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from flaremq.core.arrays import Integers
 from flaremq.storage.at_rest.indexes import StoredIndex
 from flaremq.storage.index.index_file import ENTRY_SIZE
-from flaremq.storage.kernels.compile import Integers
 
 ENTRY = np.dtype([("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")])
 _INT_MAX = 2**31 - 1

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flaremq.core.arrays import Integers
 from flaremq.storage.at_rest.indexes import StoredIndex
 from flaremq.storage.index.index_file import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
-from flaremq.storage.kernels.compile import Integers
 from flaremq.storage.verify.index_entries import ENTRY, entries_end
 
 _WINDOW_ENTRIES = 1 << 18

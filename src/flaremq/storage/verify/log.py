@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from flaremq.core.table import SYS_FLAG
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.check import CheckReason, check_record
 from flaremq.message.sys_flag import COMPRESSED, INNER_BATCH
@@ -39,7 +40,7 @@ class LogChecker:
             if isinstance(item, RecordBatch):
                 summary.records += len(item.starts)
                 summary.record_bytes += sum(item.sizes)
-                if item.columns is None:  # else the kernels have vouched for the fields
+                if item.table is None:  # else the core has vouched for the fields
                     for offset, record in item.records():
                         yield from self._check_fields(offset, bytes(record))
                 yield from self._check_times(item)
@@ -81,11 +82,9 @@ class LogChecker:
 
     def _check_bodies(self, batch: RecordBatch) -> Iterator[Finding]:
         """Bodies that say they are compressed and are not. Their producer sent them so: a note, no damage."""
-        if batch.columns is not None:
-            from flaremq.storage.kernels.table import SYS_FLAG
-
-            if not (batch.columns[SYS_FLAG, : len(batch.starts)] & _MAY_FAIL).any():
-                return
+        flags = [] if batch.table is None else batch.table.column(SYS_FLAG, len(batch.starts))
+        if flags and not any(flag & _MAY_FAIL for flag in flags):
+            return
         summary = self._summary
         for offset, record in batch.records():
             error = unreadable_body(MessageExt(record))

@@ -1,7 +1,7 @@
 """One piece of the log held against queues and index: what is right, and what the plain checkers must look at.
 
-Only equality is decided: the kernels make of a batch of records the very bytes its queues and index must hold, and
-comparing them with what is there costs next to nothing. What differs, or is left to plain code by the kernels, is
+Only equality is decided: the core makes of a batch of records the very bytes its queues and index must hold, and
+comparing them with what is there costs next to nothing. What differs, or is left out by the core, is
 *in doubt*, and the plain checkers say what it means.
 
 A piece knows nothing of those before it. So it says *which* units and entries it found right, in log order, and
@@ -15,6 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from flaremq.core.arrays import Integers
+from flaremq.core.index import index_keys
+from flaremq.core.queue import fill_units
+from flaremq.core.table import PHYSICAL_OFFSET, QUEUE_OFFSET
 from flaremq.message.delay import DelayLevels
 from flaremq.message.message_ext import MessageExt
 from flaremq.storage.at_rest.pieces import LogPiece, PieceWalk
@@ -22,11 +26,6 @@ from flaremq.storage.at_rest.queues import StoredQueue
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.at_rest.record_table import is_read_singly, queue_groups
 from flaremq.storage.dispatch.record_views import expected_index_hashes, expected_units
-from flaremq.storage.kernels.compile import Integers
-from flaremq.storage.kernels.index import index_keys
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.queue import fill_units
-from flaremq.storage.kernels.table import PHYSICAL_OFFSET, QUEUE_OFFSET
 from flaremq.storage.log.walk import DamagedRange, RecordBatch
 from flaremq.storage.queue.consume_queue import UNIT_SIZE
 from flaremq.storage.queue.table import QueueId
@@ -198,10 +197,11 @@ class _ViewsChecker:
             return None  # entries that are out of order make those behind them doubtful too
         first = entries.number
         for with_tags in (self._with_tags, not self._with_tags):
-            keys = index_keys(as_array(batch.data), batch.columns, 0, rows, 0, with_tags)
-            self.views.keys_seen |= len(keys[0]) > 0 and not with_tags
+            found = index_keys(batch.data, batch.columns, 0, rows, 0, with_tags)
+            keys: Integers = np.frombuffer(found, np.int64).reshape(-1, 3)
+            self.views.keys_seen |= len(keys) > 0 and not with_tags
             # An entry left over for these records may be a tag's, so it decides between the two ways.
-            if entries.matches(*keys) and not entries.leads_before(covered.end):
+            if entries.matches(*keys.T) and not entries.leads_before(covered.end):
                 self._with_tags = with_tags
                 return RightEntries(first, entries.number, covered.start, covered.end)
             entries.number = first

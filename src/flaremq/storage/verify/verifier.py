@@ -1,9 +1,8 @@
 """``store verify``: one check of one store, from its files to its configuration.
 
 The checks that need no walk stand around the one that does: the log, its queues and its index held against each other.
-That one is made by the plain checkers, record by record, or in pieces by the compiled ones, which are faster but take
-time to load; both say the same. Nothing is changed and nothing is assumed: a file that cannot be read is a finding, not
-an exception.
+That one is made in pieces (``chain``), here or elsewhere. Nothing is changed and nothing is assumed: a file that cannot
+be read is a finding, not an exception.
 
 After a crash, what opening the store repairs by itself (units not written yet, units behind the end of the log) is a
 note; the same thing in a store that says it was closed cleanly is damage.
@@ -16,15 +15,11 @@ from typing import TYPE_CHECKING
 
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, DelayLevels, parse_delay_levels
 from flaremq.storage.at_rest.reader import StoreReader
-from flaremq.storage.log.walk import wants_bulk
 from flaremq.storage.verify.files import check_config, check_files, check_marks
 from flaremq.storage.verify.finding import Finding, Severity, Summary
-from flaremq.storage.verify.plain import check_plainly
 
 if TYPE_CHECKING:
     from flaremq.storage.verify.chain import PieceChain
-
-_BULK_BYTES = 8 << 20  # loading the kernels takes as long as checking this much log without them
 
 
 class StoreVerifier:
@@ -36,13 +31,10 @@ class StoreVerifier:
         *,
         delay_levels: DelayLevels | None = None,
         on_progress: Callable[[int], None] | None = None,
-        bulk: bool | None = None,
         chain: PieceChain | None = None,
     ) -> None:
-        """``bulk`` chooses the compiled way or the plain one, by default the size of the log does; ``chain`` is a
-        check in pieces that are run elsewhere."""
+        """``chain`` is a check in pieces that are run elsewhere."""
         self._reader = reader
-        self._bulk = wants_bulk(reader.log, reader.log_min, _BULK_BYTES) if bulk is None and chain is None else bulk
         self._chain = chain
         self._delay_levels = delay_levels or parse_delay_levels(DEFAULT_DELAY_LEVELS)
         self._on_progress = on_progress
@@ -67,9 +59,7 @@ class StoreVerifier:
             yield Finding(path, offset, "unreadable", detail, Severity.DAMAGE)
 
     def _check_log_and_views(self) -> Iterator[Finding]:
-        if self._chain is None and not self._bulk:
-            return check_plainly(self._reader, self.summary, self._delay_levels, self._on_progress)
-        from flaremq.storage.verify.chain import chain_here
+        from flaremq.storage.verify.chain import chain_here  # NumPy
 
         chain = self._chain or chain_here(self._reader, self._delay_levels, self._on_progress)
         return chain.findings(self.summary)

@@ -93,14 +93,14 @@ class ViewBuilder:
         name = 0
         old = self._reader.indexes
         for number, slices in enumerate(slice_keys(spills, self.geometry.entries - 1)):
-            _, offsets, times = read_keys(slices[0], 0, 1)
-            same = number < len(old) and old[number].header.begin_offset == int(offsets[0])
-            wanted = int(old[number].name) if same else _name_of(int(times[0]))
+            _, offset, time = memoryview(read_keys(slices[0], 0, 1)).cast("q")
+            same = number < len(old) and old[number].header.begin_offset == offset
+            wanted = int(old[number].name) if same else _name_of(time)
             name = max(wanted, name + 1)  # names must ascend
             yield IndexPlan(f"{name:017d}", slices, before)
             last = slices[-1]
-            _, offsets, times = read_keys(last, last.count - 1, 1)
-            before = (int(offsets[0]), int(times[0]))
+            _, offset, time = memoryview(read_keys(last, last.count - 1, 1)).cast("q")
+            before = (offset, time)
 
 
 _LAST_NAMED_MS = 253_402_128_000_000  # a day before the year 10000, wherever on earth

@@ -1,8 +1,9 @@
-"""Index kernels: files against those Java wrote, lookups against a plain model, damage against termination."""
+"""The index in the core: files against those Java wrote, lookups against a plain model, damage against termination."""
 
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -12,29 +13,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flaremq.message.java_hash import index_hash
-from flaremq.storage.at_rest.indexes import IndexGeometry, StoredIndex
-from flaremq.storage.files.directory import OpenFiles
-from flaremq.storage.kernels.compile import Bytes, Integers
-from flaremq.storage.kernels.index import (
+from flaremq.core.arrays import Bytes, as_array
+from flaremq.core.index import (
     PUT_DONE,
     PUT_FULL,
-    PUT_PLAIN,
+    PUT_INVALID,
     PUT_RESERVE,
     index_keys,
     index_put,
     index_rebuild_slots,
 )
-from flaremq.storage.kernels.lookup import (
-    MATCH,
+from flaremq.core.lookup import (
     NO_MATCH,
     UNDECIDED,
+    index_lookup,
     index_lookup_many,
-    match_keys,
+    match_record,
+    match_records,
 )
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.record import parse_at, walk
-from flaremq.storage.kernels.table import CHECK_BODY_CRC, END, FILE_OFFSET, PHYSICAL_OFFSET, RecordTable
+from flaremq.core.record import walk
+from flaremq.core.table import CHECK_BODY_CRC, END, FILE_OFFSET, PHYSICAL_OFFSET, RecordTable
+from flaremq.core.table import SIZE as RECORD_SIZE
+from flaremq.message.java_hash import index_hash
+from flaremq.storage.at_rest.indexes import IndexGeometry, StoredIndex
+from flaremq.storage.files.directory import OpenFiles
 from flaremq.storage.verify.index_soundness import check_index
 from tests.message.records import make_record
 from tests.support.golden import GoldenStore, golden_names, open_golden
@@ -79,14 +81,24 @@ def is_sound(index: Bytes, slots: int = SLOTS, entry_count: int = ENTRIES) -> bo
     return check_index(StoredIndex(cast(OpenFiles, _InMemory(index)), "index", len(index), geometry)).is_sound
 
 
-def put_all(files: list[Bytes], keys: tuple[Integers, Integers, Integers]) -> None:
+def rows(*columns: Any) -> array[int]:
+    """Keys as the core takes them: hash, physical offset and time of each."""
+    return array("q", [int(field) for key in zip(*columns, strict=True) for field in key])
+
+
+def split(keys: bytes | bytearray | array[int]) -> tuple[list[int], list[int], list[int]]:
+    cells = memoryview(keys).cast("B").cast("q").tolist()
+    return cells[::3], cells[1::3], cells[2::3]
+
+
+def put_all(files: list[Bytes], keys: bytes | bytearray | array[int]) -> None:
     position, code = 0, PUT_FULL
     while True:
-        position, code = index_put(files[-1], SLOTS, ENTRIES, ENTRIES, *keys, position)
+        position, code = index_put(files[-1], SLOTS, ENTRIES, ENTRIES, keys, position)
         if code != PUT_FULL:
             break
         files.append(new_file(files[-1]))
-    assert (position, code) == (len(keys[0]), PUT_DONE)
+    assert (position, code) == (len(split(keys)[0]), PUT_DONE)
 
 
 def rebuilt_index(store: GoldenStore, end_offset: int, with_tags: bool) -> list[Bytes]:
@@ -95,9 +107,9 @@ def rebuilt_index(store: GoldenStore, end_offset: int, with_tags: bool) -> list[
     table = RecordTable(1024)
     for base, path in store.log_files().items():
         log = np.fromfile(path, np.uint8)
-        rows, _, _ = walk(log, 0, log.size, base, CHECK_BODY_CRC, table.columns)
-        rows = int(np.searchsorted(table[PHYSICAL_OFFSET][:rows], end_offset, "right"))
-        put_all(files, index_keys(log, table.columns, 0, rows, 0, with_tags))
+        count, _, _ = walk(log, 0, log.size, base, CHECK_BODY_CRC, table.cells)
+        count = int(np.searchsorted(table[PHYSICAL_OFFSET][:count], end_offset, "right"))
+        put_all(files, index_keys(log, table.cells, 0, count, 0, with_tags))
     return files
 
 
@@ -140,11 +152,10 @@ def test_queries_of_golden_stores_find_at_least_what_java_found(tmp_path: Path) 
     store = open_golden("rmq53-clean", tmp_path)
     files = java_index(store)
     for query in store.manifest["indexQueries"]:
-        hashes = np.array([index_hash(query["topic"], query["key"])], np.int64)
+        hashed = index_hash(query["topic"], query["key"])
         found: set[int] = set()
         for index in files:
-            _, offsets = index_lookup_many(index, SLOTS, ENTRIES, hashes, query["begin"], query["end"], 10**6)
-            found.update(offsets.tolist())
+            found.update(index_lookup(index, SLOTS, ENTRIES, hashed, query["begin"] - 999, query["end"], 10**6))
         assert found >= set(query["physicalOffsets"])
 
 
@@ -154,9 +165,9 @@ def table_of(records: Sequence[Mapping[str, Any]]) -> tuple[Bytes, RecordTable, 
         data += make_record(physical_offset=len(data), **record)
     log = as_array(data)
     table = RecordTable(max(len(records), 1))
-    rows, _, stop = walk(log, 0, log.size, 0, 0, table.columns)
-    assert (rows, stop) == (len(records), END)
-    return log, table, rows
+    count, _, stop = walk(log, 0, log.size, 0, 0, table.cells)
+    assert (count, stop) == (len(records), END)
+    return log, table, count
 
 
 @pytest.mark.parametrize(
@@ -174,57 +185,60 @@ def table_of(records: Sequence[Mapping[str, Any]]) -> tuple[Bytes, RecordTable, 
     ],
 )
 def test_keys_come_in_rocketmqs_order(properties: bytes, sys_flag: int, keys: list[str]) -> None:
-    log, table, rows = table_of([{"properties": properties, "sys_flag": sys_flag, "topic": b"Topic"}])
-    hashes, offsets, times = index_keys(log, table.columns, 0, rows, 0, False)
-    assert hashes.tolist() == [index_hash("Topic", key) for key in keys]
-    assert offsets.tolist() == [0] * len(keys)
-    assert times.tolist() == [1700000000123] * len(keys)
+    log, table, count = table_of([{"properties": properties, "sys_flag": sys_flag, "topic": b"Topic"}])
+    hashes, offsets, times = split(index_keys(log, table.cells, 0, count, 0, False))
+    assert hashes == [index_hash("Topic", key) for key in keys]
+    assert offsets == [0] * len(keys)
+    assert times == [1700000000123] * len(keys)
 
 
 def test_tags_are_keys_of_their_own_kind_where_asked_for() -> None:
-    log, table, rows = table_of([{"properties": b"TAGS\1red\2KEYS\1a\2", "topic": b"T"}, {"properties": b"TAGS\1b\2"}])
-    hashes, _, _ = index_keys(log, table.columns, 0, rows, 0, True)
-    assert hashes.tolist() == [index_hash("T", "a"), index_hash("T", "T#red"), index_hash("TopicTest", "T#b")]
+    log, table, count = table_of([{"properties": b"TAGS\1red\2KEYS\1a\2", "topic": b"T"}, {"properties": b"TAGS\1b\2"}])
+    hashes, _, _ = split(index_keys(log, table.cells, 0, count, 0, True))
+    assert hashes == [index_hash("T", "a"), index_hash("T", "T#red"), index_hash("TopicTest", "T#b")]
 
 
 def test_rows_below_the_given_offset_are_passed_over_and_the_one_at_it_is_not() -> None:
-    log, table, rows = table_of([{"properties": b"KEYS\1k\2"}] * 5)
+    log, table, count = table_of([{"properties": b"KEYS\1k\2"}] * 5)
     second = int(table[PHYSICAL_OFFSET][1])
-    assert index_keys(log, table.columns, 0, rows, second, False)[1][0] == second
-    assert index_keys(log, table.columns, 0, rows, second + 1, False)[1][0] > second
-    assert len(index_keys(log, table.columns, 3, rows, 0, False)[0]) == 2
+    assert split(index_keys(log, table.cells, 0, count, second, False))[1][0] == second
+    assert split(index_keys(log, table.cells, 0, count, second + 1, False))[1][0] > second
+    assert len(split(index_keys(log, table.cells, 3, count, 0, False))[0]) == 2
 
 
-def test_a_row_with_text_that_is_no_utf8_stops_the_put_for_the_plain_path() -> None:
-    log, table, rows = table_of(
+def test_a_row_with_text_that_is_no_utf8_is_left_to_those_who_read_records_one_by_one() -> None:
+    log, table, count = table_of(
         [{"properties": b"KEYS\1a\2"}, {"properties": b"KEYS\1\xff\2"}, {"properties": b"KEYS\1b\2"}]
     )
-    keys = index_keys(log, table.columns, 0, rows, 0, False)
-    assert keys[0][1] == -2, "-1 - row"
+    keys = index_keys(log, table.cells, 0, count, 0, False)
+    assert split(keys)[0] == [index_hash("TopicTest", "a"), index_hash("TopicTest", "b")]
+
+
+def test_a_hash_that_no_key_has_is_not_put() -> None:
     index = new_file()
-    assert index_put(index, SLOTS, ENTRIES, ENTRIES, *keys, 0) == (1, PUT_PLAIN)
-    assert index_put(index, SLOTS, ENTRIES, ENTRIES, *keys, 2) == (3, PUT_DONE)
-    assert len(entries(index)) == 2
+    assert index_put(index, SLOTS, ENTRIES, ENTRIES, rows([1, -1, 2], [0, 1, 2], [5, 5, 5]), 0) == (1, PUT_INVALID)
+    assert len(entries(index)) == 1
 
 
 def test_no_entry_is_written_beyond_the_reserved_ones() -> None:
-    keys = (np.arange(50), np.arange(50) * 100, np.full(50, 1_700_000_000_000))
+    keys = rows(range(50), range(0, 5000, 100), [1_700_000_000_000] * 50)
     index = new_file()
-    assert index_put(index, SLOTS, ENTRIES, 11, *keys, 0) == (10, PUT_RESERVE)
+    assert index_put(index, SLOTS, ENTRIES, 11, keys, 0) == (10, PUT_RESERVE)
     assert not index[40 + 4 * SLOTS + 20 * 11 :].any()
-    assert index_put(index, SLOTS, ENTRIES, 40, *keys, 10) == (39, PUT_RESERVE)
+    assert index_put(index, SLOTS, ENTRIES, 40, keys, 10) == (39, PUT_RESERVE)
     whole = new_file()
-    index_put(whole, SLOTS, ENTRIES, ENTRIES, *keys, 0)
-    index_put(index, SLOTS, ENTRIES, ENTRIES, *keys, 39)
+    index_put(whole, SLOTS, ENTRIES, ENTRIES, keys, 0)
+    index_put(index, SLOTS, ENTRIES, ENTRIES, keys, 39)
     assert np.array_equal(index, whole)
 
 
 def test_keys_of_one_message_go_on_in_the_next_file() -> None:
-    keys = (np.arange(ENTRIES + 5), np.arange(ENTRIES + 5) // 10 * 100, np.full(ENTRIES + 5, 1_700_000_000_000))
+    offsets = [number // 10 * 100 for number in range(ENTRIES + 5)]
+    keys = rows(range(ENTRIES + 5), offsets, [1_700_000_000_000] * (ENTRIES + 5))
     files = [new_file()]
     put_all(files, keys)
     assert [header(index)[5] for index in files] == [ENTRIES, 7]
-    assert header(files[1])[2] == keys[1][ENTRIES - 1] == header(files[0])[3]
+    assert header(files[1])[2] == offsets[ENTRIES - 1] == header(files[0])[3]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +248,7 @@ def test_keys_of_one_message_go_on_in_the_next_file() -> None:
 def test_times_are_whole_seconds_since_the_first_entry(times: list[int], seconds: list[int]) -> None:
     index = new_file()
     count = len(times)
-    index_put(index, SLOTS, ENTRIES, ENTRIES, np.arange(count), np.arange(count), np.array(times), 0)
+    index_put(index, SLOTS, ENTRIES, ENTRIES, rows(range(count), range(count), times), 0)
     assert [entry[2] for entry in entries(index)] == seconds
 
 
@@ -243,10 +257,11 @@ def test_times_are_whole_seconds_since_the_first_entry(times: list[int], seconds
 )
 def test_an_impossible_geometry_touches_nothing(slots: int, entry_count: int) -> None:
     index = new_file()
-    keys = (np.arange(5), np.arange(5), np.arange(5))
-    assert index_put(index, slots, entry_count, entry_count, *keys, 0) == (0, PUT_FULL)
+    keys = rows(range(5), range(5), range(5))
+    assert index_put(index, slots, entry_count, entry_count, keys, 0) == (0, PUT_FULL)
     assert index_rebuild_slots(index, slots, entry_count, 2) == -1
-    assert len(index_lookup_many(index, slots, entry_count, keys[0], 0, END_OF_TIME, 10)[0]) == 0
+    assert len(index_lookup_many(index, slots, entry_count, array("q", range(5)), 10)[1]) == 0
+    assert index_lookup(index, slots, entry_count, 3, 0, END_OF_TIME, 10) == []
     assert not index.any()
 
 
@@ -262,13 +277,15 @@ def test_a_lookup_finds_the_newest_entries_in_the_time_range(
     times = start + np.cumsum([step for _, step in steps], dtype=np.int64)
     hashes = np.array([key for key, _ in steps], np.int64)
     offsets = np.arange(len(steps), dtype=np.int64) * 10
-    assert index_put(index, slots, entry_count, entry_count, hashes, offsets, times, 0)[1] == PUT_DONE
+    assert index_put(index, slots, entry_count, entry_count, rows(hashes, offsets, times), 0)[1] == PUT_DONE
     assert is_sound(index, slots, entry_count)
     asked = np.array([3, 99, 7, -1, 3], np.int64)
     low, high = start + begin, start + begin + length
-    numbers, found = index_lookup_many(index, slots, entry_count, asked, low, high, max_each)
+    starts, found = index_lookup_many(index, slots, entry_count, asked, max_each)
     for number, key in enumerate(asked.tolist()):
-        got = found[numbers == number].tolist()
+        newest = [int(offset) for offset, h in zip(offsets, hashes, strict=True) if h == key][::-1][:max_each]
+        assert found[starts[number] : starts[number + 1]].tolist() == newest
+        got = index_lookup(index, slots, entry_count, key, low - 999, high, max_each)
         assert got == sorted(got, reverse=True)
         assert len(got) <= max_each
         wanted = [
@@ -284,7 +301,8 @@ def filled() -> Bytes:
     index = new_file()
     count = 500
     hashes = np.arange(count) * 7919 % 1000
-    index_put(index, SLOTS, ENTRIES, ENTRIES, hashes, np.arange(count) * 10, np.full(count, 1_700_000_000_000), 0)
+    keys = rows(hashes, np.arange(count) * 10, [1_700_000_000_000] * count)
+    index_put(index, SLOTS, ENTRIES, ENTRIES, keys, 0)
     return index
 
 
@@ -327,8 +345,8 @@ def test_rebuilding_repairs_links_and_slots_and_drops_entries_past_the_count() -
     assert header(index)[5] == 400
     index[24:32] = as_array(struct.pack(">q", 3980))  # the header's bounds are the caller's
     assert is_sound(index)
-    _, offsets = index_lookup_many(index, SLOTS, ENTRIES, np.arange(1000), 0, END_OF_TIME, 1000)
-    assert offsets.max() == 3980
+    _, offsets = index_lookup_many(index, SLOTS, ENTRIES, np.arange(1000), 1000)
+    assert max(offsets) == 3980
     assert index_rebuild_slots(index, SLOTS, ENTRIES, ENTRIES + 1) == -1
     assert index_rebuild_slots(index, SLOTS, ENTRIES, 0) == -1
 
@@ -339,45 +357,46 @@ def test_lookups_in_a_damaged_file_end(edits: list[tuple[int, int]]) -> None:
     for at, value in edits:
         index[at : at + 4] = as_array(struct.pack(">i", value))
     hashes = np.arange(1000, dtype=np.int64)
-    numbers, offsets = index_lookup_many(index, SLOTS, ENTRIES, hashes, 0, END_OF_TIME, 100)
-    assert len(numbers) == len(offsets) <= 1000 * 100
+    starts, offsets = index_lookup_many(index, SLOTS, ENTRIES, hashes, 100)
+    assert starts[-1] == len(offsets) <= 1000 * 100
+    for number in range(1000):
+        alone = index_lookup(index, SLOTS, ENTRIES, number, -(2**62), END_OF_TIME, 100)
+        assert offsets[starts[number] : starts[number + 1]].tolist() == alone
     is_sound(index)
-    more = (np.arange(20), np.arange(20), np.arange(20))
-    index_put(index, SLOTS, ENTRIES, ENTRIES, *more, 0)
+    index_put(index, SLOTS, ENTRIES, ENTRIES, rows(range(20), range(20), range(20)), 0)
 
 
 def test_the_first_entry_after_a_pause_is_found_at_its_real_time() -> None:
     full = new_file()
-    index_put(full, SLOTS, ENTRIES, ENTRIES, np.arange(2), np.arange(2), np.full(2, 1_000_000), 0)
+    index_put(full, SLOTS, ENTRIES, ENTRIES, rows(range(2), range(2), [1_000_000] * 2), 0)
     index = new_file(full)
     an_hour_later = 1_000_000 + 3_600_000
-    index_put(index, SLOTS, ENTRIES, ENTRIES, np.array([7]), np.array([5]), np.array([an_hour_later]), 0)
+    index_put(index, SLOTS, ENTRIES, ENTRIES, rows([7], [5], [an_hour_later]), 0)
     assert entries(index)[0][2] == 3600, "as RocketMQ writes it"
     around = (an_hour_later - 1000, an_hour_later + 1000)
-    _, offsets = index_lookup_many(index, SLOTS, ENTRIES, np.array([7]), *around, 10)
-    assert offsets.tolist() == [5]
+    assert index_lookup(index, SLOTS, ENTRIES, 7, *around, 10) == [5]
 
 
 def test_a_chain_that_runs_in_a_circle_ends() -> None:
     index = new_file()
-    index_put(index, SLOTS, ENTRIES, ENTRIES, np.full(5, 7), np.arange(5), np.full(5, 1000), 0)
+    index_put(index, SLOTS, ENTRIES, ENTRIES, rows([7] * 5, range(5), [1000] * 5), 0)
     index[entry_at(1) + 16 : entry_at(1) + 20] = as_array(struct.pack(">i", 5))
-    numbers, _ = index_lookup_many(index, SLOTS, ENTRIES, np.array([7]), 0, END_OF_TIME, 1000)
-    assert len(numbers) == 5
+    assert len(index_lookup_many(index, SLOTS, ENTRIES, np.array([7]), 1000)[1]) == 5
+    assert len(index_lookup(index, SLOTS, ENTRIES, 7, 0, END_OF_TIME, 1000)) == 5
+
+
+MATCH = 1
 
 
 def matched(records: Sequence[Mapping[str, Any]], topic: str, key: str, begin: int = 0, end: int = 2**62) -> list[int]:
-    log, table, _ = table_of(records)
-    assert parse_at(log, table[FILE_OFFSET][: len(records)].copy(), 0, 0, table.columns) == len(records)
-    verdicts = np.full(len(records), 9, np.uint8)
-    keys = b"other" + key.encode()
-    offsets = np.array([0, 5, len(keys)], np.int64)
-    numbers = np.ones(len(records), np.int64)
-    count = match_keys(
-        log, table.columns, numbers, as_array(topic.encode()), as_array(keys), offsets, begin, end, verdicts
-    )
-    assert count == verdicts.tolist().count(MATCH)
-    return verdicts.tolist()
+    """What is said of each record, asked one by one; a match is as large as its record."""
+    log, table, count = table_of(records)
+    verdicts = []
+    for at, size in zip(table.column(FILE_OFFSET, count), table.column(RECORD_SIZE, count), strict=True):
+        verdict = match_record(log, at, 0, log.size, topic.encode(), key.encode(), begin, end)
+        assert verdict in (NO_MATCH, UNDECIDED, size)
+        verdicts.append(min(verdict, MATCH))
+    return verdicts
 
 
 def test_only_the_same_topic_and_key_text_match() -> None:
@@ -391,7 +410,16 @@ def test_only_the_same_topic_and_key_text_match() -> None:
         {"topic": b"T", "properties": b"KEYS\1\xff\2"},
         {"topic": b"T", "properties": b""},
     ]
-    assert matched(records, "T", "key") == [MATCH] * 3 + [NO_MATCH] * 3 + [UNDECIDED, NO_MATCH]
+    expected = [MATCH] * 3 + [NO_MATCH] * 3 + [UNDECIDED, NO_MATCH]
+    assert matched(records, "T", "key") == expected
+    assert matched(records, "T", "") == [NO_MATCH] * 6 + [UNDECIDED, NO_MATCH]
+    log, table, count = table_of(records)
+    verdicts = array("q", [9] * (count + 1))
+    places = array("q", [*table.column(PHYSICAL_OFFSET, count), log.size + 5])
+    bounds = array("q", [0, 0, count + 1])  # nothing for the first key, everything for the second
+    judged = match_records(log, 0, log.size, b"T", b"otherkey", array("q", [0, 5, 8]), bounds, places, verdicts)
+    assert judged == count and verdicts[-1] == 9, "what lies in another file is left alone"
+    assert [min(verdict, MATCH) for verdict in verdicts[:-1]] == expected
 
 
 def test_a_match_lies_within_the_time_range_both_ends_included() -> None:
@@ -400,11 +428,8 @@ def test_a_match_lies_within_the_time_range_both_ends_included() -> None:
     assert matched(records, "TopicTest", "k", 1000, 2000) == expected
 
 
-def test_candidates_that_are_no_record_do_not_match() -> None:
-    log, table, _ = table_of([{"properties": b"KEYS\1k\2"}])
-    parse_at(log, np.array([3], np.int64), 0, 0, table.columns)
-    verdicts = np.full(1, 9, np.uint8)
-    topic, keys = as_array(b"TopicTest"), as_array(b"k")
-    offsets = np.array([0, 1], np.int64)
-    assert match_keys(log, table.columns, np.zeros(1, np.int64), topic, keys, offsets, 0, 2**62, verdicts) == 0
-    assert verdicts[0] == NO_MATCH
+@pytest.mark.parametrize("at", [-1, 3, 10**9])
+def test_candidates_that_are_no_record_are_not_judged(at: int) -> None:
+    log, _, _ = table_of([{"properties": b"KEYS\1k\2"}])
+    assert match_record(log, at, 0, log.size, b"TopicTest", b"k", 0, 2**62) == UNDECIDED
+    assert match_record(log, 0, 0, log.size - 1, b"TopicTest", b"k", 0, 2**62) == UNDECIDED

@@ -13,23 +13,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from flaremq.message.java_hash import tags_code
-from flaremq.storage.kernels.compile import Bytes
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.queue import fill_units, group_queues, parse_units
-from flaremq.storage.kernels.record import walk
-from flaremq.storage.kernels.table import (
+from flaremq.core.arrays import Bytes, as_array
+from flaremq.core.queue import fill_units, find_marked, group_queues, parse_units, queue_runs
+from flaremq.core.record import walk
+from flaremq.core.table import (
     BLANK,
     EMPTY,
     END,
+    MARK_BAD_TEXT,
+    MARK_INNER_BATCH,
+    PHYSICAL_OFFSET,
     QUEUE_HASH,
     QUEUE_ID,
     QUEUE_OFFSET,
+    SIZE,
     TOPIC_AT,
     TOPIC_LENGTH,
     RecordTable,
 )
+from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from flaremq.message.java_hash import tags_code
 from tests.message.records import make_record
 from tests.support.golden import GoldenStore, golden_names, open_golden
 
@@ -40,7 +43,7 @@ DELAY_MS = np.array([0, *parse_delay_levels(DEFAULT_DELAY_LEVELS).delays_ms], np
 
 def parsed(log: Bytes, base: int = 0) -> tuple[RecordTable, int]:
     table = RecordTable(2048)
-    rows, _, stop = walk(log, 0, log.size, base, 0, table.columns)
+    rows, _, stop = walk(log, 0, log.size, base, 0, table.cells)
     assert stop in (END, BLANK, EMPTY)
     return table, rows
 
@@ -57,11 +60,11 @@ def rebuilt_queues(store: GoldenStore) -> dict[tuple[str, int], dict[int, bytes]
     for base, path in store.log_files().items():
         log = np.fromfile(path, np.uint8)
         table, rows = parsed(log, base)
-        order, starts = group_queues(log, table.columns, rows)
+        order, starts = group_queues(log, table.cells, rows)
         for group in range(len(starts) - 1):
-            members = order[starts[group] : starts[group + 1]]
+            members = np.array(order[starts[group] : starts[group + 1]], np.int64)
             units = np.empty(UNIT.size * len(members), np.uint8)
-            assert fill_units(table.columns, members, DELAY_MS, units) == len(members)
+            assert fill_units(table.cells, members, DELAY_MS, units) == len(members)
             first = members[0]
             topic = log[table[TOPIC_AT][first] :][: table[TOPIC_LENGTH][first]].tobytes().decode()
             queue = queues.setdefault((topic, int(table[QUEUE_ID][first])), {})
@@ -116,7 +119,7 @@ def test_grouping_is_that_of_a_dictionary_in_log_order(rows: list[tuple[bytes, i
     for number, (topic, queue, flag) in enumerate(rows):
         if flag not in (0x4, 0xC):
             expected.setdefault((topic, queue), []).append(number)
-    order, starts = group_queues(log, table.columns, count)
+    order, starts = group_queues(log, table.cells, count)
     groups = [order[start:end].tolist() for start, end in pairwise(starts)]
     assert groups == list(expected.values())
 
@@ -125,15 +128,15 @@ def test_equal_hashes_of_different_queues_do_not_mix() -> None:
     log = log_of([{"topic": topic, "queue_id": queue} for topic in (b"A", b"B") for queue in (0, 1)] * 3)
     table, count = parsed(log)
     table[QUEUE_HASH][:] = 42
-    order, starts = group_queues(log, table.columns, count)
+    order, starts = group_queues(log, table.cells, count)
     assert starts.tolist() == [0, 3, 6, 9, 12]
     assert order.tolist() == [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11]
 
 
 def test_rows_of_another_log_are_left_out_instead_of_read_outside_this_one() -> None:
     table, count = parsed(log_of([{"body": b"x" * 500}] * 4))
-    order, starts = group_queues(as_array(b"short"), table.columns, count)
-    assert (order.size, starts.tolist()) == (0, [0])
+    order, starts = group_queues(as_array(b"short"), table.cells, count)
+    assert (len(order), starts.tolist()) == (0, [0])
 
 
 @pytest.mark.parametrize(
@@ -155,24 +158,24 @@ def test_the_third_field_is_the_tag_hash_or_the_due_time(topic: bytes, propertie
     log = log_of([{"topic": topic, "properties": properties}])
     table, _ = parsed(log)
     out = np.zeros(UNIT.size, np.uint8)
-    assert fill_units(table.columns, np.zeros(1, np.int64), DELAY_MS, out) == 1
+    assert fill_units(table.cells, np.zeros(1, np.int64), DELAY_MS, out) == 1
     assert UNIT.unpack(out.tobytes()) == (0, log.size, code)
 
 
 def test_a_level_without_a_delay_counts_as_a_second() -> None:
     table, _ = parsed(log_of([{"topic": b"SCHEDULE_TOPIC_XXXX", "properties": b"DELAY\0012\2"}]))
     out = np.zeros(UNIT.size, np.uint8)
-    fill_units(table.columns, np.zeros(1, np.int64), np.array([0, 5, -1], np.int64), out)
+    fill_units(table.cells, np.zeros(1, np.int64), np.array([0, 5, -1], np.int64), out)
     assert UNIT.unpack(out.tobytes())[2] == 1700000000123 + 1_000
 
 
 def test_units_stop_at_the_room_given_and_at_rows_that_do_not_exist() -> None:
     table, count = parsed(log_of([{}] * 5))
     out = np.zeros(UNIT.size * 3 + 7, np.uint8)
-    assert fill_units(table.columns, np.arange(count), DELAY_MS, out) == 3
+    assert fill_units(table.cells, np.arange(count), DELAY_MS, out) == 3
     assert not out[60:].any()
-    assert fill_units(table.columns, np.array([0, 10**9], np.int64), DELAY_MS, out) == 1
-    assert fill_units(table.columns, np.array([-1], np.int64), DELAY_MS, out) == 0
+    assert fill_units(table.cells, np.array([0, 10**9], np.int64), DELAY_MS, out) == 1
+    assert fill_units(table.cells, np.array([-1], np.int64), DELAY_MS, out) == 0
 
 
 @given(
@@ -183,6 +186,38 @@ def test_units_stop_at_the_room_given_and_at_rows_that_do_not_exist() -> None:
 )
 def test_parsed_units_are_what_was_packed(units: list[tuple[int, int, int]], rest: bytes) -> None:
     data = b"".join(UNIT.pack(*unit) for unit in units) + rest
-    columns = parse_units(as_array(data))
-    assert columns.shape == (3, len(units))
+    columns = np.empty((3, len(units)), np.int64)
+    assert parse_units(data, columns) == len(units)
     assert [tuple(unit) for unit in columns.T.tolist()] == units
+
+
+def test_runs_are_the_units_of_each_queue_where_its_offsets_follow_each_other() -> None:
+    places = [(b"A", 0, 5), (b"B", 1, 0), (b"A", 0, 6), (b"A", 0, 9), (b"B", 1, 1)]
+    log = log_of([{"topic": topic, "queue_id": queue, "queue_offset": at} for topic, queue, at in places])
+    table, count = parsed(log)
+    units, runs = queue_runs(log, table.cells, 0, count, DELAY_MS)
+    assert [run[:5] for run in runs] == [("A", 0, 5, 0, 40), ("A", 0, 9, 40, 60), ("B", 1, 0, 60, 100)]
+    rows = [int(row) for row in (0, 2, 3, 1, 4)]
+    offsets, sizes = table.column(PHYSICAL_OFFSET, count), table.column(SIZE, count)
+    assert [unit[:2] for unit in UNIT.iter_unpack(units)] == [(offsets[row], sizes[row]) for row in rows]
+    assert [run[5] for run in runs] == [offsets[row] + sizes[row] for row in (2, 3, 4)]
+    for row in range(count):
+        alone, one = queue_runs(log, table.cells, row, row + 1, DELAY_MS)
+        assert UNIT.unpack(alone)[:2] == (offsets[row], sizes[row])
+        assert one == [(places[row][0].decode(), places[row][1], places[row][2], 0, 20, offsets[row] + sizes[row])]
+
+
+@pytest.mark.parametrize("flag", [0x4, 0xC])
+def test_records_without_a_place_in_a_queue_make_no_run(flag: int) -> None:
+    log = log_of([{"sys_flag": flag}, {}, {"sys_flag": flag}])
+    table, count = parsed(log)
+    assert queue_runs(log, table.cells, 0, 1, DELAY_MS) == (bytearray(), [])
+    assert [run[3:5] for run in queue_runs(log, table.cells, 0, count, DELAY_MS)[1]] == [(0, 20)]
+
+
+def test_marked_rows_are_found_in_order() -> None:
+    log = log_of([{}, {"properties": b"KEYS\1\xff\2"}, {}, {"sys_flag": 0x80}])
+    table, count = parsed(log)
+    assert find_marked(table.cells, 0, count, MARK_BAD_TEXT | MARK_INNER_BATCH) == 1
+    assert find_marked(table.cells, 2, count, MARK_BAD_TEXT | MARK_INNER_BATCH) == 3
+    assert find_marked(table.cells, 2, count, MARK_BAD_TEXT) == count
