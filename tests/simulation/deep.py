@@ -65,7 +65,7 @@ def run_history(seed: int, tally: Tally) -> None:
     """One history with one to four crashes; raises on the first broken promise."""
     chance = random.Random(f"deep {seed}")
     world = World(seed, random_options(chance))
-    world.bulk = chance.random() < 0.3
+    world.readable = chance.random() < 0.3
     world.fs.chance.seed(seed)
     world.fs.writeback = chance.choice((0.0, 0.0, 0.1, 0.4))
     try:

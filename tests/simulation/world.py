@@ -22,6 +22,7 @@ from tests.support.crash_choices import ALL_KINDS, KINDS_WITHOUT_GARBAGE, Choose
 from tests.support.crash_fs import CrashFS
 from tests.support.oracle import ROOT, Entry, History, OracleViolation, Rules
 from tests.support.raw_store import SCHEDULE_TOPIC, numbered, parse_record
+from tests.support.readable import readable_dispatch
 
 LOG_FILE = 16 * 1024
 QUEUE_FILE = 20 * 10
@@ -76,7 +77,7 @@ class World:
         self.store: MessageStore | None = None
         self.answers: list[Answer] = []
         self.check_visibility = True
-        self.bulk = False  # send every range, however short, through the compiled kernels
+        self.readable = False  # recovery goes record by record, by the readable rules
         self.state_seen: set[tuple[str, bytes]] = set()  # contents the small state files ever had
         self.was_sealed = options.enabled_append_prop_crc  # in the life that wrote what is not durable yet
         self.index_was_off = False
@@ -91,7 +92,7 @@ class World:
         twin.clock.jump(self.clock.now_ms() - twin.clock.now_ms())
         twin.chance.setstate(self.chance.getstate())
         twin.history = self.history.snapshot()
-        twin.bulk, twin.index_was_off = self.bulk, self.index_was_off
+        twin.readable, twin.index_was_off = self.readable, self.index_was_off
         self.note_state_files()
         twin.state_seen = self.state_seen
         twin.was_sealed, twin.clock_jumped = self.was_sealed, self.clock_jumped
@@ -115,7 +116,8 @@ class World:
 
     def open(self) -> MessageStore:
         self.fs.failed_syncs.clear()
-        self.store = MessageStore.open(ROOT, self.options, filesystem=self.fs, clock=self.clock, threads=False)
+        with readable_dispatch(self.readable):
+            self.store = MessageStore.open(ROOT, self.options, filesystem=self.fs, clock=self.clock, threads=False)
         if not self.options.message_index_enable:
             self.index_was_off = True
             for entry in self.history.entries:

@@ -10,7 +10,6 @@ mapping alive: drop it before the file is closed.
 """
 
 __all__ = [
-    "compile",
     "loaded",
     "memory",
     "preload",
