@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from flaremq.client.scan.queue_pulls import Pulled, QueuePlace, QueuePulls
 from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.pipeline.model.columns import schema_of
 from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import QueueExtent, Span
 from flaremq.pipeline.options import parse_options
+from flaremq.pipeline.planning.partitions import plan_pieces
 from flaremq.pipeline.sources.open import source_spec
 from flaremq.pipeline.sources.wire import WireSource
 from tests.pipeline.wire_lab import WireLab, everything, offsets, queue, rows
@@ -144,6 +146,30 @@ def test_profiles_end_with_the_size_of_the_span(lab: WireLab) -> None:
     assert abs(full.size_bytes - size) < size / 50
     assert [point.offset for point in full.points] == sorted(point.offset for point in full.points)
     assert empty.size_bytes == 0
+
+
+def test_a_small_batch_is_planned_without_pulls(lab: WireLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.topic("orders", queues=2)
+    lab.send("orders", 20)
+    lab.send("orders", 3, queue_id=1)
+    pulled: list[int] = []
+    ask = QueuePulls.pull
+
+    async def pull(self: QueuePulls, queue: QueuePlace, offset: int, count: int, tags: str = "*") -> Pulled:
+        pulled.append(offset)
+        return await ask(self, queue, offset, count, tags)
+
+    monkeypatch.setattr(QueuePulls, "pull", pull)
+    options = parse_options({"nameServer": lab.name_server, "topic": "orders"})
+    request = ReadRequest(schema_of(["body"]))
+    with lab.open() as source:
+        spans = everything(source, "orders")
+        (piece,) = plan_pieces(source, source_spec(options), spans, options, request)
+        assert piece.spans == tuple(spans)
+        assert pulled == []
+        many = [Span(spans[0].queue, 0, 20), Span(spans[1].queue, 0, 600)]
+        assert plan_pieces(source, source_spec(options), many, options, request)
+        assert pulled
 
 
 def test_what_retention_deleted_is_a_loss(lab: WireLab) -> None:

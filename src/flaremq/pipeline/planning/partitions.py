@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _UNIT_BYTES = 20  # of a queue: all that is read when no column needs the record
 _USUAL_BYTES = 1024  # a message where its size must not matter
+_FEW_MESSAGES = 512  # of a cluster: not worth pulls that only learn their size
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +123,16 @@ def plan_pieces(
     )
     if spec.paths and request.needs_units_only:
         profiles = [even_profile(span, _UNIT_BYTES) for span in spans]
-    elif repeatable and spec.archive is not None:
+    elif (repeatable and spec.archive is not None) or _is_small(spec, spans):
         profiles = [even_profile(span, _USUAL_BYTES) for span in spans]
     else:
         profiles = source.profiles(spans)
     return [ScanPiece(piece) for piece in plan(profiles, limits)]
+
+
+def _is_small(spec: SourceSpec, spans: Sequence[Span]) -> bool:
+    """By their count alone, so that a batch that is planned again is cut alike."""
+    return spec.name_server is not None and sum(span.count for span in spans) <= _FEW_MESSAGES
 
 
 def read_piece(source: Source, piece: ScanPiece, request: ReadRequest) -> Iterator[pa.RecordBatch]:
