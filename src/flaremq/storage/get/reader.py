@@ -14,6 +14,8 @@ import logging
 import os
 from zlib import crc32
 
+from flaremq.core.lookup import UNDECIDED, match_record
+from flaremq.core.text import key_hash
 from flaremq.errors import StoreIOError
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.check import CheckReason, check_record
@@ -409,50 +411,48 @@ class MessageReader:
         max_count = min(max_count, self._options.max_msgs_num_batch)
         # Collisions must not push out real hits: ask for more until enough real ones are found or none are left.
         asked = max_count
-        topic_bytes = topic.encode("utf-8", "replace")
+        topic_bytes, key_bytes = topic.encode("utf-8", "surrogatepass"), key.encode("utf-8", "surrogatepass")
+        hashed = key_hash(topic_bytes, key_bytes)
         deleted_before = self._dispatcher.deleted.end_of(topic)
         while True:
-            offsets = index.lookup(topic, key, begin_ms, end_ms, asked)
+            offsets = index.lookup_hash(hashed, begin_ms, end_ms, asked)
             found = []
-            for physical_offset in dict.fromkeys(offsets):
+            for physical_offset in dict.fromkeys(offsets) if len(offsets) > 1 else offsets:
                 if physical_offset < deleted_before:
                     continue
-                message = self._matching(physical_offset, topic_bytes, topic, key, begin_ms, end_ms)
-                if message is not None:
-                    found.append(message)
+                view = self._matching(physical_offset, topic_bytes, key_bytes, begin_ms, end_ms)
+                if view is not None:
+                    found.append(MessageExt(view))
                     if len(found) >= max_count:
                         break
             if len(found) >= max_count or len(offsets) < asked:
-                found.reverse()
-                found.sort(key=_physical_offset)
+                if len(found) > 1:
+                    found.reverse()
+                    found.sort(key=_physical_offset)
                 return found
             asked *= 4
 
     def _matching(
-        self, physical_offset: int, topic_bytes: bytes, topic: str, key: str, begin_ms: int, end_ms: int
-    ) -> MessageExt | None:
-        """The record here if topic, key and time are the wanted ones; the common case without decoding it."""
-        view = self._log.record(physical_offset)
-        if view is None:
+        self, physical_offset: int, topic: bytes, key: bytes, begin_ms: int, end_ms: int
+    ) -> memoryview | None:
+        """The record here if topic, key and time are the wanted ones."""
+        log = self._log
+        file = log.files.find(physical_offset)
+        buffer = None if file is None else file.borrow()
+        if file is None or buffer is None:
             return None
-        common = check_common(view)
-        if common is None:
+        at = physical_offset - file.start
+        end = min(log.readable_offset - file.start, file.size)
+        size = match_record(buffer, at, file.start, end, topic, key, begin_ms, end_ms)
+        if size > 0:
+            return buffer[at : at + size]
+        if size == UNDECIDED:
             message = self._whole(physical_offset)
-            if message is None or message.topic != topic or not begin_ms <= message.store_timestamp <= end_ms:
+            if message is None or not begin_ms <= message.store_timestamp <= end_ms:
                 return None
-            return message if _has_key(message, key) else None
-        if view[common.topic_at : common.properties_at - 2] != topic_bytes:
-            return None
-        if not begin_ms <= common.store_timestamp <= end_ms:
-            return None
-        message = MessageExt(view)
-        raw = bytes(view[common.properties_at :])
-        # A single key that stands in the text as it does for most messages; else the properties are parsed.
-        if raw.startswith(b"KEYS\x01") and raw.count(b"KEYS\x01") == 1 and raw.isascii():
-            keys = str(raw[5 : raw.find(b"\x02")], "ascii")
-            if key in keys.split(" "):
-                return message
-        return message if _has_key(message, key) else None
+            if message.topic == topic.decode("utf-8", "replace") and _has_key(message, key.decode("utf-8", "replace")):
+                return log.record(physical_offset)
+        return None
 
     def store_timestamp(self, queue: ConsumeQueue, queue_offset: int) -> int | None:
         """Store time of the record behind a unit; None for filler, expired and unreadable ones."""

@@ -163,7 +163,10 @@ class IndexService:
 
     def lookup(self, topic: str, key: str, begin_ms: int, end_ms: int, max_count: int) -> list[int]:
         """Candidate physical offsets, newest first, hash collisions included: the caller compares the text."""
-        key_hash = index_hash(topic, key)
+        return self.lookup_hash(index_hash(topic, key), begin_ms, end_ms, max_count)
+
+    def lookup_hash(self, key_hash: int, begin_ms: int, end_ms: int, max_count: int) -> list[int]:
+        """``lookup`` by the hash of topic and key."""
         widened = max(begin_ms - 999, -(2**62))  # entry times are rounded down to a second
         found: list[int] = []
         for file in reversed(self.files):
