@@ -19,6 +19,7 @@ __all__ = [
     "arrays",
     "crc",
     "digest",
+    "frame",
     "gather",
     "index",
     "lookup",

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from flaremq.core.memory cimport (
-    Ints, Longs, View, as_u64, copy_bytes, find_byte, load_i32, load_i64, longs_of, same_bytes, view_of, word_before,
+    Ints, Longs, View, as_u64, copy_bytes, find_byte, load_i32, load_i64, longs_of, new_bytearray, prefetch_read, same_bytes, view_of, word_before,
     writable_ints_of, writable_longs_of, writable_view_of,
 )
 
@@ -10,9 +10,12 @@ cdef uint64_t _MIX
 
 @cython.locals(room=int64_t, count=int64_t, done=int64_t, number=int64_t, place=int64_t, size=int64_t)
 cpdef int64_t gather(object log, object at, object length, object offsets, object out) except? -2
-@cython.locals(copied=int64_t, done=int64_t, number=int64_t, total=int64_t, offset=int64_t, size=int64_t, at=int64_t)
+@cython.locals(
+    copied=int64_t, done=int64_t, number=int64_t, stop=int64_t, room=int64_t, offset=int64_t, size=int64_t, at=int64_t
+)
 cpdef tuple copy_units(
-    object units, object log, int64_t base, int64_t end, int64_t queue_id, int64_t queue_offset, int64_t count_max, object out
+    object units, int64_t first, int64_t count, object log, int64_t base, int64_t end, int64_t queue_id,
+    int64_t queue_offset, int64_t bytes_max,
 )
 @cython.locals(hashed=uint64_t)
 cdef int64_t _key_slot(View log, int64_t start, int64_t end) noexcept nogil

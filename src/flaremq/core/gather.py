@@ -23,6 +23,8 @@ if not cython.compiled:
         load_i32,
         load_i64,
         longs_of,
+        new_bytearray,
+        prefetch_read,
         same_bytes,
         view_of,
         word_before,
@@ -69,41 +71,66 @@ def gather(log: Buffer, at: Integers, length: Integers, offsets: ArrowOffsets, o
     return done
 
 
+# Long on purpose: two short passes over units, of which the second compares each with its record.
 def copy_units(
-    units: Buffer, log: Buffer, base: int, end: int, queue_id: int, queue_offset: int, count_max: int, out: Buffer
-) -> tuple[int, int, int]:
-    """Copy the records of consecutive queue units end to end into ``out``: (units examined, records, bytes).
+    units: Buffer,
+    first: int,
+    count: int,
+    log: Buffer,
+    base: int,
+    end: int,
+    queue_id: int,
+    queue_offset: int,
+    bytes_max: int,
+) -> tuple[bytearray, int, int]:
+    """The records of consecutive queue units end to end: (records, how many, units examined).
 
-    ``units`` start at ``queue_offset``; ``end`` is the physical offset up to which records may be shown. Filler is
-    passed over. It stops, with the unit not examined, at the first unit whose record is not in this log file or
-    does not agree with it, when ``count_max`` records are copied, or when the next one does not fit into ``out``.
+    Unit ``first`` is that of ``queue_offset``, ``count`` are wanted; ``end`` is the physical offset up to which records
+    may be shown. Filler is passed over. It stops, with the unit not examined, at the first unit whose record is not in
+    this log file or does not agree with it, and before there are more than ``bytes_max`` bytes.
     """
     unit = view_of(units)
     source = view_of(log)
+    number = max(first, 0)
+    stop = number
+    room = 0
+    if count > 0:
+        stop = min(number + count, unit.size // 20)
+    while number < stop:  # how much it will be, from the units alone
+        size = load_i32(unit, 20 * number + 8)
+        if size != _FILLER_SIZE:
+            if size < 91 or size > bytes_max - room:
+                break
+            room += size
+        number += 1
+    stop = number
+    out = new_bytearray(room)
     target = writable_view_of(out)
-    copied = done = number = 0
-    total = unit.size // 20
-    while number < total and copied < count_max:
+    copied = done = 0
+    number = max(first, 0)
+    while number < stop:
         offset = load_i64(unit, 20 * number)
         size = load_i32(unit, 20 * number + 8)
-        if size == _FILLER_SIZE:
-            number += 1
-            continue
-        at = offset - base
-        if at < 0 or size < 91 or size > source.size - at or size > end - offset or size > target.size - done:
-            break
-        if (
-            load_i32(source, at) != size
-            or load_i32(source, at + 12) != queue_id
-            or load_i64(source, at + 20) != queue_offset + number
-            or load_i64(source, at + 28) != offset
-        ):
-            break
-        copy_bytes(target, done, source, at, size)
-        done += size
-        copied += 1
+        if size != _FILLER_SIZE:
+            at = offset - base
+            if at < 0 or size > source.size - at or size > end - offset:
+                break
+            if (
+                load_i32(source, at) != size
+                or load_i32(source, at + 12) != queue_id
+                or load_i64(source, at + 20) != queue_offset + number - first
+                or load_i64(source, at + 28) != offset
+            ):
+                break
+            if number + 1 < stop:
+                prefetch_read(source, load_i64(unit, 20 * number + 20) - base)
+            copy_bytes(target, done, source, at, size)
+            done += size
+            copied += 1
         number += 1
-    return number, copied, done
+    if done < room:
+        del out[done:]
+    return out, copied, number - max(first, 0)
 
 
 def _key_slot(log: View, start: int, end: int) -> int:

@@ -5,6 +5,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 
+cdef extern from "Python.h":
+    bytearray PyByteArray_FromStringAndSize(const char *data, Py_ssize_t size)
+
 cdef struct View:
     uint8_t *data
     int64_t size
@@ -145,6 +148,13 @@ cdef inline View view_of(object source) except *:
     PyBuffer_Release(&buffer)
     return view
 
+cdef inline View part_of(View view, int64_t at, int64_t length) noexcept nogil:
+    cdef View part
+    fmq_check(view.size, at, length)
+    part.data = view.data + at
+    part.size = length
+    return part
+
 cdef inline View writable_view_of(object target) except *:
     cdef Py_buffer buffer
     cdef View view
@@ -153,6 +163,9 @@ cdef inline View writable_view_of(object target) except *:
     view.size = buffer.len
     PyBuffer_Release(&buffer)
     return view
+
+cdef inline bytearray new_bytearray(int64_t size):
+    return PyByteArray_FromStringAndSize(NULL, size)
 
 cdef inline Longs longs_of(object source) except *:
     cdef View view = view_of(source)

@@ -66,12 +66,23 @@ def view_of(source: Any) -> View:
     return View(_flat(source))
 
 
+def part_of(view: View, at: int, length: int) -> View:
+    """A range of it as a view of its own."""
+    _inside(view, at, length)
+    return View(view.data[at : at + length])
+
+
 def writable_view_of(target: Any) -> View:
     """The bytes of a contiguous buffer, to write; BufferError or TypeError if it is read-only."""
     data = _flat(target)
     if data.readonly:
         raise BufferError("underlying buffer is not writable")
     return View(data)
+
+
+def new_bytearray(size: int) -> bytearray:
+    """Room for what is written next; compiled, its bytes are anything before that."""
+    return bytearray(size)
 
 
 def longs_of(source: Any) -> Longs:

@@ -1,12 +1,11 @@
 """``MessageExt``: a read view over one stored record.
 
-Making one costs a single assignment. A field is decoded when it is first asked for and then kept in its slot,
-so the second access is as cheap as any attribute: ``__getattr__`` runs only while a slot is empty, and fills
-all fields that one unpack yields. Nothing is copied from the record until body or properties are asked for.
+Making one costs a few assignments. Numbers are read off the record whenever they are asked for, which compiled costs
+no more than any attribute; topic and properties are decoded once and kept. Nothing is copied from the record until
+body or properties are asked for.
 
-The view borrows the record: if it was given as a ``memoryview`` of a mapped file, it is valid as long as the
-mapping is. Field access on bytes that are no record raises ``CorruptionError``; use ``check_record`` where
-checksums matter.
+The view borrows the record: if it was given as a ``memoryview`` of a mapped file, it keeps the mapping alive. Field
+access on bytes that are no record raises ``CorruptionError``; use ``check_record`` where checksums matter.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-import struct
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import cython
 
 from flaremq.errors import CorruptionError
 from flaremq.message import properties as names
@@ -23,78 +23,191 @@ from flaremq.message.compression import INFLATED_SIZE_MAX, inflate
 from flaremq.message.hosts import format_host
 from flaremq.message.message_id import encode_message_id
 from flaremq.message.properties import parse_properties, split_keys
-from flaremq.message.record.layout import INT, MAGIC_V1, PREFIX_BY_FAMILY, SHORT, SYS_FLAG_AT
-from flaremq.message.sys_flag import COMPRESSED, INNER_BATCH, TransactionType, compression_type, transaction_type
+from flaremq.message.sys_flag import TransactionType, compression_type, transaction_type
 
-_NOWHERE = -1  # where a body ends whose length cannot be right
+if not cython.compiled:
+    from flaremq.core.frame import MAGIC_V1
+    from flaremq.core.memory import View, load_i8, load_i16, load_i32, load_i64, part_of, view_of
+
+_COMPRESSED = 1
+_INNER_BATCH = 0x80
+_HEADER_BYTES = 48  # up to and with BORNTIMESTAMP
 
 BodyForm = Literal["text", "base64", "none"]
 
 
 class MessageExt:
-    """One stored message. Fields are read-only by convention; their meaning is that of the record layout."""
+    """One stored message. Fields are the record's, and read-only but for ``topic`` and ``queue_offset``."""
 
-    __slots__ = (
-        "_body_at",
-        "_body_end",
-        "body_crc",
-        "body_length",
-        "born_host_bytes",
-        "born_timestamp",
-        "flag",
-        "magic",
-        "physical_offset",
-        "prepared_transaction_offset",
-        "properties",
-        "queue_id",
-        "queue_offset",
-        "raw_properties",
-        "reconsume_times",
-        "record",
-        "size",
-        "store_host_bytes",
-        "store_timestamp",
-        "sys_flag",
-        "topic",
-    )
-
-    record: bytes | memoryview
-    size: int
-    magic: int
-    body_crc: int
-    queue_id: int
-    flag: int
-    queue_offset: int
-    physical_offset: int
-    sys_flag: int
-    born_timestamp: int
-    born_host_bytes: bytes
-    store_timestamp: int
-    store_host_bytes: bytes
-    reconsume_times: int
-    prepared_transaction_offset: int
-    body_length: int
-    topic: str
-    raw_properties: memoryview
-    properties: dict[str, str]
-    _body_at: int
-    _body_end: int
+    __slots__ = ("_at", "_length", "_offset", "_properties", "_record", "_source", "_text", "_topic")
 
     def __init__(self, record: bytes | memoryview) -> None:
-        self.record = record
+        self._record: bytes | memoryview | None = record
+        self._source: bytes | memoryview = record  # what the record is a part of: [_at, _at + _length)
+        self._at = 0
+        self._length = len(record)
+        self._offset: int | None = None  # another queue offset than the record's
+        self._topic: str | None = None
+        self._text: memoryview | None = None  # the properties as stored
+        self._properties: dict[str, str] | None = None
 
-    if not TYPE_CHECKING:  # declared fields only: a type checker must still find misspelt names
+    def lend(self, source: memoryview, at: int, length: int) -> None:
+        """Instead of ``__init__``: the record as a part of something larger, cut out once it is asked for."""
+        self._record = None
+        self._source = source
+        self._at = at
+        self._length = length
+        self._offset = self._topic = self._text = self._properties = None
 
-        def __getattr__(self, name: str) -> Any:
-            decode = _DECODERS.get(name)
-            if decode is None:
-                raise AttributeError(f"MessageExt has no attribute {name!r}")
-            try:
-                decode(self)
-            except (struct.error, IndexError):
-                found = f"{len(self.record)} bytes"
-                raise CorruptionError("record cut short", expected=name, found=found) from None
-            return getattr(self, name)
+    @property
+    def record(self) -> bytes | memoryview:
+        """The whole record as it is stored."""
+        if self._record is None:
+            self._record = memoryview(self._source)[self._at : self._at + self._length]
+        return self._record
+
+    def _prefix(self, name: str) -> View:
+        """The record, which is known to have everything before its body; ``name`` is what is wanted of it."""
+        whole = view_of(self._source)
+        if self._length >= _HEADER_BYTES and self._length <= whole.size - self._at:
+            view = part_of(whole, self._at, self._length)
+            if view.size >= _body_at(view):
+                return view
+        raise CorruptionError("record cut short", expected=name, found=f"{self._length} bytes")
+
+    @property
+    def size(self) -> int:
+        return load_i32(self._prefix("size"), 0)
+
+    @property
+    def magic(self) -> int:
+        return load_i32(self._prefix("magic"), 4)
+
+    @property
+    def body_crc(self) -> int:
+        return load_i32(self._prefix("body_crc"), 8)
+
+    @property
+    def queue_id(self) -> int:
+        return load_i32(self._prefix("queue_id"), 12)
+
+    @property
+    def flag(self) -> int:
+        return load_i32(self._prefix("flag"), 16)
+
+    @property
+    def queue_offset(self) -> int:
+        if self._offset is not None:
+            return self._offset
+        return load_i64(self._prefix("queue_offset"), 20)
+
+    @queue_offset.setter
+    def queue_offset(self, offset: int) -> None:
+        self._offset = offset
+
+    @property
+    def physical_offset(self) -> int:
+        return load_i64(self._prefix("physical_offset"), 28)
+
+    @property
+    def sys_flag(self) -> int:
+        return load_i32(self._prefix("sys_flag"), 36)
+
+    @property
+    def born_timestamp(self) -> int:
+        return load_i64(self._prefix("born_timestamp"), 40)
+
+    @property
+    def born_host_bytes(self) -> bytes:
+        end = _born_host_end(self._prefix("born_host_bytes"))
+        return bytes(self.record[48:end])
+
+    @property
+    def store_timestamp(self) -> int:
+        view = self._prefix("store_timestamp")
+        return load_i64(view, _born_host_end(view))
+
+    @property
+    def store_host_bytes(self) -> bytes:
+        view = self._prefix("store_host_bytes")
+        return bytes(self.record[_born_host_end(view) + 8 : _body_at(view) - 16])
+
+    @property
+    def reconsume_times(self) -> int:
+        view = self._prefix("reconsume_times")
+        return load_i32(view, _body_at(view) - 16)
+
+    @property
+    def prepared_transaction_offset(self) -> int:
+        view = self._prefix("prepared_transaction_offset")
+        return load_i64(view, _body_at(view) - 12)
+
+    @property
+    def body_length(self) -> int:
+        view = self._prefix("body_length")
+        return load_i32(view, _body_at(view) - 4)
+
+    @property
+    def topic(self) -> str:
+        if self._topic is None:
+            self._read_texts("topic")
+        assert self._topic is not None
+        return self._topic
+
+    @topic.setter
+    def topic(self, topic: str) -> None:
+        if self._text is None:
+            self._read_texts("topic")  # or that would overwrite the name later
+        self._topic = topic
+
+    @property
+    def raw_properties(self) -> memoryview:
+        """The properties string as it is stored."""
+        if self._text is None:
+            self._read_texts("raw_properties")
+        assert self._text is not None
+        return self._text
+
+    @property
+    def properties(self) -> dict[str, str]:
+        if self._properties is None:
+            self._properties = parse_properties(self.raw_properties)
+        return self._properties
+
+    def _body_end(self, name: str) -> int:
+        view = self._prefix(name)
+        end = _body_at(view) + load_i32(view, _body_at(view) - 4)
+        if end < _body_at(view) or end > view.size:
+            raise CorruptionError(
+                "body does not end within the record",
+                offset=self.physical_offset,
+                expected=f"at most {view.size} bytes",
+                found=self.body_length,
+            )
+        return end
+
+    def _read_texts(self, name: str) -> None:
+        """Decode the topic and find the properties."""
+        view = self._prefix(name)
+        at = self._body_end(name)
+        start = at + (1 if load_i32(view, 4) == MAGIC_V1 else 2)
+        if start > view.size:
+            raise CorruptionError("record cut short", expected=name, found=f"{view.size} bytes")
+        length = load_i8(view, at) if start == at + 1 else load_i16(view, at)
+        properties_at = start + length + 2
+        if length < 0 or properties_at > view.size:
+            raise CorruptionError("topic outside the record", offset=self.physical_offset, found=length)
+        properties_length = load_i16(view, properties_at - 2)
+        properties_end = properties_at + max(0, properties_length)
+        if properties_end > view.size:
+            raise CorruptionError(
+                "topic or properties outside the record",
+                offset=self.physical_offset,
+                found=(length, properties_length),
+            )
+        record = self.record
+        self._topic = str(record[start : properties_at - 2], "utf-8", "replace")
+        self._text = memoryview(record)[properties_at:properties_end]
 
     @property
     def born_host(self) -> str:
@@ -107,7 +220,7 @@ class MessageExt:
     @property
     def stored_body(self) -> memoryview:
         """The body as it lies in the record, compressed if it was sent so."""
-        return memoryview(self.record)[self._body_at : _body_end(self)]
+        return memoryview(self.record)[_body_at(self._prefix("stored_body")) : self._body_end("stored_body")]
 
     @property
     def body(self) -> bytes:
@@ -124,7 +237,7 @@ class MessageExt:
     @property
     def body_error(self) -> str | None:
         """Why ``body`` is not what the producer meant; None if it is."""
-        if not self.sys_flag & COMPRESSED:
+        if not self.sys_flag & _COMPRESSED:
             return None
         try:
             self.read_body()
@@ -135,7 +248,7 @@ class MessageExt:
     def read_body(self, *, inflated_size_max: int = INFLATED_SIZE_MAX) -> bytes:
         """The application's bytes; ``CorruptionError`` if they cannot be inflated within the limit."""
         stored = self.stored_body
-        if self.sys_flag & COMPRESSED:
+        if self.sys_flag & _COMPRESSED:
             return inflate(stored, compression_type(self.sys_flag), inflated_size_max)
         return bytes(stored)
 
@@ -167,7 +280,7 @@ class MessageExt:
         Such a record says how many. The flag alone is one flipped bit of a plain one, and a queue of batches made for
         it would hide the queue it belongs to.
         """
-        return bool(self.sys_flag & INNER_BATCH) and names.INNER_NUM in self.properties
+        return bool(self.sys_flag & _INNER_BATCH) and names.INNER_NUM in self.properties
 
     def to_dict(self, body: BodyForm = "text", *, body_bytes_max: int | None = None) -> dict[str, Any]:
         """All fields under the names RocketMQ's tools use.
@@ -195,7 +308,7 @@ class MessageExt:
             "bodyLength": self.body_length,
             "bodySha256": hashlib.sha256(stored).hexdigest(),
         }
-        shown = self._add_inflated(result, body) if self.sys_flag & COMPRESSED else bytes(stored)
+        shown = self._add_inflated(result, body) if self.sys_flag & _COMPRESSED else bytes(stored)
         if shown is not None and (body_bytes_max is None or self.body_length <= body_bytes_max):
             _add_body(result, shown, body)
         result["tags"] = self.tags
@@ -228,76 +341,20 @@ class MessageExt:
             return f"MessageExt({error})"
 
 
-def _decode_prefix(message: MessageExt) -> None:
-    record = message.record
-    (sys_flag,) = INT.unpack_from(record, SYS_FLAG_AT)
-    prefix = PREFIX_BY_FAMILY[sys_flag >> 4 & 3]
-    (
-        message.size,
-        message.magic,
-        message.body_crc,
-        message.queue_id,
-        message.flag,
-        message.queue_offset,
-        message.physical_offset,
-        message.sys_flag,
-        message.born_timestamp,
-        message.born_host_bytes,
-        message.store_timestamp,
-        message.store_host_bytes,
-        message.reconsume_times,
-        message.prepared_transaction_offset,
-        message.body_length,
-    ) = prefix.unpack_from(record)
-    message._body_at = prefix.size
-    end = prefix.size + message.body_length
-    message._body_end = end if prefix.size <= end <= len(record) else _NOWHERE
+def lent_message(source: memoryview, at: int, length: int) -> MessageExt:
+    """The message whose record is ``source[at:at + length]``; it keeps ``source`` alive."""
+    message = MessageExt.__new__(MessageExt)
+    message.lend(source, at, length)
+    return message
 
 
-def _decode_topic(message: MessageExt) -> None:
-    record = message.record
-    start, length = _topic_span(message)
-    properties_at = start + length
-    (properties_length,) = SHORT.unpack_from(record, properties_at)
-    properties_start = properties_at + 2
-    properties_end = properties_start + max(0, properties_length)
-    if length < 0 or properties_end > len(record):
-        raise CorruptionError(
-            "topic or properties outside the record",
-            offset=message.physical_offset,
-            found=(length, properties_length),
-        )
-    message.topic = str(record[start:properties_at], "utf-8", "replace")
-    message.raw_properties = memoryview(record)[properties_start:properties_end]
+def _born_host_end(record: View) -> int:
+    return 68 if load_i32(record, 36) & 0x10 else 56
 
 
-def _topic_span(message: MessageExt) -> tuple[int, int]:
-    at = _body_end(message)
-    if message.magic == MAGIC_V1:
-        length = message.record[at]
-        return at + 1, length - 256 if length > 127 else length
-    (length,) = SHORT.unpack_from(message.record, at)
-    return at + 2, length
-
-
-def _body_end(message: MessageExt) -> int:
-    end = message._body_end
-    if end == _NOWHERE:
-        raise CorruptionError(
-            "body does not end within the record",
-            offset=message.physical_offset,
-            expected=f"at most {len(message.record)} bytes",
-            found=message.body_length,
-        )
-    return end
-
-
-def _decode_properties(message: MessageExt) -> None:
-    message.properties = parse_properties(message.raw_properties)
-
-
-_DECODERS = {name: _decode_prefix for name in MessageExt.__slots__ if name != "record"}
-_DECODERS |= {"topic": _decode_topic, "raw_properties": _decode_topic, "properties": _decode_properties}
+def _body_at(record: View) -> int:
+    flags = load_i32(record, 36)
+    return 88 + (12 if flags & 0x10 else 0) + (12 if flags & 0x20 else 0)
 
 
 def _add_body(result: dict[str, Any], body: bytes, form: BodyForm) -> None:

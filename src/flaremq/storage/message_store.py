@@ -170,7 +170,7 @@ class MessageStore:
         self._check_open()
         queue = self._queues.simple.get((topic, queue_id))
         if queue is not None and queue.min_offset <= offset < queue.end:
-            copied = copy_messages(self._commit_log, queue, offset, max_count, max_bytes)
+            copied = copy_messages(self._commit_log, self._reader.cursors.of(queue), offset, max_count, max_bytes)
             if copied is not None:
                 return copied
         found = self.get(topic, queue_id, offset, max_count, max_bytes=max_bytes)

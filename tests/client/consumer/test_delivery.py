@@ -210,7 +210,6 @@ def test_message_given_back_comes_first_and_counts_its_attempts() -> None:
         held = lab.queue(0, count=2)
         message = lab.delivery.take()
         assert message is not None
-        message.reconsume_times = 0
         lab.delivery.give_back(message)
         held.suspended_until = 1.0
         lab.delivery.offer(held)

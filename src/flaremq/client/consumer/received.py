@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Size, queue offset and flags of a record, with what lies between them left out.
-_PLACE: Final = Struct(">i 16x q 8x i")
+# Size and flags of a record, with what lies between them left out.
+_PLACE: Final = Struct(">i 32x i")
 assert _PLACE.size == 40
 
 _NOT_PLAIN: Final = COMPRESSED | HOST_V6_MASK
@@ -52,7 +52,7 @@ class ReceivedMessage(MessageExt):
     def __init__(
         self, record: bytes | memoryview, queue: MessageQueue, process_queue: ProcessQueue | None = None
     ) -> None:
-        self.record = record
+        super().__init__(record)
         self.queue = queue
         self.process_queue = process_queue
         self.retry_level: int | None = None
@@ -129,12 +129,10 @@ def read_messages(body: bytes, queue: MessageQueue, process_queue: ProcessQueue 
     while at < end:
         if end - at < RECORD_SIZE_MIN:
             raise RemoteProtocolError(f"{end - at} bytes at the end of a reply are no record")
-        size, queue_offset, sys_flag = place(body, at)
+        size, sys_flag = place(body, at)
         if size < RECORD_SIZE_MIN or at + size > end:
             raise RemoteProtocolError(f"a record of {size} bytes at {at} does not fit a reply of {end}")
         message = ReceivedMessage(body[at : at + size], queue, process_queue)
-        message.queue_offset = queue_offset
-        message.sys_flag = sys_flag
         if sys_flag & INNER_BATCH:
             messages += _unwrapped(message)
         else:
@@ -148,7 +146,6 @@ def restore_topics(messages: list[ReceivedMessage]) -> None:
     for message in messages:
         topic = message.properties.get(RETRY_TOPIC)
         if topic is not None:
-            message.topic  # noqa: B018  # decode it first, or that would overwrite the name later
             message.topic = topic
 
 

@@ -22,6 +22,8 @@ from flaremq.message.record.check import CheckReason, check_record
 from flaremq.message.record.codec import HEADER, MAGIC_V1, MAGIC_V2, PREFIX_BY_FAMILY
 from flaremq.storage.dispatch.dispatcher import Dispatcher
 from flaremq.storage.dispatch.record_views import unit_tags_code
+from flaremq.storage.get.collect import Limits, collect
+from flaremq.storage.get.cursor import QueueCursors
 from flaremq.storage.get.get_result import GetResult, parse_tags, tag_matches
 from flaremq.storage.index.index_service import IndexService
 from flaremq.storage.log.commit_log import CommitLog
@@ -47,6 +49,7 @@ class MessageReader:
         "_log",
         "_options",
         "_queues",
+        "cursors",
         "damaged_reads",
         "memory_bytes",
         "repaired_units",
@@ -66,6 +69,7 @@ class MessageReader:
         self._dispatcher = dispatcher
         self._options = options
         self.read_options(options)
+        self.cursors = QueueCursors()
         self.damaged_reads = 0
         self.repaired_units = 0
 
@@ -97,99 +101,127 @@ class MessageReader:
         if offset > high:
             return GetResult(status.OFFSET_OVERFLOW_BADLY, offset if keep else high, low, high)
         examined_max = max(options.max_filter_message_size // UNIT.size, max_count)
+        cursor, limits = self.cursors.of(queue), self._limits(max_count, max_bytes)
         # Without a filter nearly always as many units as messages are enough.
-        data = queue.read_units(offset, max_count if tags is None else examined_max)
-        if not data:
+        units, first, count = cursor.read(offset, max_count if tags is None else examined_max)
+        if not count:
             size = queue.files.file_size
             next_file = (offset * UNIT.size // size + 1) * size // UNIT.size
             return GetResult(status.OFFSET_FOUND_NULL, offset if keep else next_file, low, high)
         wanted = parse_tags(tags)
-        result = self._collect(queue, offset, data, max_count, wanted, max_bytes, low, high)
+        result = self._collect(queue, offset, units, first, count, limits, wanted, low, high)
         if not result.messages and tags is None:
-            data = queue.read_units(offset, examined_max)
-            result = self._collect(queue, offset, data, max_count, wanted, max_bytes, low, high)
+            units, first, count = cursor.read(offset, examined_max)
+            result = self._collect(queue, offset, units, first, count, limits, wanted, low, high)
         for _ in range(options.travel_cq_file_num_when_get_message - 1):
-            data = queue.read_units(result.next_offset, examined_max)
-            if result.messages or not data:
+            if result.messages:
                 break
-            result = self._collect(queue, result.next_offset, data, max_count, wanted, max_bytes, low, high)
+            units, first, count = cursor.read(result.next_offset, examined_max)
+            if not count:
+                break
+            result = self._collect(queue, result.next_offset, units, first, count, limits, wanted, low, high)
         return result
 
     def message_at(self, queue: ConsumeQueue, queue_offset: int) -> MessageExt | None:
         """The message of one unit, repaired if need be; None for filler, expired and unreadable ones."""
         data = queue.read_units(queue_offset, 1)
-        found = self._collect(queue, queue_offset, data, 1, None, None, queue.min_offset, queue.end).messages
+        if not data:
+            return None
+        limits = (1, 0, 0, 1, 0, 1)
+        found = self._collect(queue, queue_offset, data, 0, 1, limits, None, queue.min_offset, queue.end).messages
         return found[0] if found else None
 
+    # Long on purpose: the same decisions about a unit as in ``collect``, in the same order, for those it leaves.
     def _collect(
         self,
         queue: ConsumeQueue,
         offset: int,
-        data: bytes,
-        max_count: int,
+        units: bytes,
+        first: int,
+        count: int,
+        limits: Limits,
         wanted: dict[int, set[str]] | None,
-        max_bytes: int | None,
         low: int,
         high: int,
     ) -> GetResult:
+        """Messages of ``count`` units from ``units[first]`` on, which is that of queue offset ``offset``."""
         log = self._log
         log_end = log.readable_offset
-        far = log_end - self.memory_bytes  # records before this are taken to be on disk
-        queue_id = queue.queue_id
         found: list[MessageExt] = []
         found_bytes = 0
         removed = False
         skip_below = -1
         last_physical = 0
-        queue_offset = offset - 1
-        for physical_offset, size, code in UNIT.iter_unpack(data):
-            queue_offset += 1
+        number, stop = first, first + count
+        while number < stop:
+            physical_offset, size, code = UNIT.unpack_from(units, number * UNIT.size)
+            file = log.files.find(physical_offset)
+            buffer = None if file is None else file.borrow()
+            if file is not None and buffer is not None:
+                before = number
+                number, found_bytes, seen, is_full = collect(
+                    found,
+                    found_bytes,
+                    units,
+                    number,
+                    stop,
+                    buffer,
+                    file.start,
+                    log_end,
+                    queue.queue_id,
+                    offset - first,
+                    skip_below,
+                    limits,
+                    wanted,
+                )
+                last_physical = seen if seen >= 0 else last_physical
+                if is_full or number == stop:
+                    break
+                if number > before:
+                    continue  # in another file perhaps
             if size == FILLER_SIZE:
+                number += 1
                 continue
-            if found and (
-                len(found) >= max_count
-                or self._is_full(found_bytes, size, len(found), physical_offset < far, max_bytes)
-            ):
-                queue_offset -= 1
+            if found and _is_full(limits, len(found), found_bytes, physical_offset, size):
                 break
             last_physical = physical_offset
+            number += 1
             if skip_below >= 0 and physical_offset < skip_below:
                 continue
             if wanted is not None and not self._tag_may_match(queue, code, wanted):
                 continue
-            message = self._message(queue_id, queue_offset, physical_offset, size, log_end)
-            repaired = None
+            queue_offset = offset - first + number - 1
+            message = self._message(queue.queue_id, queue_offset, physical_offset, size, log_end)
             if message is None:
                 if 0 <= physical_offset < log.min_offset:
                     removed, skip_below = True, log.min_offset
                     continue
-                message = repaired = self._repair(queue, queue_offset)
+                message = self._repair(queue, queue_offset)
                 if message is None:
                     removed = True
                     continue
-            if wanted is not None and not tag_matches(message, wanted):
-                continue
-            found.append(message)
-            found_bytes += size if repaired is None else repaired.size
+                size = message.size
+            if wanted is None or tag_matches(message, wanted):
+                found.append(message)
+                found_bytes += size
         if found:
             result = GetMessageStatus.FOUND
         else:
             result = GetMessageStatus.MESSAGE_WAS_REMOVING if removed else GetMessageStatus.NO_MATCHED_MESSAGE
         behind = log_end - last_physical > self.memory_bytes
-        return GetResult(result, queue_offset + 1, low, high, found, found_bytes, behind)
+        return GetResult(result, offset - first + number, low, high, found, found_bytes, behind)
 
-    def _is_full(self, total: int, size: int, count: int, on_disk: bool, max_bytes: int | None) -> bool:
-        options = self._options
+    def _limits(self, max_count: int, max_bytes: int | None) -> Limits:
         if max_bytes is not None:
-            return total + size > max_bytes
-        if on_disk:
-            return (
-                total + size > options.max_transfer_bytes_on_message_in_disk
-                or count > options.max_transfer_count_on_message_in_disk - 1
-            )
+            return max_count, 0, max_bytes, max_count, max_bytes, max_count
+        options = self._options
         return (
-            total + size > options.max_transfer_bytes_on_message_in_memory
-            or count > options.max_transfer_count_on_message_in_memory - 1
+            max_count,
+            self._log.readable_offset - self.memory_bytes,  # records before this are taken to be on disk
+            options.max_transfer_bytes_on_message_in_disk,
+            options.max_transfer_count_on_message_in_disk,
+            options.max_transfer_bytes_on_message_in_memory,
+            options.max_transfer_count_on_message_in_memory,
         )
 
     def _tag_may_match(self, queue: ConsumeQueue, code: int, wanted: dict[int, set[str]]) -> bool:
@@ -322,13 +354,12 @@ class MessageReader:
         found: list[MessageExt] = []
         found_bytes = count = 0
         next_offset = offset
-        log_end = self._log.readable_offset
-        far = log_end - self.memory_bytes
+        limits = self._limits(max_count, max_bytes)
         number = queue.find(offset)
         while number < queue.unit_end and (unit := queue.unit(number)) is not None:
             if found and (
                 count + unit.messages > max_count
-                or self._is_full(found_bytes, unit.record_size, count, unit.physical_offset < far, max_bytes)
+                or _is_full(limits, count, found_bytes, unit.physical_offset, unit.record_size)
             ):
                 break
             view = self._log.record(unit.physical_offset)
@@ -492,6 +523,14 @@ class MessageReader:
             previous = unit.base_offset
             number += 1
         return previous  # past the last unit: its base, as RocketMQ answers for batch queues
+
+
+def _is_full(limits: Limits, count: int, total: int, physical_offset: int, size: int) -> bool:
+    """Whether an answer of ``count`` messages and ``total`` bytes has no room for this record."""
+    max_count, far, disk_bytes, disk_count, memory_bytes, memory_count = limits
+    if physical_offset < far:
+        return count >= min(max_count, disk_count) or total + size > disk_bytes
+    return count >= min(max_count, memory_count) or total + size > memory_bytes
 
 
 def _has_key(message: MessageExt, key: str) -> bool:

@@ -62,7 +62,17 @@ class UnitPlace(NamedTuple):
 class ConsumeQueue:
     """One queue of one topic. Written by dispatch (or recovery), read by anyone."""
 
-    __slots__ = ("_tail", "_tail_bytes", "end", "files", "max_physical_offset", "min_offset", "queue_id", "topic")
+    __slots__ = (
+        "_tail",
+        "_tail_bytes",
+        "changes",
+        "end",
+        "files",
+        "max_physical_offset",
+        "min_offset",
+        "queue_id",
+        "topic",
+    )
 
     def __init__(self, topic: str, queue_id: int, files: QueueFiles, tail_bytes: int = 0) -> None:
         self.topic = topic
@@ -74,6 +84,7 @@ class ConsumeQueue:
         self.min_offset = 0  # first queue offset whose record is still in the log
         self.end = 0  # next queue offset; readers see units below it
         self.max_physical_offset = 0  # end of the last record with a unit here
+        self.changes = 0  # how often units below ``end`` became others: who keeps units looks here
 
     def __repr__(self) -> str:
         return f"ConsumeQueue({self.topic!r}, {self.queue_id}, [{self.min_offset}, {self.end}))"
@@ -185,14 +196,16 @@ class ConsumeQueue:
         if tail is not None and queue_offset >= tail[0]:
             at = (queue_offset - tail[0]) * UNIT_SIZE
             tail[1][at : at + UNIT_SIZE] = unit
-            return
-        self.files.write(queue_offset * UNIT_SIZE, unit)
+        else:
+            self.files.write(queue_offset * UNIT_SIZE, unit)
+        self.changes += 1
 
     def truncate(self, end: int) -> None:
         """Forget units from queue offset ``end`` on, durably, and work out the last record again."""
         self.drain()
         self.files.truncate(end * UNIT_SIZE)
         self.end = max(end, self.first_offset)
+        self.changes += 1
         self.min_offset = min(self.min_offset, self.end)
         self.max_physical_offset = 0
         for queue_offset in range(self.end - 1, self.first_offset - 1, -1):
@@ -206,6 +219,7 @@ class ConsumeQueue:
         self._tail = None
         self.files.remove_all()
         self.end = self.min_offset = self.max_physical_offset = 0
+        self.changes += 1
 
     def guess_end(self) -> int:
         """Where units stop if the files end in zeros, by binary search: cheap, to be checked by the caller."""
