@@ -17,6 +17,8 @@ A typical walk over one log file::
 
 __all__ = [
     "arrays",
+    "column_layout",
+    "columns",
     "crc",
     "digest",
     "frame",

@@ -19,14 +19,6 @@ cpdef tuple copy_units(
 )
 @cython.locals(hashed=uint64_t)
 cdef int64_t _key_slot(View log, int64_t start, int64_t end) noexcept nogil
-@cython.locals(
-    count=int64_t, room=int64_t, entries=int64_t, keys_done=int64_t, values_done=int64_t, record=int64_t, start=int64_t,
-    found=int64_t, piece=int64_t, separator=int64_t, key_size=int64_t, value_size=int64_t,
-)
-cpdef tuple map_columns(
-    object log, object at, object length, object map_offsets, object key_offsets, object keys, object value_offsets,
-    object values,
-)
 cpdef bytearray new_scratch()
 @cython.locals(found=int64_t, stop=int64_t, separator=int64_t)
 cdef int64_t split_pieces(View text, int64_t at, int64_t end, Longs pieces) noexcept nogil

@@ -29,7 +29,6 @@ if not cython.compiled:
         view_of,
         word_before,
         writable_ints_of,
-        writable_longs_of,
         writable_view_of,
     )
 
@@ -140,76 +139,6 @@ def _key_slot(log: View, start: int, end: int) -> int:
         hashed ^= hashed >> 32
         start += 8
     return hashed & (_SLOTS - 1)
-
-
-# Long on purpose: five buffers filled in one pass, each compared with its room first.
-def map_columns(
-    log: Buffer,
-    at: Integers,
-    length: Integers,
-    map_offsets: ArrowOffsets,
-    key_offsets: ArrowOffsets,
-    keys: Buffer,
-    value_offsets: ArrowOffsets,
-    values: Buffer,
-) -> tuple[int, int, int]:
-    """The properties strings at ``log[at[i]:at[i]+length[i]]`` as the buffers of an Arrow map<string, string>.
-
-    Returns entries, key bytes and value bytes, all -1 if an array is too small: a string of n bytes has at most
-    ``(n + 1) // 4`` entries, whose keys and values together are shorter than n. A key that occurs twice in a string
-    appears once, with its last value. Bytes are copied as they are, UTF-8 or not. A string outside the log is empty.
-    """
-    text = view_of(log)
-    places = longs_of(at)
-    lengths = longs_of(length)
-    map_ends = writable_ints_of(map_offsets)
-    key_ends = writable_ints_of(key_offsets)
-    value_ends = writable_ints_of(value_offsets)
-    key_bytes = writable_view_of(keys)
-    value_bytes = writable_view_of(values)
-    count = places.size
-    room = min(key_ends.size, value_ends.size) - 1
-    entries = keys_done = values_done = 0
-    if lengths.size < count or map_ends.size <= count or room < 0:
-        return -1, -1, -1
-    scratch = new_scratch()
-    pieces = writable_longs_of(scratch)
-    with cython.nogil:
-        for record in range(count):
-            map_ends.data[record] = entries
-            start = places.data[record]
-            if start < 0 or lengths.data[record] < 0 or lengths.data[record] > text.size - start:
-                continue
-            found = split_pieces(text, start, start + lengths.data[record], pieces)
-            drop_repeated(text, pieces, found, record)
-            for piece in range(found):
-                start = pieces.data[3 * piece]
-                separator = pieces.data[3 * piece + 1]
-                key_size = separator - start
-                value_size = pieces.data[3 * piece + 2] - separator - 1
-                if value_size < 0:  # dropped
-                    continue
-                if entries == room or key_size > key_bytes.size - keys_done:
-                    entries = -1
-                    break
-                if value_size > value_bytes.size - values_done:
-                    entries = -1
-                    break
-                key_ends.data[entries] = keys_done
-                value_ends.data[entries] = values_done
-                copy_bytes(key_bytes, keys_done, text, start, key_size)
-                copy_bytes(value_bytes, values_done, text, separator + 1, value_size)
-                entries += 1
-                keys_done += key_size
-                values_done += value_size
-            if entries < 0:
-                break
-    if entries < 0:
-        return -1, -1, -1
-    map_ends.data[count] = entries
-    key_ends.data[entries] = keys_done
-    value_ends.data[entries] = values_done
-    return entries, keys_done, values_done
 
 
 def new_scratch() -> bytearray:

@@ -11,6 +11,4 @@ from flaremq.core.table cimport COLUMN_COUNT, INVALID_SIZE, OK
 cpdef int64_t parse_pieces(object log, object at, object physical, int64_t flags, object table) except? -1
 @cython.locals(room=int64_t, place=int64_t, count=int64_t, size=int64_t, magic=int64_t)
 cpdef tuple split_records(object log, int64_t start, object at, object physical)
-@cython.locals(count=int64_t, found=int64_t, row=int64_t, position=int64_t, end=int64_t, stop=int64_t)
-cpdef int64_t find_values(object log, object at, object length, object key, object value_at, object value_length) except? -1
 cpdef int64_t topic_hash(object topic, int64_t queue_id) except? -1

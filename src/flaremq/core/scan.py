@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 if not cython.compiled:
     from flaremq.core.frame import MAGIC_V1, MAGIC_V2, SMALLEST_RECORD, fill_row, frame_at, queue_hash
     from flaremq.core.memory import (
-        find_byte,
         load_i32,
         load_i64,
         longs_of,
-        same_bytes,
         table_of,
         view_of,
         writable_longs_of,
@@ -70,40 +68,6 @@ def split_records(log: Buffer, start: int, at: Integers, physical: Integers) -> 
         count += 1
         place += size
     return count, place
-
-
-def find_values(
-    log: Buffer, at: Integers, length: Integers, key: Buffer, value_at: Integers, value_length: Integers
-) -> int:
-    """Where the value of ``key`` (given with its 0x01) stands in each properties string, length 0 where it is absent.
-
-    Returns how many have it. The last of several wins, as in ``message.properties``.
-    """
-    view = view_of(log)
-    name = view_of(key)
-    places = longs_of(at)
-    lengths = longs_of(length)
-    starts = writable_longs_of(value_at)
-    sizes = writable_longs_of(value_length)
-    count = min(min(places.size, lengths.size), min(starts.size, sizes.size))
-    found = 0
-    with cython.nogil:
-        for row in range(count):
-            starts.data[row] = 0
-            sizes.data[row] = 0
-            position = places.data[row]
-            if position < 0 or lengths.data[row] < 0 or lengths.data[row] > view.size - position:
-                continue
-            end = position + lengths.data[row]
-            while position < end:
-                stop = find_byte(view, position, end, 2)
-                if stop - position > name.size and same_bytes(view, position, name, 0, name.size):
-                    starts.data[row] = position + name.size
-                    sizes.data[row] = stop - position - name.size
-                position = stop + 1
-            if sizes.data[row] > 0:
-                found += 1
-    return found
 
 
 def topic_hash(topic: Buffer, queue_id: int) -> int:

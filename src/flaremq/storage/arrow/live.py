@@ -18,8 +18,10 @@ from flaremq.core.queue import parse_units
 from flaremq.core.record import parse_at
 from flaremq.core.table import OK, QUEUE_ID, QUEUE_OFFSET, RESULT, SIZE, RecordTable
 from flaremq.errors import InvalidArgumentError
+from flaremq.message.sys_flag import COMPRESSED
 from flaremq.storage.arrow.bodies import BodyReader
-from flaremq.storage.arrow.columns import decode_rows, parse_flags
+from flaremq.storage.arrow.columns import decode_rows, parse_flags, wants_body
+from flaremq.storage.arrow.decoder import ColumnDecoder, Rows
 from flaremq.storage.arrow.objects import plain_rows
 from flaremq.storage.files.mapped_file import MappedFile
 from flaremq.storage.get.reader import MessageReader
@@ -29,6 +31,7 @@ from flaremq.storage.queue.consume_queue import FILLER_SIZE, UNIT_SIZE, ConsumeQ
 from flaremq.storage.queue.table import ConsumeQueues
 
 _log = logging.getLogger(__name__)
+_BATCH_BYTES = 64 << 20  # of records in a batch, unless a single one is larger
 _BATCH_MESSAGES = 1024  # messages of a batch queue read at a time
 _UNITS = 8192  # a batch: large enough that its fixed cost does not show, small enough to stay in cache
 _TIME = pa.timestamp("ms", tz="UTC")
@@ -108,7 +111,9 @@ class _Scan:
         self._queue = queue
         self._schema = schema
         self._bodies = bodies
-        self._table = RecordTable(_UNITS)
+        self._decoder = ColumnDecoder(schema)
+        self._flags = parse_flags(schema)
+        self._special = COMPRESSED if wants_body(schema) else 0
         self._unreadable = 0
 
     def batches(self, position: int, stop: int) -> Iterator[pa.RecordBatch]:
@@ -124,7 +129,7 @@ class _Scan:
             real = units[1] != FILLER_SIZE
             if not real.all():
                 units, numbers = np.ascontiguousarray(units[:, real]), numbers[real]
-            for file, first, last in _by_file(self._log, units[0]):
+            for file, first, last in _by_file(self._log, units):
                 yield from self._decode(file, units[:, first:last], numbers[first:last])
             position += count
         if self._unreadable:
@@ -136,8 +141,15 @@ class _Scan:
             yield from self._plainly(numbers)
             return
         log = as_array(buffer)
-        count = parse_at(log, units[0] - file.start, file.start, parse_flags(self._schema), self._table.cells)
-        rows = self._table.columns[:, :count]
+        placed = Rows(units[0] - file.start, units[0], units[1], numbers, queue_id=self._queue.queue_id)
+        batch = self._decoder.batch(log, placed, flags=self._flags, special=self._special, bodies=None)
+        if batch is not None:
+            yield batch
+            return
+        # Something is out of the ordinary: a record at a time is judged, and each decides for itself.
+        table = RecordTable(len(numbers))
+        count = parse_at(log, placed.at, file.start, self._flags, table.cells)
+        rows = table.columns[:, :count]
         bad = np.flatnonzero(
             (rows[RESULT] != OK)
             | (rows[SIZE] != units[1])
@@ -145,13 +157,13 @@ class _Scan:
             | (rows[QUEUE_OFFSET] != numbers)
         )
         if not len(bad):
-            yield from decode_rows(log, rows, self._schema, bodies=self._bodies)
+            yield from decode_rows(log, rows, self._decoder, bodies=self._bodies)
             return
         first = 0
         for row in [*bad.tolist(), len(numbers)]:
             if row > first:
                 part = np.ascontiguousarray(rows[:, first:row])
-                yield from decode_rows(log, part, self._schema, bodies=self._bodies)
+                yield from decode_rows(log, part, self._decoder, bodies=self._bodies)
             yield from self._plainly(numbers[row : row + 1])
             first = row + 1
 
@@ -168,8 +180,9 @@ class _Scan:
             yield from plain_rows(found, self._schema, bodies=self._bodies)
 
 
-def _by_file(log: CommitLog, physical: Integers) -> Iterator[tuple[MappedFile | None, int, int]]:
-    """Runs of units whose records lie in one log file; None where no file is."""
+def _by_file(log: CommitLog, units: Integers) -> Iterator[tuple[MappedFile | None, int, int]]:
+    """Runs of units whose records lie in one log file and are not too large together; None where no file is."""
+    physical, ends = units[0], np.cumsum(np.clip(units[1], 0, FILLER_SIZE))
     first, count = 0, len(physical)
     while first < count:
         file = log.files.find(int(physical[first]))
@@ -179,6 +192,8 @@ def _by_file(log: CommitLog, physical: Integers) -> Iterator[tuple[MappedFile | 
             continue
         inside = (physical[first:] >= file.start) & (physical[first:] < file.end)
         last = count if inside.all() else first + int(np.argmin(inside))
+        begun = int(ends[first - 1]) if first else 0
+        last = max(min(last, int(np.searchsorted(ends, begun + _BATCH_BYTES, side="right"))), first + 1)
         yield file, first, last
         first = last
 

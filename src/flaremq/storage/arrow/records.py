@@ -27,6 +27,7 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.message.sys_flag import INNER_BATCH
 from flaremq.storage.arrow.bodies import BodyReader, Row
 from flaremq.storage.arrow.columns import decode_rows, parse_flags
+from flaremq.storage.arrow.decoder import ColumnDecoder
 from flaremq.storage.arrow.filters import RowFilter
 from flaremq.storage.arrow.objects import plain_rows
 
@@ -80,7 +81,8 @@ def decode_records(
     good &= (offsets >= start) & (offsets < end)
     if not good.all():
         rows = np.ascontiguousarray(rows[:, good])
-    yield from decode_rows(log, RowFilter(tags).choose(log, rows), schema, bodies=bodies, broker=broker)
+    decoder = ColumnDecoder(schema, broker=broker)
+    yield from decode_rows(log, RowFilter(tags).choose(log, rows), decoder, bodies=bodies)
 
 
 def _split(log: Bytes) -> tuple[Integers, Integers, int]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from flaremq.storage.arrow.columns import number_column
+from flaremq.storage.arrow.decoder import number_column
 from flaremq.storage.arrow.units import Losses, SpanReader, UnitSpan
 from flaremq.storage.at_rest.unit_arrays import Units, joined
 
@@ -67,11 +67,11 @@ def _batch(parts: list[tuple[UnitSpan, Units]], schema: pa.Schema, broker: str) 
                 ids = np.repeat(np.array([span.queue.queue_id for span, _ in parts], np.int64), lengths)
                 arrays.append(number_column(ids, kind))
             case "queueOffset":
-                arrays.append(number_column(units.offset, kind))
+                arrays.append(number_column(units.offset.copy(), kind))
             case "physicalOffset":
-                arrays.append(number_column(units.physical, kind))
+                arrays.append(number_column(units.physical.copy(), kind))
             case _:
-                arrays.append(number_column(units.size, kind))
+                arrays.append(number_column(units.size.copy(), kind))
     if not arrays:  # a bare count: rows without columns
         return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

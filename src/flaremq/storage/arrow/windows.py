@@ -34,8 +34,10 @@ from flaremq.core.table import (
 from flaremq.errors import CorruptionError, NotFoundError
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.layout import body_at
+from flaremq.message.sys_flag import COMPRESSED, INNER_BATCH
 from flaremq.storage.arrow.bodies import BodyReader, Row
 from flaremq.storage.arrow.columns import decode_rows, parse_flags, wants_body
+from flaremq.storage.arrow.decoder import ColumnDecoder, Rows
 from flaremq.storage.arrow.filters import RowFilter
 from flaremq.storage.arrow.objects import plain_rows
 from flaremq.storage.arrow.units import Losses, PlacedUnits, UnitSpan, merged_units
@@ -86,6 +88,8 @@ class WindowReader:
         self._wants_body = wants_body(schema)
         self._hashes = np.array([_hash_of(span) for span in spans], np.int64)
         self._has_batches = any(span.queue.is_batch for span in spans)
+        self._special = (COMPRESSED if self._wants_body else 0) | (INNER_BATCH if self._has_batches else 0)
+        self._decoder = ColumnDecoder(schema, broker=broker)
         self._gone: set[str] = set()  # log files that were listed and are no more
         self._table = RecordTable(_WINDOW_ROWS)
 
@@ -104,6 +108,12 @@ class WindowReader:
     def _decode(self, window: Window) -> Iterator[pa.RecordBatch]:
         units, span = window.units, window.span
         log = self._read(window)
+        if not self._filter:
+            # What nearly every window is: whole records of the queues that were asked for, in one pass.
+            placed = Rows(window.at, units.physical, units.size, units.offset, self._hashes[span])
+            batch = self._decoder.batch(log, placed, flags=self._flags, special=self._special, bodies=None)
+            if batch is not None:
+                return iter((batch,))
         count = parse_pieces(log, window.at, np.ascontiguousarray(units.physical), self._flags, self._table.cells)
         assert count == len(window.at)
         rows = self._table.columns[:, :count]
@@ -120,7 +130,7 @@ class WindowReader:
             messages = self._apart(log, rows, span)
             return plain_rows(messages, self._schema, bodies=self._bodies, broker=self._broker)
         chosen = self._filter.choose(log, rows)
-        return decode_rows(log, chosen, self._schema, bodies=self._bodies, broker=self._broker)
+        return decode_rows(log, chosen, self._decoder, bodies=self._bodies)
 
     def _apart(self, log: Bytes, rows: Integers, span: Integers) -> Iterator[Row]:
         """Inner batches message by message; a record at the edge of a span has some that are not asked for."""

@@ -5,11 +5,11 @@ from flaremq.core.memory cimport View, load_i32, load_i64, prefetch_read, view_o
 from flaremq.core.table cimport CHECK_BODY_CRC, CHECK_RECORD_CRC, OK
 from flaremq.message.message_ext cimport MessageExt, lent_message
 
-cdef int64_t _UNIT_SIZE, _FILLER_SIZE, _LOW_32, _EXT_ADDRESS_MAX
+cdef int64_t _UNIT_SIZE, _FILLER_SIZE, _LOW_32, _FETCHED_AHEAD, _EXT_ADDRESS_MAX
 
 @cython.locals(
     limit=int64_t, last_physical=int64_t, count=int64_t, physical=int64_t, record_size=int64_t, room=int64_t, most=int64_t,
-    code=int64_t, at=int64_t, max_count=int64_t, far=int64_t, disk_bytes=int64_t, disk_count=int64_t,
+    code=int64_t, at=int64_t, ahead=int64_t, following=int64_t, max_count=int64_t, far=int64_t, disk_bytes=int64_t, disk_count=int64_t,
     memory_bytes=int64_t, memory_count=int64_t,
 )
 cpdef tuple collect(

@@ -21,6 +21,7 @@ if not cython.compiled:
 _UNIT_SIZE = 20
 _FILLER_SIZE = 2**31 - 1
 _LOW_32 = 0xFFFFFFFF
+_FETCHED_AHEAD = 1024
 _EXT_ADDRESS_MAX = -(2**31) - 1  # a tag hash never lies this low: it is an address in the ext file
 
 
@@ -82,8 +83,12 @@ def collect(
             at = physical - base
             if at < 0 or at >= limit:
                 break
-            if number + 1 < stop:
-                prefetch_read(view, load_i64(unit, (number + 1) * _UNIT_SIZE) - base)
+            if number + 1 < stop:  # the next record comes from memory while this one is checked
+                ahead = min(load_i32(unit, (number + 1) * _UNIT_SIZE + 8), _FETCHED_AHEAD)
+                following = load_i64(unit, (number + 1) * _UNIT_SIZE) - base
+                while ahead > 0:
+                    ahead -= 64
+                    prefetch_read(view, following + ahead)
             frame = frame_at(view, at, limit, base, CHECK_BODY_CRC | CHECK_RECORD_CRC)
             if (
                 frame.code != OK
