@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.source_tree import Module, modules, target
 
+pytestmark = pytest.mark.xdist_group("architecture")  # one worker reads all sources, once
+
 BASE = {"core", "interpreted"} | {
     "errors",
     "atomic_file",

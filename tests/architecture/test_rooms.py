@@ -10,7 +10,11 @@ from __future__ import annotations
 import ast
 import functools
 
+import pytest
+
 from tests.support.source_tree import PACKAGE, Module, modules, target
+
+pytestmark = pytest.mark.xdist_group("architecture")  # one worker reads all sources, once
 
 # From the bottom up.
 ORDER = {

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
 from tests.support.source_tree import Module, modules
+
+pytestmark = pytest.mark.xdist_group("architecture")  # one worker reads all sources, once
 
 FUNCTION_LINES_MAX = 60
 CONSTRUCTOR_PARAMETERS_MAX = 7
