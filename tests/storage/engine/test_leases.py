@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from flaremq.message.message import Message
 from flaremq.storage.engine.leases import LIFETIME_MS, Lease, Leases
 from flaremq.storage.files.filesystem import LocalFileSystem
-from tests.support.store_lab import LOG_FILE, MeasuredFileSystem, StoreLab
+from tests.support.driven_store import open_driven
+from tests.support.store_lab import LOG_FILE, TOPIC, MeasuredFileSystem, StoreLab
 from tests.support.store_rows import read_rows, source_of, spans_of
 
 HOUR = 3_600_000
@@ -153,3 +155,35 @@ def test_a_store_at_rest_gets_no_lease(lab: StoreLab) -> None:
         source.profiles(spans_of(source))
         read_rows(source, spans_of(source), ["body"])
     assert not (lab.root / "flaremq.leases").exists()
+
+
+def test_queues_are_written_soon_while_somebody_reads_the_files(lab: StoreLab) -> None:
+    lab.clock.jump(int(time.time() * 1000) - lab.clock.now_ms())
+    open_driven(lab)
+    engine = lab.store._engine
+    assert engine.maintenance_step() == 1.0
+    Lease(str(lab.root)).hold(0)
+    assert engine.maintenance_step() < 0.1
+    looks = []
+    engine.cleaner.look = lambda: looks.append(1)  # type: ignore[method-assign]
+    for _ in range(5):
+        assert engine.maintenance_step() < 0.1
+        lab.clock.advance(20)
+    assert looks == [], "what is not draining keeps its pace"
+    lab.clock.advance(1000)
+    engine.maintenance_step()
+    assert looks == [1]
+    lab.clock.advance(2 * 60_000)
+    assert engine.maintenance_step() == 1.0, "nobody has read for a while"
+
+
+def test_who_looks_again_at_a_store_in_use_is_known_to_it(lab: StoreLab) -> None:
+    store = lab.open()
+    store.put(Message(TOPIC, b"first"), 0)
+    lab.store.tick()
+    leases = Leases(LocalFileSystem(), str(lab.root / "flaremq.leases"))
+    with source_of(lab.root) as source:
+        spans_of(source)
+        assert not leases.are_fresh(int(time.time() * 1000)), "a batch that counts needs no lease"
+        spans_of(source)
+        assert leases.are_fresh(int(time.time() * 1000))

@@ -42,6 +42,7 @@ class StoreSource(Source):
         self._fail_on_data_loss = spec.fail_on_data_loss
         self._leases = {broker: Lease(os.path.abspath(path)) for broker, path in spec.paths}
         self._queues: dict[QueueRef, ScanQueue] = {}
+        self._has_looked = False
         try:
             for broker, path in spec.paths:
                 if broker in self._views:
@@ -64,6 +65,9 @@ class StoreSource(Source):
                 found.append(QueueExtent(ref, ends.min_offset, ends.max_offset))
                 physical_end = max(physical_end, ends.physical_end)
             view.pin(physical_end)
+            if self._has_looked and view.is_held:  # a stream: a broker that knows of it writes its queues sooner
+                self._leases[broker].hold(physical_end)
+        self._has_looked = True
         if (name := topics.missing_name(extent.queue.topic for extent in found)) is not None:
             raise self._not_found(name)
         return sorted(found, key=lambda extent: extent.queue)

@@ -29,6 +29,7 @@ from flaremq.storage.files.filesystem import FileSystem
 
 LIFETIME_MS = 15 * 60_000
 _STEP_MS = 60_000  # a lease is written at most once a minute unless it asks for more
+_FRESH_MS = _STEP_MS + 30_000
 _PROLONGED_MS_MAX = 6 * 3_600_000  # nobody's request is kept alive by others for longer
 _SIZE_MAX = 1 << 20
 
@@ -138,6 +139,13 @@ class Leases:
             except FlareMQError:
                 continue  # removed by somebody else, or not ours to read: no request
         return lowest
+
+    def are_fresh(self, now_ms: int) -> bool:
+        """Whether somebody reads the files just now: who does writes a lease each minute."""
+        try:
+            return abs(now_ms - self._filesystem.modified_ms(self._folder)) < _FRESH_MS
+        except FlareMQError:
+            return False  # there never was one
 
     def _names(self) -> list[str]:
         try:

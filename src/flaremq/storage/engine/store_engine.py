@@ -27,6 +27,7 @@ from flaremq.storage.engine.dispatch_service import DispatchService
 from flaremq.storage.engine.driver import StoreDriver
 from flaremq.storage.engine.flush_service import FlushService
 from flaremq.storage.engine.inspection import StoreInspector
+from flaremq.storage.engine.leases import Leases
 from flaremq.storage.engine.parts import StoreParts
 from flaremq.storage.engine.recovery import Recovery, RecoveryReport
 from flaremq.storage.engine.retention import Retention
@@ -41,6 +42,8 @@ from flaremq.storage.runtime.health import RunningFlag
 from flaremq.storage.runtime.services import ServiceThread
 
 _log = logging.getLogger(__name__)
+_FOLLOWED_SECONDS = 0.02  # between two drains while somebody reads the files
+_FOLLOWED_SHARE = 20  # and so many times what a drain takes: with many queues it must not become the main work
 
 
 class StoreEngine:
@@ -66,6 +69,7 @@ class StoreEngine:
         self._stopping = threading.Event()  # ends the pauses of cleaning
         self._services: list[ServiceThread] = []
         self._dispatch_thread: ServiceThread | None = None
+        self._next_look = 0.0  # of maintenance, at what is not draining
         self.parts = StoreParts(path, self.options, filesystem, clock, driven=driven)
         self.dispatch = DispatchService(self.parts.dispatcher, self.parts.health)
         try:
@@ -113,6 +117,7 @@ class StoreEngine:
             self.dispatch.lock,
             pause=self._stopping.wait if self.threads else _no_pause,
         )
+        self._leases = Leases(parts.filesystem, parts.layout.leases)
         self.cleaner = Cleaner(self.retention, parts.log, parts.health, parts.statistics, options, parts.clock)
         self.inspector = StoreInspector(parts, self.reader, self.retention)
 
@@ -169,16 +174,29 @@ class StoreEngine:
             self.dispatch.run()
 
     def maintenance_step(self) -> float:
-        """One round of the maintenance thread; the seconds to the next."""
+        """One round of the maintenance thread; the seconds to the next.
+
+        Units wait in memory for a second, unless somebody reads the files: a stream by ``path`` sees no message before
+        its unit.
+        """
+        usual = min(self.options.flush_interval_consume_queue / 1000, 1.0)
+        clock = self.parts.clock
         if self._driven:
+            began = clock.monotonic()
             self.dispatch.drain_queues()
+            if self._leases.are_fresh(clock.now_ms()):
+                soon = max(_FOLLOWED_SECONDS, _FOLLOWED_SHARE * (clock.monotonic() - began))
+                if began < self._next_look:
+                    return soon
+                self._next_look = began + usual
+                usual = min(soon, usual)
         behind = self.parts.dispatcher.position - self.checkpointer.dispatched
         is_late = behind > 0 and self.parts.clock.monotonic() >= self._next_checkpoint
         if is_late or behind >= self.options.offset_checkpoint_bytes:
             self._note_checkpoint_time()
             self.checkpointer.save_quietly()
         self.cleaner.look()
-        return min(self.options.flush_interval_consume_queue / 1000, 1.0)
+        return usual
 
     def _note_checkpoint_time(self) -> None:
         seconds = self.options.flush_consume_queue_thorough_interval / 1000
