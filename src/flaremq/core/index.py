@@ -116,9 +116,9 @@ def index_keys(
                     count = _keys_of(view, rows, row, with_tags, cells, count)
                 row += 1
         if row < end:
-            keys.extend(bytes(len(keys) + 12 * rows.data[KEYS_LENGTH * rows.stride + row] + 72))
-    del keys[24 * count :]
-    return keys
+            # A new one: the old one cannot grow while it is looked at.
+            keys = keys + bytes(len(keys) + 24 * (rows.data[KEYS_LENGTH * rows.stride + row] // 2 + 3))
+    return keys[: 24 * count]
 
 
 def _keys_of(log: View, table: Table, row: int, with_tags: bool, keys: Longs, count: int) -> int:
