@@ -275,6 +275,7 @@ def compile_modules(variety: str = "fast", command: list[str] | None = None) -> 
     """Every module with a file that holds it, compiled now or before; in place nothing changes."""
     if _cython_version() is None:
         raise NoCython("Cython is not installed; pip install 'cython>=3.1'")
+    WORK.mkdir(parents=True, exist_ok=True)
     command = command or find_compiler()
     answer = subprocess.run([*command, "--version"], capture_output=True, check=False).stdout
     tool = hashlib.sha256(answer + repr(command[1:]).encode()).hexdigest()
