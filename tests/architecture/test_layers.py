@@ -68,7 +68,6 @@ HEAVY_MODULES = {
     "flaremq.storage.at_rest.record_table",
     "flaremq.storage.at_rest.tail",
     "flaremq.storage.at_rest.unit_arrays",
-    "flaremq.storage.get.views",
     "flaremq.storage.verify.chain",
     "flaremq.storage.verify.doubts",
     "flaremq.storage.verify.index_entries",

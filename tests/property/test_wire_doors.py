@@ -103,7 +103,6 @@ async def send_all(path: Path, port: int, frames: list[bytes], *, compiled: bool
 
             broker.handlers.table.fast_path = counting
         else:
-            broker.store_loop.kernels.load_at = 2**63
             assert broker.handlers.table.fast_path is None
         decoder = FrameDecoder()
         codes: dict[int, int] = {}

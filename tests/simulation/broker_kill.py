@@ -92,15 +92,15 @@ def serve(root: str, pipe: int, chance: random.Random) -> None:
         "flushDelayOffsetInterval": str(chance.choice((50, 1000, 60_000))),
         "transientStorePoolEnable": "false",
     }
-    with_kernels = chance.random() < 0.5
+    compiled = chance.random() < 0.5
 
     async def main() -> None:
         broker = BrokerService(root, *load_options(None, settings))
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         await broker.start()
-        if with_kernels:
-            await broker.store_loop.kernels.load()
+        if not compiled:
+            broker.handlers.table.fast_path = None
         os.write(pipe, f"{broker.port}\n".encode())
         await stop.wait()
         await broker.stop()

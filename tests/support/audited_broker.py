@@ -125,7 +125,6 @@ async def work(path: str, audit: Audit) -> None:
             except Exception:
                 continue  # closed, or waiting: what it did counts
         await lab.ask(RequestCode.PULL_MESSAGE, pull_fields("orders", 0, group="g", queue_id=0))
-        await lab.broker.store_loop.kernels.load()
         await lab.send("orders")
 
 

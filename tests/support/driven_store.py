@@ -6,9 +6,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from flaremq.message.batch import encode_batch_item
 from flaremq.storage.engine.driver import StoreDriver
+from flaremq.storage.get import select
 from flaremq.storage.message_store import MessageStore
 from tests.support.store_lab import StoreLab
 
@@ -20,14 +22,14 @@ _KERNELS = "flaremq.storage.kernels.preload"
 @contextmanager
 def kernels(used: bool) -> Iterator[None]:
     """Inside, batches and pulls go through the kernels, or as in a young process through plain code."""
-    import flaremq.storage.get.views
     import flaremq.storage.kernels.preload  # noqa: F401
 
     loaded = sys.modules[_KERNELS]
     if not used:
         del sys.modules[_KERNELS]
     try:
-        yield
+        with patch.object(select, "IS_COMPILED", used):
+            yield
     finally:
         sys.modules[_KERNELS] = loaded
 

@@ -106,7 +106,6 @@ def test_all_ways_through_the_broker_store_the_same_bytes_and_answer_alike() -> 
             for way in ("long", "short", "one of many"):
                 replies: dict[int, RemotingCommand] = {}
                 if way == "one of many":
-                    await broker.store_loop.kernels.load()
                     replies = await exchange(lab, b"".join(map(encode_frame, requests)), len(requests))
                 else:
                     for request in requests:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from flaremq.broker.store_loop.dispatching import Dispatching
 from flaremq.broker.store_loop.durability import Durability
-from flaremq.broker.store_loop.kernel_loading import KernelLoading
 from flaremq.broker.store_loop.workers import Workers
 from flaremq.message.stored_form import StoredForm
 from flaremq.storage.message_store import MessageStore
@@ -25,8 +24,6 @@ class StoreLoop(Workers):
         self.driver = driver = store.driver()
         self.dispatching = Dispatching(store, driver)
         self.durability = Durability(store, driver, self.dispatching, timeout_seconds=sync_timeout)
-        self.kernels = KernelLoading(driver, self)
-        self.dispatching.on_arrival.append(self.kernels.arrived)
 
     @property
     def waits_for_sync(self) -> bool:
@@ -41,7 +38,6 @@ class StoreLoop(Workers):
         self, topic: str, queue_id: int, body: bytes, *, born_timestamp: int, born_host: bytes, sys_flag: int
     ) -> PutResult:
         """Append the messages of a batch body as it came off the wire, all or none, and wait until durable."""
-        await self.kernels.make_ready(len(body))
         result = self.driver.append_batch_body(
             topic, queue_id, body, born_timestamp=born_timestamp, born_host=born_host, sys_flag=sys_flag
         )
@@ -72,6 +68,5 @@ class StoreLoop(Workers):
         """Wait for what is waiting, stop the threads; the store stays open for its owner to close."""
         await self.durability.drain()
         self.dispatching.close()
-        await self.kernels.close()
         await self.durability.close()
         await self.close_workers()

@@ -79,7 +79,6 @@ class StreamSends:
                         raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"{header.topic} takes no batches")
                     body = _after(request.body_bytes, stored)
                     await self._admission.check(header)
-                    await store_loop.kernels.make_ready(len(body))
                     entry.stored_of(stamp)  # a new writer does not wait for the lock to fence this one
                     result = store_loop.driver.append_batch_body(
                         header.topic,

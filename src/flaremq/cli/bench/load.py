@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -67,7 +66,6 @@ class Load:
     def store(self, flush: str) -> Iterator[MessageStore]:
         from flaremq import MessageStore
 
-        importlib.import_module("flaremq.storage.kernels.preload")  # loading them is not what is measured
         with bench_folder(self.path) as folder, MessageStore.open(folder, self.options(flush)) as store:
             yield store
 

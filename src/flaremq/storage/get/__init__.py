@@ -5,4 +5,4 @@ May import: ``log``, ``queue``, ``index``, ``dispatch``, ``kernels``.
 Start reading: ``reader``, ``pull``.
 """
 
-__all__ = ["copied", "get_result", "keys", "log_search", "pull", "reader", "views"]
+__all__ = ["copied", "get_result", "keys", "log_search", "pull", "reader"]

@@ -1,16 +1,17 @@
 """Pull: what a consumer's pull is answered with, as bytes of the log rather than as messages.
 
-The answer is a list of views into the mapped log, ready for a gathered write; adjoining records are one view. Small
-stores are served by plain code; once the kernels are loaded a pull is one call into them. Both check every record
-against its unit and its checksum.
+The answer is a list of views into the mapped log, ready for a gathered write; adjoining records are one view. A pull is
+one call of compiled code; without it, and for filters over properties, records are decoded one by one. Both check every
+record against its unit and its checksum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from flaremq.storage.get import select
 from flaremq.storage.get.reader import MessageReader
-from flaremq.storage.kernels.loaded import kernels_are_loaded
+from flaremq.storage.get.views import select_views
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.queue.consume_queue import UNIT
@@ -84,11 +85,9 @@ class Puller:
     ) -> PullResult:
         """Records from a queue offset on: with one of the tag hashes ``codes``, or whose properties match."""
         queue = self._queues.simple.get((topic, queue_id))
-        if queue is not None and matches is None and kernels_are_loaded():
+        if queue is not None and matches is None and select.IS_COMPILED:
             low, high = queue.min_offset, queue.end
             if low <= offset < high:
-                from flaremq.storage.get.views import select_views
-
                 options = self._options
                 examined = max_count
                 if codes is not None:

@@ -1,19 +1,16 @@
-"""A pull in one kernel call: views of the mapped log that go to the socket as they are."""
+"""A pull in one call of compiled code: views of the mapped log that go to the socket as they are."""
 
 from __future__ import annotations
 
 import threading
+from array import array
 from collections.abc import Sequence
 
-import numpy as np
-
-from flaremq.storage.kernels import preload  # noqa: F401  # batches and pulls use kernels once all are loaded
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.pull import select_units
+from flaremq.storage.get.select import select_units
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.queue.consume_queue import UNIT, ConsumeQueue
 
-_EVERYTHING = np.empty(0, np.int64)
+_EVERYTHING = array("q")
 _local = threading.local()  # the table of ranges, one a thread
 
 
@@ -36,17 +33,17 @@ def select_views(
         return None
     ranges = getattr(_local, "ranges", None)
     if ranges is None or len(ranges) < 2 * max_count:
-        ranges = _local.ranges = np.empty(2 * max(max_count, 64), np.int64)
+        ranges = _local.ranges = array("q", bytes(16 * max(max_count, 64)))
     examined, records, size, runs = select_units(
-        as_array(data),
-        as_array(buffer),
+        data,
+        buffer,
         file.start,
         log.readable_offset,
         queue.queue_id,
         offset,
         max_count,
         max_bytes,
-        _EVERYTHING if codes is None else np.array(codes, np.int64),
+        _EVERYTHING if codes is None else array("q", codes),
         ranges,
     )
     if not examined:

@@ -9,9 +9,4 @@ Arrays must be C-contiguous; ``log`` and other inputs may be read-only. An array
 mapping alive: drop it before the file is closed.
 """
 
-__all__ = [
-    "loaded",
-    "memory",
-    "preload",
-    "pull",
-]
+__all__: list[str] = []

@@ -9,7 +9,6 @@ from __future__ import annotations
 from flaremq.storage.kernels import (  # noqa: F401
     crc,
     frame,
-    pull,
     record,
     table,
     text,

@@ -1,36 +1,38 @@
-"""The pull kernel: which bytes of a log file answer a pull, without touching a message from Python."""
+"""Which bytes of a log file answer a pull, without touching a message from Python. Part of the compiled core."""
 
 from __future__ import annotations
 
-from flaremq.storage.kernels.compile import (
-    I64,
-    READ_BYTES,
-    READ_INTEGERS,
-    WRITE_INTEGERS,
-    Bytes,
-    Integers,
-    kernel,
-    several,
-)
-from flaremq.storage.kernels.frame import frame_at
-from flaremq.storage.kernels.memory import address_of, load_i32, load_i64
-from flaremq.storage.kernels.table import CHECK_BODY_CRC, CHECK_RECORD_CRC, OK
+from typing import TYPE_CHECKING
 
+import cython
+
+if TYPE_CHECKING:
+    from array import array
+
+if not cython.compiled:
+    from flaremq.core.frame import frame_at
+    from flaremq.core.memory import load_i32, load_i64, longs_of, view_of, writable_longs_of
+    from flaremq.core.table import CHECK_BODY_CRC, CHECK_RECORD_CRC, OK
+
+Buffer = bytes | bytearray | memoryview
+IS_COMPILED: bool = cython.compiled  # interpreted, decoding records one by one is as fast
+
+_INT_MIN = -(2**31)
 _FILLER = 2**31 - 1
 
 
-@kernel(several(4, I64), READ_BYTES, READ_BYTES, I64, I64, I64, I64, I64, I64, READ_INTEGERS, WRITE_INTEGERS)
+# Long on purpose: one loop over units, each judged where its numbers are at hand.
 def select_units(
-    units: Bytes,
-    log: Bytes,
+    units: Buffer,
+    log: Buffer,
     base: int,
     end: int,
     queue_id: int,
     queue_offset: int,
     count_max: int,
     bytes_max: int,
-    codes: Integers,
-    ranges: Integers,
+    codes: array[int],
+    ranges: array[int],
 ) -> tuple[int, int, int, int]:
     """(units examined, records, bytes, ranges) of the records that consecutive queue units point to.
 
@@ -40,50 +42,50 @@ def select_units(
     examined, at the first unit whose record is not in this log file, does not agree or lies past ``end``, when
     ``count_max`` records are found, or when the next one would make it more than ``bytes_max`` (the first always fits).
     """
-    source = address_of(log)
-    unit = address_of(units)
+    source, table = view_of(log), view_of(units)
+    wanted_codes, places = longs_of(codes), writable_longs_of(ranges)
     found = done = runs = 0
     run_end = -1
-    total = units.size // 20
-    if ranges.size < 2 * count_max:
+    total = table.size // 20
+    if places.size < 2 * count_max:
         return 0, 0, 0, 0
     for number in range(total):
         if found == count_max:
             return number, found, done, runs
-        offset = load_i64(unit)
-        size = load_i32(unit + 8)
-        code = load_i64(unit + 12)
-        unit += 20
+        unit = 20 * number
+        offset = load_i64(table, unit)
+        size = load_i32(table, unit + 8)
+        code = load_i64(table, unit + 12)
         if size == _FILLER:
             continue
         at = offset - base
-        if at < 0 or size < 91 or size > log.size - at or offset + size > end:
+        if at < 0 or size < 91 or size > source.size - at or offset + size > end:
             return number, found, done, runs
-        if codes.size:
-            if not -(2**31) <= code < 2**31:  # the address of an extension unit: plain code looks there
+        if wanted_codes.size:
+            if code < _INT_MIN or code > _FILLER:  # the address of an extension unit: plain code looks there
                 return number, found, done, runs
             wanted = False
-            for place in range(codes.size):
-                if codes[place] == code:
+            for place in range(wanted_codes.size):
+                if wanted_codes.data[place] == code:
                     wanted = True
             if not wanted:
                 continue
         # The whole record is judged, not only its body: a client that meets one it cannot take apart drops the rest.
-        frame = frame_at(source, at, at + size, log.size, base, CHECK_BODY_CRC | CHECK_RECORD_CRC)
+        frame = frame_at(source, at, at + size, base, CHECK_BODY_CRC | CHECK_RECORD_CRC)
         if (
             frame.code != OK
             or frame.size != size
-            or load_i32(source + at + 12) != queue_id
-            or load_i64(source + at + 20) != queue_offset + number
+            or load_i32(source, at + 12) != queue_id
+            or load_i64(source, at + 20) != queue_offset + number
         ):
             return number, found, done, runs
         if found and done + size > bytes_max:
             return number, found, done, runs
         if at == run_end:
-            ranges[2 * runs - 1] = at + size
+            places.data[2 * runs - 1] = at + size
         else:
-            ranges[2 * runs] = at
-            ranges[2 * runs + 1] = at + size
+            places.data[2 * runs] = at
+            places.data[2 * runs + 1] = at + size
             runs += 1
         run_end = at + size
         done += size

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flaremq.core.arrays import Bytes
 from flaremq.message.record.check import check_record
-from flaremq.storage.kernels.compile import Bytes
-from flaremq.storage.kernels.pull import select_units
+from flaremq.storage.get.select import select_units
 from tests.message.records import make_record
 
 UNIT = struct.Struct(">qiq")
