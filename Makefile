@@ -11,12 +11,10 @@ BIN := $(VENV)/bin
 # What one process compiled, all others of a run may load: tests start hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-# More workers than cores: some tests wait. Not many more: each one collects all tests and loads the compiled kernels.
+# More workers than cores: some tests wait. Not many more: each one collects all tests.
 # tests/conftest.py shares out the work: all tests with Spark to one worker and one JVM, the longest first.
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 3 ? n + 1 : 4)))
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
-KERNELS := $(filter-out %/__init__.py,$(wildcard src/flaremq/*/kernels/*.py))
-KERNEL_MODULES := $(subst /,.,$(patsubst src/%.py,%,$(KERNELS)))
 PIP_TOOLS := pip-tools==7.6.2
 
 .PHONY: help setup core checked wheel java demo test tests interpreted quick check lint types format bench interop wire soak coverage docs lock clean
@@ -24,17 +22,12 @@ PIP_TOOLS := pip-tools==7.6.2
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.installed $(VENV)/.kernels core ## make .venv with everything that development needs
+setup: $(VENV)/.installed core ## make .venv with everything that development needs
 
 $(VENV)/.installed: requirements/dev.txt pyproject.toml
 	.ci/venv "$(PYTHON)" "$(VENV)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	touch $@
-
-# Compiled once here, cached beside the source, so that no test and no first command pays for it.
-$(VENV)/.kernels: $(VENV)/.installed $(KERNELS) | core
-	$(BIN)/python -c "import importlib; [*map(importlib.import_module, '$(KERNEL_MODULES)'.split())]"
 	touch $@
 
 # Ahead of time, so that no test and no first command pays for it; kept by content, so mostly there is nothing to do.

@@ -24,7 +24,7 @@ def describe(folder: str) -> Row:
         "disk_free_GB": round(disk.free / 1e9, 1),
         "python": platform.python_version(),
         "java": _java(),
-        "packages": {name: _version(name) for name in ("flaremq", "numpy", "numba", "pyarrow")},
+        "packages": {name: _version(name) for name in ("flaremq", "numpy", "cython", "pyarrow")},
         "load_average_at_start": [round(value, 2) for value in os.getloadavg()],
     }
 

@@ -22,7 +22,7 @@ from benchmarks.settings import Settings
 from benchmarks.timing import Row
 
 _FILES = (1, 10)
-_HEAVY = ("numpy", "numba", "pyarrow", "pyspark")
+_HEAVY = ("numpy", "pyarrow", "pyspark")
 _IMPORT = """
 import sys, time
 began = time.perf_counter()

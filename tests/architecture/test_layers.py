@@ -58,10 +58,10 @@ MAY_IMPORT = {
 # Who may use the names of `flaremq` itself, as a user's program does. Below, that would be a circle.
 FRONT_DOOR_USERS = {"cli", "dashboard"}
 
-HEAVY = {"numpy", "numba", "pyarrow", "pyspark"}
+HEAVY = {"numpy", "pyarrow", "pyspark"}
 # What is heavy on purpose: rooms of compiled code and Arrow, and single modules that need either for all they do.
 # Everybody else imports them, and what they import, inside functions, when a call is large enough to pay for it.
-HEAVY_ROOMS = ("flaremq.pipeline", "flaremq.storage.kernels", "flaremq.storage.arrow", "flaremq.storage.rebuild")
+HEAVY_ROOMS = ("flaremq.pipeline", "flaremq.storage.arrow", "flaremq.storage.rebuild")
 HEAVY_MODULES = {
     "flaremq.core.arrays",
     "flaremq.storage.at_rest.gaps",
@@ -75,7 +75,7 @@ HEAVY_MODULES = {
     "flaremq.storage.verify.piece",
 }
 # In a heavy room, but asked without loading anything.
-LIGHT_MODULES = {"flaremq.storage.kernels.loaded", "flaremq.storage.arrow.bodies"}
+LIGHT_MODULES = {"flaremq.storage.arrow.bodies"}
 # PySpark is an extra: scanning without Spark must not ask for it.
 SPARK_ROOMS = ("flaremq.pipeline.spark", "flaremq.pipeline.jobs")
 

@@ -21,7 +21,7 @@ ORDER = {
     "message": """properties topics sys_flag java_hash tags delay hosts record compression message_id message
         message_ext batch stored_form transaction write_stream""",
     "protocol": "codes command header_json header_binary frame signing bodies queue_allocation headers",
-    "storage": """files runtime config kernels option_names options status log queue index dispatch get put at_rest
+    "storage": """files runtime config option_names options status log queue index dispatch get put at_rest
         arrow engine verify message_store rebuild rescue""",
     "broker": """pace options scheduler filter store_loop catalog statistics members long_polling delay ingest pop
         transactions streams live_config requests administration registration parts registry service""",
@@ -128,7 +128,6 @@ def test_every_package_says_what_it_owns_what_it_imports_and_where_to_start() ->
 def test_every_folder_can_be_taken_in_at_a_look() -> None:
     counts = {package.name: len(list(package.path.parent.glob("*.py"))) - 1 for package in PACKAGES}
     # Compiled code is a module a subject: what stands in one module is compiled and inlined together.
-    counts.pop("flaremq.storage.kernels", None)
     counts.pop("flaremq.core", None)
     assert {name: count for name, count in counts.items() if count > MODULES_MAX} == {}
 

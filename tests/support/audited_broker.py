@@ -71,7 +71,7 @@ class Audit:
         )
         real = os.path.realpath(os.fsdecode(path))
         if f"{os.sep}__pycache__" in real and real.startswith(self._readable):
-            return  # what Python and Numba keep beside the sources
+            return  # what Python keeps beside the sources
         system = real.startswith(("/proc/", "/sys/", "/dev/", "/etc/", "/usr/"))
         if writes or not (system or real.startswith(self._readable)):
             self._note("open", (path, mode, flags))
@@ -85,11 +85,11 @@ class Audit:
 
 
 def _importing() -> bool:
-    """Whether a module is being imported further down the stack, or compiled code takes its own constants."""
+    """Whether a module is being imported further down the stack."""
     frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
-        if name.startswith("<frozen importlib") or name.endswith(os.path.join("numba", "core", "serialize.py")):
+        if name.startswith("<frozen importlib"):
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False

@@ -1,8 +1,7 @@
-"""A store that its owner drives, and a switch between its two ways of working: plain code and kernels."""
+"""A store that its owner drives, and a switch between its two ways to pull: plain code and the compiled core."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,22 +15,13 @@ from tests.support.store_lab import StoreLab
 
 BORN_HOST = bytes([10, 0, 0, 7]) + (40001).to_bytes(4, "big")
 BORN_HOST_V6 = bytes(15) + b"\x01" + (40001).to_bytes(4, "big")
-_KERNELS = "flaremq.storage.kernels.preload"
 
 
 @contextmanager
 def kernels(used: bool) -> Iterator[None]:
-    """Inside, batches and pulls go through the kernels, or as in a young process through plain code."""
-    import flaremq.storage.kernels.preload  # noqa: F401
-
-    loaded = sys.modules[_KERNELS]
-    if not used:
-        del sys.modules[_KERNELS]
-    try:
-        with patch.object(select, "IS_COMPILED", used):
-            yield
-    finally:
-        sys.modules[_KERNELS] = loaded
+    """Inside, pulls go through the compiled core or, as in an interpreted process, through plain code."""
+    with patch.object(select, "IS_COMPILED", used):
+        yield
 
 
 class DrivenStore(StoreDriver):

@@ -73,7 +73,7 @@ def test_machine_code_of_another_python_stays_at_home(tmp_path: Path, monkeypatc
         "find_spec",
         lambda name: SimpleNamespace(submodule_search_locations=[str(tmp_path / "src" / name)]),
     )
-    result = packing.package(tmp_path / "out.zip", compile_kernels=False)
+    result = packing.package(tmp_path / "out.zip")
     with zipfile.ZipFile(result.path) as packed:
         names = {name.removeprefix("flaremq_unpacked/flaremq/core/") for name in packed.namelist() if "/core/" in name}
     assert names == {ours, "record.py", "record.pxd"} and result.compiled == 1

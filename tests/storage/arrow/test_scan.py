@@ -11,7 +11,6 @@ import pytest
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
-from flaremq.storage.kernels import preload  # noqa: F401  # batches use them only once they are loaded
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.queue.consume_queue import UNIT
 from flaremq.storage.status import PutMessageStatus

@@ -13,7 +13,6 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.files.mapped_file import MappedFile
 from flaremq.storage.get.pull import Puller
-from flaremq.storage.kernels import preload  # noqa: F401  # pulls use them only once they are loaded
 from flaremq.storage.message_store import MessageStore
 from tests.support.mapping_hook import HookedFileSystem
 from tests.support.store_lab import TOPIC, StoreLab

@@ -12,7 +12,6 @@ from flaremq.errors import InvalidArgumentError, StoreIOError
 from flaremq.message.message import Message
 from flaremq.message.message_id import decode_message_id
 from flaremq.message.topics import SCHEDULE_TOPIC
-from flaremq.storage.kernels import preload  # noqa: F401  # batches use them only once they are loaded
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.status import PutMessageStatus
 from tests.support.crash_fs import CrashFS

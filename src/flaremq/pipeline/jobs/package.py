@@ -108,13 +108,11 @@ class PackageResult:
         }
 
 
-def package(out: str | Path, *, compile_kernels: bool = True) -> PackageResult:
+def package(out: str | Path) -> PackageResult:
     """Write the zip for ``spark-submit --py-files`` to ``out``; replaces a file of that name whole."""
     target = Path(out)
     if target.suffix != ".zip":
         raise InvalidArgumentError(f"{target}: Spark imports Python packages from a file that ends in .zip")
-    if compile_kernels:
-        _compile()
     content = {name: path.read_bytes() for name, path in _files()}
     digest = hashlib.sha256()
     for name, data in content.items():
@@ -169,8 +167,7 @@ def write_package(target: str | Path) -> str:
     return package(target).path
 
 
-_KERNELS = (".nbi", ".nbc")  # Numba's index and code files
-_COMPILED = (EXTENSION_SUFFIXES[0], *_KERNELS)  # of the core only what this Python loads
+_COMPILED = EXTENSION_SUFFIXES[0]  # of the core only what this Python loads
 
 
 def _files() -> Iterator[tuple[str, Path]]:
@@ -182,15 +179,7 @@ def _files() -> Iterator[tuple[str, Path]]:
         if not root.is_dir():
             raise InvalidArgumentError(f"{root} is not a folder: pack from an installed package or from its sources")
         for path in sorted(root.rglob("*")):
-            if not path.is_file() or ("__pycache__" in path.parts and path.suffix not in _KERNELS):
+            if not path.is_file() or "__pycache__" in path.parts:
                 continue
-            if path.suffix != ".so" or path.name.endswith(EXTENSION_SUFFIXES[0]):
+            if path.suffix != ".so" or path.name.endswith(_COMPILED):
                 yield f"{package_name}/{path.relative_to(root).as_posix()}", path
-
-
-def _compile() -> None:
-    """Importing a kernel module compiles what its cache lacks."""
-    for name, _path in _files():
-        module = name.removesuffix(".py").replace("/", ".")
-        if name.startswith("flaremq/") and name.endswith(".py") and "kernels" in module.split("."):
-            importlib.import_module(module)

@@ -31,7 +31,7 @@ class Steps:
 
 def look(_number: int) -> dict[str, Any]:
     """What a worker's Python sees."""
-    import flaremq.storage.kernels.preload
+    import flaremq.core.record
 
     time.sleep(0.5)  # long enough that one executor does not take all the tasks
     return {"pid": os.getpid(), "file": flaremq.__file__}

@@ -1,4 +1,4 @@
-"""Record kernels against Java's reading of golden logs, against the plain codec, and against garbage."""
+"""Records parsed in bulk against Java's reading of golden logs, against the plain codec, and against garbage."""
 
 from __future__ import annotations
 
@@ -13,14 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flaremq.message.message_ext import MessageExt
-from flaremq.message.record.check import check_record
-from flaremq.message.record.crc import body_crc
-from flaremq.storage.kernels.compile import Bytes
-from flaremq.storage.kernels.memory import as_array
-from flaremq.storage.kernels.record import parse_at, resync
-from flaremq.storage.kernels.record import walk as walk_kernel
-from flaremq.storage.kernels.table import (
+from flaremq.core.arrays import Bytes, as_array
+from flaremq.core.record import parse_at, resync
+from flaremq.core.record import walk as walk_kernel
+from flaremq.core.table import (
     BLANK,
     BODY_AT,
     BODY_CRC,
@@ -68,6 +64,9 @@ from flaremq.storage.kernels.table import (
     VERSION,
     RecordTable,
 )
+from flaremq.message.message_ext import MessageExt
+from flaremq.message.record.check import check_record
+from flaremq.message.record.crc import body_crc
 from tests.message.records import flip, make_record
 from tests.support.golden import golden_names, open_golden
 
