@@ -22,18 +22,17 @@ from flaremq.message.message import Message
 from flaremq.message.record import check as record_check
 from flaremq.storage.dispatch import dispatcher as dispatch
 from flaremq.storage.engine import checkpointer, recovery
+from flaremq.storage.engine.dispatch_service import DispatchService
 from flaremq.storage.engine.flush_service import FlushService
 from flaremq.storage.engine.recovery import Recovery
 from flaremq.storage.engine.retention import Retention
 from flaremq.storage.engine.store_engine import StoreEngine
 from flaremq.storage.files import checkpoint, mapped_file_queue
 from flaremq.storage.files.filesystem import FileSystem
-from flaremq.storage.files.mapped_file import MappedFile
 from flaremq.storage.files.queue_files import QueueFiles
 from flaremq.storage.get import reader as reading
 from flaremq.storage.get.reader import MessageReader
 from flaremq.storage.index.index_service import IndexService
-from flaremq.storage.log import append
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.log.flush import GroupCommit
 from flaremq.storage.message_store import MessageStore
@@ -123,16 +122,19 @@ def racing_writers() -> Iterator[int]:
 
 
 def check_racing_writers() -> None:
-    """Queue offsets handed out to four threads are dense and unique."""
+    """Queue offsets and places handed out to four threads are dense and unique."""
     store = MessageStore.open(ROOT, small_options(), filesystem=CrashFS(), clock=ManualClock(), threads=False)
     store.put(Message("orders", b"first"))
     offsets: list[int] = []
+    places: list[int] = []
     start = threading.Barrier(4)
 
     def work() -> None:
         start.wait()
         for number in range(15):
-            offsets.append(store.put(Message("orders", b"%d" % number)).queue_offset)
+            result = store.put(Message("orders", b"%d" % number))
+            offsets.append(result.queue_offset)
+            places.append(result.physical_offset)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -141,17 +143,22 @@ def check_racing_writers() -> None:
         thread.join()
     if sorted(offsets) != list(range(1, 61)):
         raise OracleViolation(f"I4: sixty puts got the queue offsets {sorted(offsets)}")
+    if len(set(places)) != len(places):
+        raise OracleViolation(f"I1: sixty puts got the places {sorted(places)}")
 
 
 # -- mutants ----------------------------------------------------------------------------------------------------
 
 
 def _no_fsync(patch: pytest.MonkeyPatch) -> None:
-    def sync(file: MappedFile) -> int:
-        file.flushed = file.committed
-        return file.flushed
+    def sync(log: CommitLog) -> int:
+        for file in log.files.files:
+            file.commit()
+            file.flushed = file.committed
+        log.flushed_offset, log.flushed_timestamp = log.end_offset, log.last_timestamp
+        return log.flushed_offset
 
-    patch.setattr(MappedFile, "sync", sync)
+    patch.setattr(CommitLog, "sync", sync)
 
 
 def _ack_before_fsync(patch: pytest.MonkeyPatch) -> None:
@@ -268,11 +275,11 @@ def _sparse_mapping(patch: pytest.MonkeyPatch) -> None:
 
 
 def _lost_append_lock(patch: pytest.MonkeyPatch) -> None:
-    honest = append.crc32
+    honest = ManualClock.now_ms
 
-    def slow_crc32(body: bytes) -> int:
-        time.sleep(0.0005)  # between reading the next queue offset and taking it
-        return honest(body)
+    def slow_now_ms(clock: ManualClock) -> int:
+        time.sleep(0.0005)  # between claiming a place and writing there
+        return honest(clock)
 
     honest_init = CommitLog.__init__
 
@@ -280,7 +287,7 @@ def _lost_append_lock(patch: pytest.MonkeyPatch) -> None:
         honest_init(log, *arguments, **settings)
         log.lock = _NoLock()  # type: ignore[assignment]
 
-    patch.setattr(append, "crc32", slow_crc32)
+    patch.setattr(ManualClock, "now_ms", slow_now_ms)
     patch.setattr(CommitLog, "__init__", init)
 
 
@@ -323,12 +330,23 @@ def _queue_write_errors_swallowed(patch: pytest.MonkeyPatch) -> None:
 
 
 def _error_flag_never_cleared(patch: pytest.MonkeyPatch) -> None:
-    honest = Health.clear
-    patch.setattr(
-        Health,
-        "clear",
-        lambda health, flag: None if flag is RunningFlag.LOGIC_QUEUE_ERROR else honest(health, flag),
-    )
+    honest = DispatchService.__init__
+
+    def init(service: DispatchService, dispatcher: Any, health: Health) -> None:
+        honest(service, dispatcher, _NeverCleared(health))  # type: ignore[arg-type]
+
+    patch.setattr(DispatchService, "__init__", init)
+
+
+class _NeverCleared:
+    def __init__(self, health: Health) -> None:
+        self._health = health
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._health, name)
+
+    def clear(self, flag: RunningFlag) -> None:
+        return
 
 
 def _truncate_at_first_damage(patch: pytest.MonkeyPatch) -> None:
@@ -370,7 +388,7 @@ MUTANTS = [
         "recovery by wall clock", _recover_by_wall_clock, histories("large tick back put large large", random_count=2)
     ),
     Mutant("sparse mapping", _sparse_mapping, histories("put")),
-    Mutant("queue offsets given out without the lock", _lost_append_lock, racing_writers),
+    Mutant("places given out without the lock", _lost_append_lock, racing_writers),
     Mutant(
         "queue offsets start again", _queue_offsets_start_again, histories("delay large large expire put reopen delay")
     ),
