@@ -101,6 +101,13 @@ def noted_syncs(monkeypatch: pytest.MonkeyPatch, *, short_seconds: float) -> Ite
         yield noted
 
 
+async def put_at_rest(store_loop: StoreLoop, given: StoredForm) -> PutResult:
+    """Put once the sync thread has gone to sleep: before that it may take the next sync itself."""
+    while not store_loop.durability._is_idle:
+        await asyncio.sleep(0)
+    return await store_loop.put(given)
+
+
 def test_loop_syncs_by_itself_after_short_syncs_while_nothing_else_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,17 +116,17 @@ def test_loop_syncs_by_itself_after_short_syncs_while_nothing_else_is_read(
         with noted_syncs(monkeypatch, short_seconds=60) as noted:
             for _ in range(12):
                 reads.value += 1
-                result = await store_loop.put(form())
+                result = await put_at_rest(store_loop, form())
                 assert result.ok and store_loop.driver.durable >= result.physical_offset + result.size
             assert noted == [False] * 8 + [True] * 4
             reads.value += 2  # the send, and somebody's pull
-            assert (await store_loop.put(form())).ok
+            assert (await put_at_rest(store_loop, form())).ok
             assert noted[12:] == [False]
             large = form(bytes(durability._SYNC_BYTES_MAX + 1))
             for _ in range(10):
-                assert (await store_loop.put(large)).ok
+                assert (await put_at_rest(store_loop, large)).ok
             assert noted[13:] == [False] * 10
-            assert (await store_loop.put(form())).ok
+            assert (await put_at_rest(store_loop, form())).ok
             assert noted[23:] == [True]
 
     run(scenario, tmp_path, max_message_size=1 << 20, mapped_file_size_commit_log=4 << 20)
@@ -144,7 +151,7 @@ def test_failed_sync_on_the_loop_fails_who_waits_and_everybody_after(
     async def scenario(store_loop: StoreLoop) -> None:
         with noted_syncs(monkeypatch, short_seconds=60) as noted:
             for _ in range(10):
-                assert (await store_loop.put(form())).ok
+                assert (await put_at_rest(store_loop, form())).ok
             assert noted[-1]
             monkeypatch.setattr(CommitLog, "sync", sync)
             results = await asyncio.gather(*(store_loop.put(form()) for _ in range(3)))
