@@ -9,6 +9,7 @@ __all__ = [
     "bean",
     "bean_rows",
     "client",
+    "controller",
     "group",
     "pop",
     "queue",

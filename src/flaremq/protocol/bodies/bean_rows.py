@@ -41,6 +41,11 @@ def long(java_name: str | None = None, *, default: int = 0) -> int:
     return value
 
 
+def maybe_long(java_name: str | None = None) -> int | None:
+    value: int | None = row(java_name, read_long, default=None)
+    return value
+
+
 def double(java_name: str | None = None, *, default: float = 0.0) -> float:
     value: float = row(java_name, read_double, default=default)
     return value
@@ -86,6 +91,12 @@ def text_set(java_name: str | None = None) -> frozenset[str]:
 def integer_set(java_name: str | None = None) -> frozenset[int]:
     """Java ints, numbers or text (Go)."""
     value: frozenset[int] = row(java_name, _set_reader(read_integer), sorted, default=frozenset())
+    return value
+
+
+def long_set(java_name: str | None = None) -> frozenset[int]:
+    """Java longs whose order means nothing; written sorted."""
+    value: frozenset[int] = row(java_name, _set_reader(read_long), sorted, default=frozenset())
     return value
 
 

@@ -17,6 +17,7 @@ from flaremq.protocol.bodies.bean_rows import (
     integer_table_reader,
     long,
     maybe_bean,
+    maybe_long,
     maybe_text,
     read_long,
     table_reader,
@@ -72,6 +73,8 @@ class HAClientRuntimeInfo(Bean):
     last_read_timestamp: int = long()
     last_write_timestamp: int = long()
     master_flush_offset: int = long()
+    failure: str | None = maybe_text()  # ours: why nothing comes from the master
+    store_timestamp: int | None = maybe_long()  # ours: when the master stored the last record that is here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,3 +98,4 @@ class HARuntimeInfo(Bean):
     in_sync_slave_nums: int = integer()
     ha_connection_info: tuple[HAConnectionRuntimeInfo, ...] = beans(HAConnectionRuntimeInfo)
     ha_client_runtime_info: HAClientRuntimeInfo = bean(HAClientRuntimeInfo)
+    alarm: str | None = maybe_text()  # ours: what an operator should know

@@ -5,4 +5,4 @@ May import: ``protocol`` and ``protocol.bodies``.
 Start reading: ``custom_header``.
 """
 
-__all__ = ["admin", "consume", "namesrv", "pop", "send"]
+__all__ = ["admin", "consume", "controller", "custom_header", "namesrv", "pop", "send"]
