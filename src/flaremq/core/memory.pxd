@@ -139,14 +139,20 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
 
 # A view is used while its object is alive and its memory stays in place: a function's argument, a kept reference.
-cdef inline View view_of(object source) except *:
+cdef inline View buffer_view(object owner, int flags) except *:
     cdef Py_buffer buffer
     cdef View view
-    PyObject_GetBuffer(source, &buffer, PyBUF_SIMPLE)
+    PyObject_GetBuffer(owner, &buffer, flags)
     view.data = <uint8_t *>buffer.buf
     view.size = buffer.len
     PyBuffer_Release(&buffer)
     return view
+
+cdef inline View view_of(object source) except *:
+    return buffer_view(source, PyBUF_SIMPLE)
+
+cdef inline View writable_view_of(object target) except *:
+    return buffer_view(target, PyBUF_WRITABLE)
 
 cdef inline View part_of(View view, int64_t at, int64_t length) noexcept nogil:
     cdef View part
@@ -155,45 +161,26 @@ cdef inline View part_of(View view, int64_t at, int64_t length) noexcept nogil:
     part.size = length
     return part
 
-cdef inline View writable_view_of(object target) except *:
-    cdef Py_buffer buffer
-    cdef View view
-    PyObject_GetBuffer(target, &buffer, PyBUF_WRITABLE)
-    view.data = <uint8_t *>buffer.buf
-    view.size = buffer.len
-    PyBuffer_Release(&buffer)
-    return view
-
 cdef inline bytearray new_bytearray(int64_t size):
     return PyByteArray_FromStringAndSize(NULL, size)
 
+cdef inline Longs as_longs(View view) noexcept:
+    return Longs(<int64_t *>view.data, view.size // 8)
+
 cdef inline Longs longs_of(object source) except *:
-    cdef View view = view_of(source)
-    cdef Longs longs
-    longs.data = <int64_t *>view.data
-    longs.size = view.size // 8
-    return longs
+    return as_longs(view_of(source))
 
 cdef inline Longs writable_longs_of(object target) except *:
-    cdef View view = writable_view_of(target)
-    cdef Longs longs
-    longs.data = <int64_t *>view.data
-    longs.size = view.size // 8
-    return longs
+    return as_longs(writable_view_of(target))
+
+cdef inline Ints as_ints(View view) noexcept:
+    return Ints(<int32_t *>view.data, view.size // 4)
 
 cdef inline Ints ints_of(object source) except *:
-    cdef View view = view_of(source)
-    cdef Ints ints
-    ints.data = <int32_t *>view.data
-    ints.size = view.size // 4
-    return ints
+    return as_ints(view_of(source))
 
 cdef inline Ints writable_ints_of(object target) except *:
-    cdef View view = writable_view_of(target)
-    cdef Ints ints
-    ints.data = <int32_t *>view.data
-    ints.size = view.size // 4
-    return ints
+    return as_ints(writable_view_of(target))
 
 cdef inline Table table_of(object columns, int64_t count) except *:
     cdef View view = writable_view_of(columns)

@@ -13,7 +13,18 @@ if TYPE_CHECKING:
 
 if not cython.compiled:
     from flaremq.core.frame import MAGIC_V1, MAGIC_V2, SMALLEST_RECORD, fill_row, frame_at
-    from flaremq.core.memory import Table, find_byte, load_i32, load_i64, longs_of, table_of, view_of
+    from flaremq.core.memory import (
+        Table,
+        bytes_view,
+        find_byte,
+        load_i32,
+        load_i64,
+        load_u8,
+        longs_of,
+        same_bytes,
+        table_of,
+        view_of,
+    )
     from flaremq.core.table import (
         CHECK_BODY_CRC,
         CHECK_RECORD_CRC,
@@ -24,6 +35,8 @@ if not cython.compiled:
         OK,
         RESULT,
     )
+
+_ZEROS = bytes(1 << 16)
 
 
 def walk(log: Buffer, start: int, end: int, base: int, flags: int, table: Buffer | Integers) -> tuple[int, int, int]:
@@ -105,6 +118,22 @@ def find_candidate(log: Buffer, start: int, end: int, base: int) -> int:
                 break
             at += 1
     return found
+
+
+def nonzero_end(log: Buffer, start: int, end: int) -> int:
+    """Behind the last byte of [start, end) that is not zero; ``start`` if all are."""
+    view = view_of(log)
+    zeros = bytes_view(_ZEROS)
+    at = max(start, 0)
+    end = min(end, view.size)
+    with cython.nogil:
+        length = min(end - at, zeros.size)
+        while length > 0 and same_bytes(view, end - length, zeros, 0, length):
+            end -= length
+            length = min(end - at, zeros.size)
+        while end > at and load_u8(view, end - 1) == 0:
+            end -= 1
+    return max(end, start)
 
 
 def resync(log: Buffer, start: int, end: int, base: int) -> int:

@@ -16,7 +16,7 @@ from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.stored_form import StoredForm
 from flaremq.storage.engine.driver import StoreDriver
-from flaremq.storage.engine.store_engine import StoreEngine
+from flaremq.storage.engine.store_engine import OpenMode, StoreEngine
 from flaremq.storage.files.filesystem import FileSystem, LocalFileSystem
 from flaremq.storage.get.copied import copy_messages
 from flaremq.storage.get.get_result import GetResult
@@ -65,18 +65,26 @@ class MessageStore:
         clock: Clock | None = None,
         threads: bool = True,
         driven: bool = False,
+        hold_unconfirmed: bool | None = None,
+        cut_at: int | None = None,
     ) -> MessageStore:
         """Open the store in this directory, creating it if there is none; recovers first if it was not closed.
 
-        ``driven`` leaves flushing and dispatch to the owner of ``driver()``.
+        ``driven`` leaves flushing and dispatch to the owner of ``driver()``. ``hold_unconfirmed`` shows nothing of what
+        copies elsewhere have not confirmed before, until ``driver().confirm`` says more; by default so for a driven
+        store with brokerRole=SYNC_MASTER. ``cut_at`` first cuts off what the log holds from this physical offset on,
+        after copying it to ``flaremq.saved``; CorruptionError unless that is the end of a record. An offset behind the
+        log's end cuts nothing.
         """
+        options = options or StoreOptions()
+        if hold_unconfirmed is None:
+            hold_unconfirmed = driven and options.broker_role == "SYNC_MASTER"
         engine = StoreEngine(
             os.path.abspath(os.fspath(path)),
-            options or StoreOptions(),
+            options,
             filesystem or LocalFileSystem(),
             clock or SystemClock(),
-            threads=threads,
-            driven=driven,
+            OpenMode(threads=threads, driven=driven, hold_unconfirmed=hold_unconfirmed, cut_at=cut_at),
         )
         return cls(engine)
 
@@ -108,8 +116,6 @@ class MessageStore:
         tags: Sequence[str | None] | None = None,
     ) -> PutResult:
         """``put_batch`` from columns: no Message objects, the fastest way in. Keys and tags may be None."""
-        if set(map(type, bodies)) - {bytes}:
-            raise InvalidArgumentError("message bodies must be bytes")
         for name, column in (("keys", keys), ("tags", tags)):
             if column is not None and len(column) != len(bodies):
                 raise InvalidArgumentError(f"{len(bodies)} bodies but {len(column)} {name}")
@@ -255,9 +261,21 @@ class MessageStore:
         queue = self._queues.find(topic, queue_id)
         return 0 if queue is None else queue.end
 
+    def next_offset(self, topic: str, queue_id: int) -> int:
+        """The offset behind all that the log has of a queue, shown to readers or not (it may wait for copies)."""
+        self._check_open()
+        written = self._writer.queue_offsets.get(topic, {}).get(queue_id, 0)
+        return max(written, self.max_offset(topic, queue_id))
+
     def queues(self) -> list[tuple[str, int]]:
         """Every (topic, queue id) that has units."""
         return sorted((queue.topic, queue.queue_id) for queue in self._queues.all())
+
+    def queues_in_log(self) -> list[tuple[str, int]]:
+        """Every (topic, queue id) that the log has messages of, shown to readers or not; not on a replica."""
+        self._check_open()
+        written = {(topic, queue_id) for topic, table in self._writer.queue_offsets.items() for queue_id in table}
+        return sorted(written.union(self.queues()))
 
     # State
 
@@ -272,6 +290,11 @@ class MessageStore:
     @property
     def flushed_offset(self) -> int:
         return self._commit_log.flushed_offset
+
+    @property
+    def lasting_offset(self) -> int:
+        """Up to where the log is durable, and stays if another broker becomes the master: copies confirm it."""
+        return min(self.flushed_offset, self._commit_log.confirm_offset)
 
     @property
     def dispatched_offset(self) -> int:
@@ -334,13 +357,19 @@ class MessageStore:
     # Waiting, and work that is due
 
     def wait_for_dispatch(self, timeout: float | None = None) -> bool:
-        """Wait until everything put before this call can be read; False after ``timeout`` seconds."""
+        """Wait until everything put before this call can be read; False after ``timeout`` seconds.
+
+        What copies elsewhere have not confirmed is not waited for: nobody may read it.
+        """
         target = self._commit_log.end_offset
         if self._engine.flush.sync_mode:
             self.flush()
         if not self._engine.threads:
             self._dispatch.run()
-        return self._dispatch.wait_until(lambda: self._dispatcher.position >= target, timeout)
+        target = min(target, self._commit_log.confirm_offset)
+        return self._dispatch.wait_until(
+            lambda: self._dispatcher.position >= target or self._dispatcher.awaited_end > target, timeout
+        )
 
     def wait_for_message(self, topic: str, queue_id: int, offset: int, timeout: float | None = None) -> bool:
         """Wait until the queue holds a message at ``offset``; False after ``timeout`` seconds."""
@@ -376,6 +405,10 @@ class MessageStore:
         them a message is either of the earlier life, and gone, or of the new one.
         """
         return self._engine.delete_topics(topics)
+
+    def follow_deletion(self, topic: str, end: int) -> None:
+        """Of a replica: the master has deleted this topic behind the record that ends at log offset ``end``."""
+        self._engine.follow_deletion(topic, end)
 
     # Closing
 

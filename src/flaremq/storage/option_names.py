@@ -99,7 +99,8 @@ OTHER_LAYERS: Final = frozenset(
 OTHER_LAYERS_OWN: Final = frozenset(
     """
     connectionsMax connectionsPerAddressMax consumerOffsetsMax filterExpressionBytesMax firstFrameSeconds
-    frameSeconds groupsMax halfReceivedBytesMax heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable
+    frameSeconds groupsMax haAllowedAddresses haBindAddress haConnectionsMax halfReceivedBytesMax
+    haSharedSecretFile haTlsEnable haTlsTrustPath heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable
     queueLocksMax queuesPerTopicMax registrationsMax subscriptionsPerGroupMax tlsCertPath tlsKeyPath tlsMode
     tlsTrustPath topicsMax writeBufferHighBytes writeStallSeconds
     """.split()  # noqa: SIM905
@@ -121,11 +122,11 @@ NOT_IMPLEMENTED: Final = frozenset(
     enableAcceleratedRecovery enableAsyncReput enableBatchPush
     enableBuildConsumeQueueConcurrently enableCleanExpiredOffset enableCompaction
     enableLmq enableLogConsumeQueueRepeatedlyBuildWhenRecover enableMultiDispatch enableRocksDBLog
-    enableRunningFlagsInFlush enableScheduleAsyncDeliver enableScheduleMessageStats haFlowControlEnable
-    haMaxTimeSlaveNotCatchup logicalDiskSpaceCleanForciblyThreshold logicQueueForceSwapMapInterval
+    enableRunningFlagsInFlush enableScheduleAsyncDeliver enableScheduleMessageStats
+    logicalDiskSpaceCleanForciblyThreshold logicQueueForceSwapMapInterval
     logicQueueSwapMapInterval logicQueueSwapMapReserveFileNum mappedFileSizeTimerLog mappedFileSwapEnable
     maxAsyncPutMessageRequests maxBatchDeleteFilesNum maxChecksumRange maxConsumeQueueScan
-    maxHaTransferByteInSecond maxLmqConsumeQueueNum maxOffsetMapSize maxRecoveryCommitlogFiles
+    maxLmqConsumeQueueNum maxOffsetMapSize maxRecoveryCommitlogFiles
     maxSlaveResendLength maxTopicLength memTableFlushInterval memTableFlushIntervalMs preferredLeaderId
     pullBatchMaxMessageCount putConsumeQueueDataByFileChannel putMessageTimeout putMsgIndexHightWater
     realTimePersistRocksDBConfig recheckReputOffsetFromCq replicasPerDiskPartition rocksdbCompressionType

@@ -1,13 +1,15 @@
 """What can be set about a store: :class:`StoreOptions`, one row an option.
 
-Names and defaults are RocketMQ's, with one exception: ``flushDiskType`` is ``SYNC_FLUSH`` here, so an
-acknowledged message is on disk unless the user says otherwise. A ``broker.conf`` is one file for all layers
-of a broker; the names that other layers own are accepted in silence, names without an effect are kept in
-:attr:`StoreOptions.warnings`, and a name that nobody knows is refused (:mod:`flaremq.storage.option_names`
-holds the lists).
+Names and defaults are RocketMQ's, with few exceptions: ``flushDiskType`` is ``SYNC_FLUSH`` here, so an
+acknowledged message is on disk unless the user says otherwise, and a SYNC_MASTER waits for a slave. A
+``broker.conf`` is one file for all layers of a broker; the names that other layers own are accepted in silence,
+names without an effect are kept in :attr:`StoreOptions.warnings`, and a name that nobody knows is refused
+(:mod:`flaremq.storage.option_names` holds the lists).
 
 A store is defined by its sizes: opening one with another ``mappedFileSize…``, ``maxHashSlotNum`` or
 ``maxIndexNum`` than it was written with cannot work, because RocketMQ keeps none of them in the files.
+
+Long on purpose: all rows stand in one table.
 """
 
 from __future__ import annotations
@@ -39,7 +41,6 @@ from flaremq.options import (
 from flaremq.storage.files import layout
 from flaremq.storage.option_names import IGNORED_BY_ROCKETMQ, NOT_IMPLEMENTED, OTHER_LAYERS, OTHER_LAYERS_OWN
 
-_NO_REPLICATION = "this version does not replicate."
 _REPLICA_PROMISES = (
     "brokerRole", "inSyncReplicas", "minInSyncReplicas", "totalReplicas", "enableAutoInSyncReplicas",
     "allAckInSyncStateSet", "enableDLegerCommitLog",
@@ -95,8 +96,9 @@ class StoreOptions:
     broker_role: str = option(
         "ASYNC_MASTER", rocketmq="brokerRole", affects="behaviour", fixed=IDENTITY,
         choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
-        doc="Part this broker plays in replication; a slave refuses puts. This version does not replicate: "
-        "SYNC_MASTER is refused where messages are stored, SLAVE by brokers.")
+        doc="Part this broker plays in replication: ASYNC_MASTER answers sends without waiting for slaves, SYNC_MASTER "
+        "when slaves have them too, SLAVE copies a master and takes no sends. A store that is opened without a broker "
+        "has no slaves: SYNC_MASTER is refused there.")
     broker_ip1: str = option(
         "127.0.0.1", rocketmq="brokerIP1", affects="behaviour", fixed=IDENTITY,
         form="an IPv4 or IPv6 address, not a host name",
@@ -267,48 +269,60 @@ class StoreOptions:
 
     # --- replication ----------------------------------------------------------------------------------------
     ha_listen_port: int = option(
-        10912, rocketmq="haListenPort", affects="behaviour", fixed=IDENTITY, maximum=65535,
-        doc="Port at which slaves fetch the log.", unused=_NO_REPLICATION)
+        0, rocketmq="haListenPort", affects="behaviour", fixed=IDENTITY, maximum=65535,
+        doc="Port at which slaves fetch the log; 0 is the port after `listenPort`.")
     ha_master_address: str = option(
         "", rocketmq="haMasterAddress", affects="behaviour", fixed=PATH,
-        doc="Address from which a slave fetches the log; empty asks the name server.", unused=_NO_REPLICATION)
+        doc="Address, `host:port`, from which a slave fetches the log; empty asks the name server.")
     ha_send_heartbeat_interval: int = option(
         5_000, rocketmq="haSendHeartbeatInterval", affects="behaviour", live=True, minimum=1,
-        doc="Milliseconds of silence after which either side reports.", unused=_NO_REPLICATION)
+        doc="Milliseconds of silence after which either side reports.")
     ha_housekeeping_interval: int = option(
         20_000, rocketmq="haHousekeepingInterval", affects="behaviour", live=True, minimum=1,
-        doc="Milliseconds of silence after which a connection is closed.", unused=_NO_REPLICATION)
+        doc="Milliseconds of silence after which a connection is closed.")
     ha_transfer_batch_size: int = option(
-        32_768, rocketmq="haTransferBatchSize", affects="speed", live=True, minimum=1, maximum=4_194_303,
-        doc="Log bytes in one frame to a slave at most.", unused=_NO_REPLICATION)
+        1_048_576, rocketmq="haTransferBatchSize", affects="speed", live=True, minimum=1, maximum=4_194_303,
+        doc="Log bytes in one frame to a slave at most. RocketMQ's default is 32768; its slaves take 4 MiB.")
     ha_slave_fallbehind_max: int = option(
         268_435_456, rocketmq="haSlaveFallbehindMax", affects="durability", live=True,
-        doc="Bytes behind the master at which a slave no longer counts (RocketMQ 4.9).",
-        unused=_NO_REPLICATION)
+        doc="Bytes behind a record at which no slave is waited for: the send is answered SLAVE_NOT_AVAILABLE at once. "
+        "Without `inSyncReplicas` only.")
     ha_max_gap_not_in_sync: int = option(
         268_435_456, rocketmq="haMaxGapNotInSync", affects="durability", live=True,
-        doc="Bytes behind the master at which a slave no longer counts (RocketMQ 5).", unused=_NO_REPLICATION)
+        doc="Bytes behind the master at which a slave does not count as in sync.")
+    ha_max_time_slave_not_catchup: int = option(
+        15_000, rocketmq="haMaxTimeSlaveNotCatchup", affects="durability", live=True, minimum=100,
+        doc="Under a controller: milliseconds that a broker may be behind before sends no longer wait for it, and it "
+        "cannot be elected.")
+    ha_flow_control_enable: bool = option(
+        False, rocketmq="haFlowControlEnable", affects="speed", live=True,
+        doc="Send no slave more than `maxHaTransferByteInSecond`.")
+    max_ha_transfer_byte_in_second: int = option(
+        104_857_600, rocketmq="maxHaTransferByteInSecond", affects="speed", live=True, minimum=1, maximum=2**40,
+        doc="Log bytes a second that one slave gets with `haFlowControlEnable`.")
     slave_timeout: int = option(
         3_000, rocketmq="slaveTimeout", affects="durability", live=True, minimum=1,
-        doc="Milliseconds a put waits for slaves before it is answered FLUSH_SLAVE_TIMEOUT.",
-        unused=_NO_REPLICATION)
+        doc="Milliseconds a put waits for slaves before it is answered FLUSH_SLAVE_TIMEOUT.")
     in_sync_replicas: int = option(
-        1, rocketmq="inSyncReplicas", affects="durability", fixed=AT_START, minimum=1,
-        doc="Copies, the master's included, that a put waits for; 1 waits for none even as SYNC_MASTER. "
-        "Only 1 can be kept by this version, which does not replicate.")
+        0, rocketmq="inSyncReplicas", affects="durability", fixed=AT_START,
+        doc="Copies, the master's included, that a send to a SYNC_MASTER waits for. 0 leaves it at RocketMQ 4.9's "
+        "rule: any one slave. RocketMQ 5's default is 1, with which a SYNC_MASTER waits for nobody.")
     min_in_sync_replicas: int = option(
         1, rocketmq="minInSyncReplicas", affects="durability", fixed=AT_START, minimum=1,
-        doc="Copies to which that number may be lowered when slaves are missing. Only 1 can be kept by this version.")
-
+        doc="Copies that must be in sync, the master's included, or sends are refused before anything is stored. Needs "
+        "`enableAutoInSyncReplicas` or a controller.")
     total_replicas: int = option(
         1, rocketmq="totalReplicas", affects="durability", fixed=AT_START, minimum=1,
-        doc="Copies there are meant to be, the master's included. Only 1 can be kept by this version.")
+        doc="Copies there are meant to be, the master's included.",
+        unused="the slaves that are connected are counted.")
     enable_auto_in_sync_replicas: bool = option(
         False, rocketmq="enableAutoInSyncReplicas", affects="durability", fixed=AT_START,
-        doc="Lower `inSyncReplicas` when slaves are missing. Only false is accepted where messages are stored.")
+        doc="When fewer copies are in sync than `inSyncReplicas`, wait for those, but for no fewer than "
+        "`minInSyncReplicas`.")
     all_ack_in_sync_state_set: bool = option(
         False, rocketmq="allAckInSyncStateSet", affects="durability", fixed=AT_START,
-        doc="Wait for every slave that keeps up. Only false is accepted where messages are stored.")
+        doc="Wait for every slave that the controller counts as in sync.",
+        unused="under a controller that is always so: any of them may become the master.")
     enable_d_leger_commit_log: bool = option(
         False, rocketmq="enableDLegerCommitLog", affects="durability", fixed=AT_START,
         doc="Keep the log by consensus. Only false is accepted where messages are stored.")
@@ -420,8 +434,8 @@ class StoreOptions:
 
     @property
     def replica_promises(self) -> list[str]:
-        """The options, as ``name=value``, that promise copies on other machines. Nobody may store messages under such a
-        promise, which this version cannot keep; a store that was written under it can be read."""
+        """The options, as ``name=value``, that promise copies on other machines. A broker keeps them; nobody may store
+        messages under such a promise without one. A store that was written under it can be read."""
         known = rows_by_key(StoreOptions)
         values = {name: getattr(self, known[name].field_name) for name in _REPLICA_PROMISES}
         return [
@@ -467,10 +481,10 @@ class StoreOptions:
 
 
 def no_replication(*promises: str) -> InvalidArgumentError:
-    """The refusal of options that ask for more than one copy."""
+    """The refusal of options that ask for more than one copy where nobody makes any."""
     return InvalidArgumentError(
-        f"{', '.join(promises)} cannot be kept: this version does not replicate, and messages that are answered as if "
-        "they had copies elsewhere would be lost with this machine; run the broker alone, as brokerRole=ASYNC_MASTER"
+        f"{', '.join(promises)} cannot be kept without a broker, which copies messages to its slaves: answered as if "
+        "they had copies elsewhere, they would be lost with this machine; open the store as brokerRole=ASYNC_MASTER"
     )
 
 

@@ -86,14 +86,15 @@ class _Filled(NamedTuple):
 class ColumnDecoder:
     """Makes the batches of one scan. One thread."""
 
-    def __init__(self, schema: pa.Schema, *, broker: str | None = None) -> None:
+    def __init__(self, schema: pa.Schema, *, broker: str | None = None, pieces: list[Bytes] | None = None) -> None:
+        """``pieces`` is memory that one scan leaves to the next; the list may be shared by threads."""
         self.schema = schema
         self.broker = broker
         self._texts = [_TEXTS[name] for name in schema.names if name in _TEXTS]
         if "properties" in schema.names:
             self._texts += [core.TEXT_COUNT, core.MAP_KEYS, core.MAP_VALUES]
         self._scale = 1
-        self._pieces: list[Bytes] = []
+        self._pieces: list[Bytes] = [] if pieces is None else pieces
 
     def batch(
         self, log: Bytes, rows: Rows, *, flags: int, special: int, bodies: list[Body] | None
@@ -166,13 +167,13 @@ class ColumnDecoder:
 
     def _piece(self, size: int) -> Bytes:
         """Memory of at least this size that no batch lies in."""
-        for piece in self._pieces:
-            # Held by the list, by this loop and by the call: no array of a batch leads to it any more.
-            if sys.getrefcount(piece) <= 3 and len(piece) >= size:
+        for piece in tuple(self._pieces):
+            # Held by the list, the tuple, this loop and the call: neither a batch nor another thread has it.
+            if sys.getrefcount(piece) <= 4 and len(piece) >= size:
                 return piece
         piece = np.empty(size + size // 8, np.uint8)
         if size <= _KEPT_BYTES:
-            self._pieces = [*self._pieces[1 - _KEPT_PIECES :], piece]
+            self._pieces[:] = [*self._pieces[1 - _KEPT_PIECES :], piece]
         return piece
 
     def _array(self, field: pa.Field, filled: _Filled, bodies: list[Body] | None) -> pa.Array:

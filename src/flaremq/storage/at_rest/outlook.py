@@ -113,6 +113,9 @@ def lost_since(reader: StoreReader, newest_timestamp: int) -> str | None:
 def redispatch_start(reader: StoreReader, log_end: int) -> int:
     """The first record whose derived entries are not known to be on disk."""
     if reader.closed_cleanly:
+        offsets = reader.offsets
+        if offsets is not None and offsets.dispatched < offsets.log_end == log_end:
+            return offsets.dispatched  # the rest waited for copies elsewhere
         return log_end
     if reader.offsets is not None:
         return reader.offsets.dispatched

@@ -5,4 +5,4 @@ May import: ``files``, ``log``, ``queue``, ``index``.
 Start reading: ``dispatcher``, ``view_writer``, ``record_views``.
 """
 
-__all__ = ["deleted_topics", "dispatcher", "record_views", "view_writer"]
+__all__ = ["deleted_topics", "dispatcher", "next_offsets", "record_views", "view_writer"]

@@ -12,6 +12,9 @@ queues go; then a checkpoint is saved. Recovery finishes what a
 crash left undone: a queue whose units may be older than the fact is built anew. An entry is dropped when the log's
 start has passed it, for then it hides nothing.
 
+A replica does not know where the log ended when its master deleted a topic. It notes where the last record ends that is
+surely of the earlier life: maybe long before, never behind a record of the new one (``ViewWriter.begin_anew``).
+
 ``flaremq.deleted`` (docs/formats/flaremq.offsets.md) is replaced as a whole and holds its content twice, each with a
 checksum: one wrong bit must not bring the dead back. RocketMQ ignores it.
 """
@@ -22,7 +25,7 @@ import json
 import logging
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Self
 
 from flaremq.errors import FlareMQError, NotFoundError, StoreIOError
@@ -81,6 +84,11 @@ class DeletedTopics:
     def end_of(self, topic: str) -> int:
         """Records of this topic before this physical offset are deleted; 0 if none are."""
         return self._ends.get(topic, 0)
+
+    @property
+    def ends(self) -> Mapping[str, int]:
+        """As ``end_of``, of all topics; never changed."""
+        return self._ends
 
     def hides(self, topic: str, physical_offset: int) -> bool:
         return physical_offset < self._ends.get(topic, 0)

@@ -39,6 +39,7 @@ from flaremq.storage.files.mapped_file import MappedFile
 from flaremq.storage.index.index_service import IndexService
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.log.resync import next_record
+from flaremq.storage.queue.consume_queue import ConsumeQueue
 from flaremq.storage.queue.table import ConsumeQueues
 
 _log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class WalkResult:
 class Dispatcher(ViewWriter):
     """Feeds queues and index from the log. One caller at a time (the dispatch lock of the store)."""
 
-    __slots__ = ("_few_rows", "_rows", "last_timestamp", "log", "position")
+    __slots__ = ("_few_rows", "_rows", "awaited_end", "is_silent", "last_timestamp", "log", "position")
 
     def __init__(
         self,
@@ -76,6 +77,8 @@ class Dispatcher(ViewWriter):
         super().__init__(queues, index, delay_levels, deleted)
         self.log = log
         self.position = 0
+        self.awaited_end = 0  # before the log is readable to here there is nothing to do
+        self.is_silent = False  # records are walked and checked, and no view hears of them
         self.last_timestamp = 0  # store time of the last record dispatched
         self._few_rows = RecordTable(_FEW_ROWS)
         self._rows: RecordTable | None = None
@@ -103,6 +106,19 @@ class Dispatcher(ViewWriter):
         self.last_timestamp = result.last_timestamp or self.last_timestamp
         return result
 
+    def is_plausible(self, queue: ConsumeQueue, queue_offset: int) -> bool:
+        """As for every writer of views; and a queue without a unit in a log that begins late begins anywhere.
+
+        A replica's log may begin in the middle of its master's, and a kill leaves its queues with files, but without
+        units. In a log that begins at 0 a queue does, too: there a far offset is a wrong bit.
+        """
+        if super().is_plausible(queue, queue_offset):
+            return True
+        if queue.end != queue.first_offset or self.log.min_offset == 0:
+            return False
+        queue.min_offset = queue_offset
+        return True
+
     def run_live(self, end: int) -> None:
         """Dispatch one slice of what this process appended, up to ``end``; what cannot be dispatched costs itself.
 
@@ -119,8 +135,21 @@ class Dispatcher(ViewWriter):
             return
         if walked.reason is CheckReason.BLANK and self._is_filler(end):
             return  # another thread is just going over to the next file
+        if self._awaits_rest(end):
+            return
         following = next_record(self.log.files, self.position, end)
         self.step_over(end if following is None else following, walked.reason.value)
+
+    def _awaits_rest(self, end: int) -> bool:
+        """Whether ``end`` is only how far copies confirm the log: inside a record maybe, or in damage."""
+        if end >= self.log.appended_readable:
+            return False
+        header = self.log.header(self.position)
+        is_cut = header is not None and end < self.position + header[0] <= self.log.end_offset
+        if not is_cut and next_record(self.log.files, self.position, end) is not None:
+            return False
+        self.awaited_end = end + 1
+        return True
 
     def _is_filler(self, end: int) -> bool:
         """Whether the rest of a file that appends have left is one filler; its magic alone may be damage."""
@@ -156,7 +185,8 @@ class Dispatcher(ViewWriter):
         flags = CHECK_RECORD_CRC | (CHECK_BODY_CRC if check else 0) | (STRICT if strict else 0)
         rows, next_at, stop = walk(log, at, limit, file.start, flags, table.cells)
         if rows:
-            self._dispatch_rows(file, log, table, rows, singly)
+            if not self.is_silent:
+                self._dispatch_rows(file, log, table, rows, singly)
             result.last_timestamp = table.cell(STORE_TIMESTAMP, rows - 1)
             self.position = file.start + next_at
         if stop in (END, FULL):
@@ -173,7 +203,8 @@ class Dispatcher(ViewWriter):
         if verdict.reason is not CheckReason.OK:
             return verdict.reason
         message = MessageExt(log[next_at : next_at + verdict.size])
-        self.dispatch(message)
+        if not self.is_silent:
+            self.dispatch(message)
         result.last_timestamp = message.store_timestamp
         self.position += verdict.size
         return None

@@ -14,6 +14,7 @@ import logging
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NoReturn
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.message import properties as names
@@ -27,7 +28,7 @@ from flaremq.storage.index.index_service import IndexService
 from flaremq.storage.log.walk import DamagedRange
 from flaremq.storage.queue.batch_consume_queue import BatchUnit
 from flaremq.storage.queue.consume_queue import UNIT, UNIT_SIZE, ConsumeQueue
-from flaremq.storage.queue.table import ConsumeQueues
+from flaremq.storage.queue.table import ConsumeQueues, QueueId
 
 _log = logging.getLogger(__name__)
 _GAP_MAX = 16
@@ -44,6 +45,20 @@ class DamageNotes:
     last: DamagedRange | None = None
 
 
+class TopicBeganAnewError(Exception):
+    """A replica's log shows that the master deleted a topic. Nothing is dispatched before that is done here, too."""
+
+    def __init__(self, topic: str, end: int) -> None:
+        super().__init__(f"topic {topic} was deleted on the master behind log offset {end}")
+        self.topic = topic
+        self.end = end
+
+
+def stop_at_new_life(topic: str, end: int) -> NoReturn:
+    """``on_new_life`` of a store in use: queues go only with locks that dispatch does not hold."""
+    raise TopicBeganAnewError(topic, end)
+
+
 class ViewWriter:
     """Writes records into queues and index, wherever the records come from. One caller at a time."""
 
@@ -55,6 +70,7 @@ class ViewWriter:
         "deleted",
         "index",
         "index_from",
+        "on_new_life",
         "queues",
         "touched",
         "written",
@@ -77,10 +93,15 @@ class ViewWriter:
         self.damage = DamageNotes()
         self.written: dict[str, dict[int, int]] = {}  # next queue offsets by topic, in a store that is being written
         self.index_from = 0  # records before this are in the index already
+        # Set where another store gives out the queue offsets, and only the log says that it deleted a topic.
+        self.on_new_life: Callable[[str, int], None] | None = None
 
     def append_runs(self, units: memoryview, runs: list[Run], read: Callable[[int, int], memoryview]) -> None:
         """Units by queue, as the core makes them; ``read`` gives the record at a physical offset and of a size."""
         simple, batch, touched, reach = self.queues.simple, self.queues.batch, self.touched, self.deleted.reach
+        if self.on_new_life is not None and any(run[2] == 0 for run in runs):
+            # As they stand in the log: those of an earlier life come before the first of the next one.
+            runs = sorted(runs, key=lambda run: UNIT.unpack_from(units, run[3])[0])
         for topic, queue_id, queue_offset, first, end, physical_end in runs:
             if reach and UNIT.unpack_from(units, first)[0] < reach:
                 hidden = self._hidden_bytes(topic, units[first:end])
@@ -89,6 +110,9 @@ class ViewWriter:
                 if first == end:
                     continue
             key = (topic, queue_id)
+            if queue_offset == 0 and self.on_new_life is not None:
+                self._look_for_new_life(key, UNIT.unpack_from(units, first)[0])
+                simple, batch = self.queues.simple, self.queues.batch
             if batch and key in batch:
                 for physical_offset, size, _ in UNIT.iter_unpack(units[first:end]):
                     self._put_unit(MessageExt(read(physical_offset, size)))
@@ -105,6 +129,33 @@ class ViewWriter:
                 continue
             queue.append(queue_offset, units[first:end], max_physical_offset=physical_end)
             touched.add(key)
+
+    def _look_for_new_life(self, key: QueueId, physical_offset: int) -> None:
+        """The first message of a queue, behind others of that queue: its topic was deleted in between.
+
+        Nothing but 0 counts as a sign: it is what every queue begins with, and any other low number is more likely a
+        wrong bit, for that field has no checksum. A record that is dispatched again is not behind the others.
+        """
+        queue = self.queues.find(*key)
+        if queue is not None and queue.end > 0 and physical_offset >= queue.max_physical_offset > 0:
+            assert self.on_new_life is not None
+            self.on_new_life(key[0], queue.max_physical_offset)
+
+    def begin_anew(self, topic: str, end: int) -> None:
+        """Delete what queues show of a topic's earlier life, durably; ``end`` is where a record of that life ends.
+
+        All units of a queue are of one life. So every queue that has one of before ``end`` goes, and what it showed
+        last is of the earlier life, too. A queue that begins later stays: it may be one of the new life. If it is not,
+        its own first message tells, or the master. This way a deletion never hides what its master shows.
+        """
+        left = {(queue.topic, queue.queue_id): queue for queue in self.queues.all() if queue.topic == topic}
+        old: set[QueueId] = set()
+        while found := {key for key, queue in left.items() if -1 < queue.first_place() < end}:
+            end = max(end, *(left.pop(key).max_physical_offset for key in found))
+            old |= found
+        self.deleted.add([topic], max(end, self.deleted.end_of(topic)))
+        self.queues.remove(old)
+        _log.info("topic %s was deleted on the master: %d queues begin anew", topic, len(old))
 
     def _hidden_bytes(self, topic: str, units: memoryview) -> int:
         """How many bytes of a run are units of records that were deleted after they were written: its first ones."""
@@ -137,6 +188,8 @@ class ViewWriter:
         physical_offset, size, properties = message.physical_offset, message.size, message.properties
         code = unit_tags_code(topic, properties, message.store_timestamp, self.delay_levels)
         end = physical_offset + size
+        if queue_offset == 0 and self.on_new_life is not None:
+            self._look_for_new_life((topic, queue_id), physical_offset)
         try:
             if message.is_inner_batch or (topic, queue_id) in self.queues.batch:
                 if (topic, queue_id) not in self.queues.batch and (topic, queue_id) in self.queues.simple:

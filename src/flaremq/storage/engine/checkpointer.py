@@ -12,6 +12,7 @@ from flaremq.errors import StoreIOError
 from flaremq.storage.engine.parts import StoreParts
 from flaremq.storage.files.checkpoint import DurableOffsets, pack_hints
 from flaremq.storage.files.filesystem import write_atomically
+from flaremq.storage.log.commit_log import NO_GATE
 from flaremq.storage.log.flush import GroupCommit
 
 _log = logging.getLogger(__name__)
@@ -75,8 +76,15 @@ class Checkpointer:
                 physic_msg_timestamp=flushed_timestamp,
                 logics_msg_timestamp=min(timestamp, flushed_timestamp),
                 index_msg_timestamp=state.index_end_timestamp,
+                master_flushed_offset=parts.master_flushed_offset,
+                confirm_phy_offset=self._confirmed(flushed),
             )
             self._save_if_room(parts.layout.checkpoint, parts.checkpoint.pack())
+
+    def _confirmed(self, flushed: int) -> int:
+        """How far copies confirm the log; what was noted last if none are waited for."""
+        confirmed = self._parts.log.confirm_offset
+        return self._parts.checkpoint.confirm_phy_offset if confirmed == NO_GATE else min(confirmed, flushed)
 
     def save_quietly(self) -> None:
         try:

@@ -6,8 +6,10 @@ import logging
 import threading
 from collections.abc import Callable
 
-from flaremq.errors import StoreIOError
+from flaremq.errors import FlareMQError, StoreIOError
 from flaremq.storage.dispatch.dispatcher import Dispatcher
+from flaremq.storage.dispatch.view_writer import TopicBeganAnewError
+from flaremq.storage.log.commit_log import NO_GATE
 from flaremq.storage.runtime.health import Health, RunningFlag
 from flaremq.storage.runtime.services import ServiceThread
 
@@ -28,13 +30,15 @@ class DispatchService:
         self._arrival = threading.Condition()  # wakes ``wait_until``
         self.waiters = 0
         self._closed = False
+        self.follow_deletion: Callable[[str, int], None] = dispatcher.begin_anew  # the engine has one with locks
         self.thread: ServiceThread | None = None
         health.on_fail_stop = self._notify
 
     @property
     def undispatched(self) -> int:
-        """Readable bytes that no queue shows yet."""
-        return self._log.readable_offset - self.dispatcher.position
+        """Readable bytes that no queue shows yet; 0 while they are only part of a record."""
+        readable = self._log.readable_offset
+        return readable - self.dispatcher.position if readable >= self.dispatcher.awaited_end else 0
 
     def new_thread(self) -> ServiceThread:
         self.thread = ServiceThread("dispatch", self.step, lambda: self.undispatched > 0)
@@ -50,7 +54,11 @@ class DispatchService:
             before = self.dispatcher.position
             try:
                 with self.lock:
-                    self.run_slice(target)
+                    self.run_slice(min(target, self._log.readable_offset))  # the gate may have been lowered since
+            except TopicBeganAnewError as news:
+                if self._follow(news):
+                    continue
+                return
             except Exception as error:
                 # Whatever it is: nothing becomes readable, so nothing more is taken until it works again.
                 if not isinstance(error, StoreIOError):
@@ -62,6 +70,15 @@ class DispatchService:
             if self.dispatcher.position == before:
                 break
         self._health.clear(RunningFlag.LOGIC_QUEUE_ERROR)
+
+    def _follow(self, news: TopicBeganAnewError) -> bool:
+        """Delete a topic as the master did; False if that does not work now."""
+        try:
+            self.follow_deletion(news.topic, news.end)
+        except FlareMQError as error:
+            self._health.set(RunningFlag.LOGIC_QUEUE_ERROR, f"{news}, and cannot be deleted here: {error}")
+            return False
+        return True
 
     def run_slice(self, target: int) -> None:
         """One slice, with the lock held."""
@@ -84,6 +101,17 @@ class DispatchService:
         if last is not None:
             where = f"{damage.count} ranges of the log, {damage.bytes} bytes, are in no queue"
             self._health.set(RunningFlag.LOG_DAMAGED, f"{where}; the last at {last.start}: {last.reason}")
+
+    def confirm(self, offset: int | None) -> None:
+        """Show no more than copies confirm; None: wait for no copies. What was shown stays, whatever is said later."""
+        log = self._log
+        if offset is None:
+            log.confirm_offset = NO_GATE
+        elif offset >= log.confirm_offset:
+            log.confirm_offset = offset
+        else:
+            with self.lock:
+                log.confirm_offset = max(offset, self.dispatcher.position)
 
     def step(self) -> float:
         """One round of the dispatch thread; the seconds to the next."""

@@ -17,8 +17,11 @@ from flaremq.message.stored_form import StoredForm
 from flaremq.message.sys_flag import INNER_BATCH, TRANSACTION_MASK
 from flaremq.storage.engine.dispatch_service import DispatchService
 from flaremq.storage.engine.flush_service import FlushService
+from flaremq.storage.engine.store_role import StoreRole
 from flaremq.storage.get.pull import Puller
-from flaremq.storage.log.append import RecordFields, append_batch_body
+from flaremq.storage.get.transfer import LogTransfer, TransferFile
+from flaremq.storage.log.append import RecordFields, TopicEntry, append_batch_body
+from flaremq.storage.log.commit_log import NO_GATE, CommitLog
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.put.fields import PutFields
 from flaremq.storage.put.put_result import PutResult
@@ -40,6 +43,7 @@ class StoreDriver:
         dispatch: DispatchService,
         puller: Puller,
         options: StoreOptions,
+        role: StoreRole,
     ) -> None:
         self._writer = writer
         self._flush = flush
@@ -47,78 +51,39 @@ class StoreDriver:
         self._dispatcher = dispatch.dispatcher
         self._options = options
         self.puller = puller
+        self._role = role
+        self._transfer = LogTransfer(writer.log)
         self._log = writer.log
         self._health = writer.health
         self._statistics = writer.statistics
         self._store_host = writer.store_host
+        # Not a method around it: that would be one call more for each send.
+        self.append = writer.append
 
     # Writing
 
-    def append(
-        self,
-        topic: str,
-        queue_id: int,
-        body: bytes,
-        properties: bytes,
-        flag: int,
-        sys_flag: int,
-        born_timestamp: int,
-        born_host: bytes,
-        reconsume_times: int,
-    ) -> tuple[int, int, int] | PutResult:
-        """(queue offset, physical offset, end of the record), not durable yet; or why the message was refused."""
-        return self._writer.append(
-            topic, queue_id, body, properties, flag, sys_flag, born_timestamp, born_host, reconsume_times
-        )
-
     def append_rows(
-        self,
-        topic: str,
-        queue_ids: list[int],
-        content_bytes: int,
-        born_host: bytes,
-        write: Callable[[memoryview, int, int, bytes, bytes, list[int]], int],
+        self, topic: str, count: int, content_bytes: int, append: Callable[[CommitLog, TopicEntry, bytes], None]
     ) -> int | None:
-        """Append a record for each queue id, laid out by ``write``; the end of the last, None if plain code must look.
+        """Let ``append`` add plain records with so many bytes of bodies and properties, all of them or none.
 
-        ``write(buffer, at, base, prefix, topic, queue offsets)`` fills the mapping from file offset ``at`` on with
-        records of ``content_bytes`` of bodies and properties and returns where they end. All or none.
+        It gets the log, what the topic's records share and the store's host, under the put lock. The end of the last
+        record; None, with nothing changed, if plain code must look.
         """
-        writer = self._writer
+        writer, log = self._writer, self._log
         entry = writer.topics.get(topic)
-        if entry is None or self._writer.plain_size_max < 0:
+        if entry is None or (90 + len(entry.prefix)) * count + content_bytes > writer.plain_size_max:
             return None
-        total = (90 + len(entry.prefix)) * len(queue_ids) + content_bytes
-        if total > self._writer.plain_size_max:
-            return None
-        log = self._log
         with log.lock:
             if self._health.refusal is not None:
                 return None
             try:
-                at = log.claim(total)
+                append(log, entry, self._store_host)
             except StoreIOError:
                 return None
-            now = log.store_time()
-            assert log.current is not None
-            base = log.current.start
-            queue_offsets = entry.queue_offsets
-            offsets = []
-            following: dict[int, int] = {}  # taken over once the records are written
-            for queue_id in queue_ids:
-                offset = following.get(queue_id)
-                if offset is None:
-                    offset = queue_offsets.get(queue_id, 0)
-                offsets.append(offset)
-                following[queue_id] = offset + 1
-            prefix = RecordFields(entry.magic, b"", 0, 0, 0, born_host, self._store_host).prefix(now)
-            end = write(log.buffer, at, base, prefix, entry.prefix, offsets)
-            assert end == at + total, f"{end - at} bytes were written where {total} were reckoned"
-            queue_offsets.update(following)
-            log.publish(end, now)
-            end_offset = log.end_offset
-        self._statistics.put_count += len(queue_ids)
-        return end_offset
+            end = log.end_offset
+        self._statistics.put_count += count
+        return end
 
     def append_form(self, form: StoredForm) -> PutResult:
         """Append a record in its stored form; PUT_OK says it is in the log, not that it is durable."""
@@ -215,6 +180,16 @@ class StoreDriver:
         return self._log.end_offset
 
     @property
+    def committed(self) -> int:
+        """What the files hold; with the transient pool less than what is appended."""
+        return self._log.committed_offset
+
+    @property
+    def stored_at_ms(self) -> int:
+        """When the last record of the log was stored, by the clock of the master that took it."""
+        return self._log.last_timestamp
+
+    @property
     def durable(self) -> int:
         return self._log.flushed_offset
 
@@ -245,7 +220,7 @@ class StoreDriver:
     @property
     def undispatched(self) -> int:
         """Readable bytes that no queue shows yet."""
-        return self._log.readable_offset - self._dispatcher.position
+        return self._dispatch.undispatched
 
     def dispatch(self) -> set[tuple[str, int]]:
         """Show what is readable in queues and index; the queues that grew."""
@@ -255,8 +230,77 @@ class StoreDriver:
         return touched
 
     @property
+    def confirmed(self) -> int | None:
+        """How far copies confirm the log; None if none are waited for."""
+        return None if self._log.confirm_offset == NO_GATE else self._log.confirm_offset
+
+    def confirm(self, offset: int | None) -> None:
+        """Readers see at most what copies confirm; None, as at the start: no copies are waited for.
+
+        Need not be the end of a record. Never takes back what was shown.
+        """
+        self._dispatch.confirm(offset)
+
+    @property
     def has_dispatch_error(self) -> bool:
         return bool(self._health.flags & RunningFlag.LOGIC_QUEUE_ERROR)
+
+    # Replication
+
+    @property
+    def min_offset(self) -> int:
+        """Where the log begins; its end if it holds nothing."""
+        return self._log.min_offset if self._log.files.files else self._log.end_offset
+
+    @property
+    def is_empty(self) -> bool:
+        return self.min_offset == self._log.end_offset
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of a log file."""
+        return self._log.files.file_size
+
+    def transfer_view(self, offset: int, limit: int, size_max: int) -> memoryview | None:
+        """Log bytes from ``offset`` to at most ``limit``, the end of their file or ``size_max`` bytes; no copy."""
+        return self._transfer.view(offset, limit, size_max)
+
+    def transfer_file(self, offset: int) -> TransferFile | None:
+        """The log file that holds ``offset``, open for ``sendfile`` on a thread; None if there is none (any more)."""
+        return self._transfer.open(offset)
+
+    @property
+    def is_replica(self) -> bool:
+        return self._role.is_replica
+
+    @property
+    def master_flushed_offset(self) -> int:
+        """What a replica was told of its master's log; kept in the checkpoint, used for nothing else."""
+        return self._role.master_flushed_offset
+
+    @master_flushed_offset.setter
+    def master_flushed_offset(self, offset: int) -> None:
+        self._role.master_flushed_offset = offset
+
+    def append_replica(self, offset: int, data: bytes | bytearray | memoryview) -> int:
+        """Append whole records of the master's log, fillers included, at our end; the new end. Not durable yet.
+
+        InvalidArgumentError if ``offset`` is not our end or the bytes are no whole records, StoreIOError if they cannot
+        be stored, UnavailableError if this is no replica or closed; nothing is changed then.
+        """
+        return self._role.append(offset, data)
+
+    def begin_at(self, offset: int) -> None:
+        """An empty replica begins at this file start of its master. Syncs; InvalidArgumentError if it is not empty."""
+        self._role.begin_at(offset)
+
+    def become_writable(self) -> None:
+        """Take messages, with queue offsets that follow those of the whole log. Blocks while dispatch catches up."""
+        self._role.become_writable()
+
+    def become_replica(self) -> None:
+        """Refuse messages and take a master's log instead; an append under way finishes first."""
+        self._role.become_replica()
 
 
 def _is_one_message(body: bytes) -> bool:

@@ -7,7 +7,7 @@ allowed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from flaremq.message.message_ext import MessageExt
@@ -26,15 +26,24 @@ class QueueUnit(NamedTuple):
     tags_code: int
 
 
+class QueueEnd(NamedTuple):
+    """How far a queue goes."""
+
+    queue_id: int
+    end: int  # next queue offset
+    log_end: int  # where its last record ends in the log
+
+
 class StoreInspector:
     """Questions to an open store. Any thread."""
 
-    __slots__ = ("_index", "_log", "_queues", "_reader", "_retention")
+    __slots__ = ("_deleted", "_index", "_log", "_queues", "_reader", "_retention")
 
     def __init__(self, parts: StoreParts, reader: MessageReader, retention: Retention) -> None:
         self._log = parts.log
         self._queues = parts.queues
         self._index = parts.index
+        self._deleted = parts.deleted
         self._reader = reader
         self._retention = retention
 
@@ -45,6 +54,22 @@ class StoreInspector:
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         return self._queues.find(topic, queue_id) is not None
+
+    def topics(self) -> set[str]:
+        """Topics that have a queue."""
+        return {queue.topic for queue in self._queues.all()}
+
+    def ends(self, topics: Collection[str]) -> dict[str, list[QueueEnd]]:
+        """Of these topics: how far each of their queues goes that has a message."""
+        found: dict[str, list[QueueEnd]] = {}
+        for queue in self._queues.all():
+            if queue.topic in topics and queue.max_physical_offset:
+                found.setdefault(queue.topic, []).append(QueueEnd(queue.queue_id, queue.end, queue.max_physical_offset))
+        return found
+
+    def deletions(self) -> Mapping[str, int]:
+        """Deleted topics of which the log may still have messages: no message before this log offset lives."""
+        return self._deleted.ends
 
     def units(self, topic: str, queue_id: int, start: int, count: int) -> list[QueueUnit]:
         """Units from a queue offset on, at most to the end of their file; fillers are left out."""

@@ -124,6 +124,7 @@ class StoreParts:
         self.offsets = OffsetsFile.open(filesystem, layout.offsets, self.path)
         self._closing.append(self.offsets.close)
         self.checkpoint = StoreCheckpoint.load(filesystem, layout.checkpoint)
+        self.master_flushed_offset = self.checkpoint.master_flushed_offset  # as a replica's master said; saved with it
 
     def close(self) -> None:
         """Give back memory, files and the lock; the disk stays as it is."""

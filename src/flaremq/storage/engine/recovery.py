@@ -11,6 +11,9 @@ The log decides. Three questions, in order:
    - above it, this is the torn tail of a power cut and the log ends here, a prefix of what was appended. If whole
      records follow, the tail is copied aside before it is cut.
    The cut is made durable: zeros on disk, later files removed, newest first.
+   Where copies elsewhere confirm the log (``hold_unconfirmed``), what lies behind the confirm offset is part of the log
+   but is not dispatched: nobody reads it before it is confirmed again. How far it was confirmed is what the checkpoint
+   says, and what queues showed.
 3. *Do the views agree?* Queues are cut back to units of records before the start, the index to its state there; both
    are then completed by the same dispatch that runs in normal service. Queues of a topic that was deleted at or behind
    the start are built anew: what stands in them may be of the topic's earlier life.
@@ -25,13 +28,15 @@ import sys
 from dataclasses import dataclass, field
 from itertools import islice
 
+from flaremq.core.record import nonzero_end
 from flaremq.errors import CorruptionError, NotFoundError
 from flaremq.message.record.check import CheckReason, check_record
-from flaremq.message.record.codec import HEADER, MAGIC_V1, MAGIC_V2, store_timestamp_at
+from flaremq.message.record.codec import HEADER, MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN, store_timestamp_at
+from flaremq.storage.engine.index_recovery import IndexRecovery
 from flaremq.storage.engine.parts import StoreParts
 from flaremq.storage.files.checkpoint import is_our_abort, parse_hints
 from flaremq.storage.files.mapped_file import MappedFile
-from flaremq.storage.log.commit_log import save_tail
+from flaremq.storage.log.commit_log import NO_GATE, save_tail
 from flaremq.storage.log.resync import next_record
 from flaremq.storage.log.walk import DamagedRange
 from flaremq.storage.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
@@ -66,7 +71,9 @@ class RecoveryReport:
 class Recovery:
     """One pass over one store, before anything else runs."""
 
-    def __init__(self, parts: StoreParts) -> None:
+    def __init__(self, parts: StoreParts, *, hold_unconfirmed: bool = False) -> None:
+        self._gate = 0 if hold_unconfirmed else NO_GATE  # nothing behind it is dispatched
+        self._held_at: int | None = None  # dispatch stopped there
         self._closed_cleanly = parts.closed_cleanly
         self._filesystem = parts.filesystem
         self._layout = parts.layout
@@ -78,7 +85,8 @@ class Recovery:
         self._offsets_known = parts.offsets.is_known
         self._checkpoint = parts.checkpoint
         self._deleted = parts.deleted
-        self._unindexed_from = parts.unindexed_from
+        self._is_replica = parts.options.broker_role == "SLAVE"
+        self._index_recovery = IndexRecovery(parts)
 
     def run(self) -> RecoveryReport:
         closed_cleanly = self._closed_cleanly
@@ -88,14 +96,21 @@ class Recovery:
             self._refuse_orphans()
             self._deleted.settle(log_min=0, log_end=0)
             self._log.begin(0, 0)
+            self._log.confirm_offset = self._gate
             return report
         self._offsets_known = self._offsets_known and (
             files[0].start <= self._offsets.dispatched <= files[-1].end
             and self._offsets.dispatched <= self._offsets.log_durable <= files[-1].end
         )
+        if self._gate != NO_GATE:
+            shown = self._offsets.dispatched if self._offsets_known else 0
+            self._gate = max(self._checkpoint.confirm_phy_offset, shown)
+        if self._is_replica:  # nothing else runs: no lock is needed
+            self._dispatcher.on_new_life = self._dispatcher.begin_anew
         start = self._prepare_clean(report) if closed_cleanly else self._prepare_abnormal()
         report.started_at = start
         self._dispatcher.position = start
+        self._gate = max(self._gate, start)
         end = self._find_end(report)
         self._cut_log(end, report)
         if not closed_cleanly:
@@ -109,8 +124,14 @@ class Recovery:
         report.log_end = end
         self._dispatcher.position = end
         self._dispatcher.index_from = 0
+        self._dispatcher.on_new_life = None
         self._dispatcher.last_timestamp = report.last_timestamp
         self._log.begin(end, report.last_timestamp)
+        if self._held_at is not None:
+            self._dispatcher.position = min(self._held_at, end)
+            self._dispatcher.last_timestamp = self._timestamp_before(self._dispatcher.position)
+        if self._gate != NO_GATE:
+            self._log.confirm_offset = min(self._gate, end)
         return report
 
     def _refuse_orphans(self) -> None:
@@ -136,6 +157,8 @@ class Recovery:
         reached = max(self._queues.max_physical_offset, first)
         if self._offsets_known and self._offsets.log_end >= 0:
             reached = max(reached, self._offsets.log_end)
+            if self._offsets.dispatched < self._offsets.log_end:
+                reached = self._offsets.dispatched  # the rest waited for copies
         queues_complete = bool(self._queues.all()) or reached == first
         if hints is not None:
             queues_complete = all(
@@ -146,12 +169,12 @@ class Recovery:
             wanted = self._offsets.index_name
             index_complete = wanted == 0 or any(int(file.name) >= wanted for file in self._index.files)
         if queues_complete and index_complete:
-            self._dispatcher.index_from = self._index_start(reached)
+            self._dispatcher.index_from = self._index_recovery.start(reached)
             start = min(self._drop_earlier_lives(reached, hints), self._dispatcher.index_from)
             return self._record_start(start)
         report.rebuilt = True
         if index_complete:
-            self._dispatcher.index_from = self._index_start(reached)
+            self._dispatcher.index_from = self._index_recovery.start(reached)
         elif self._index is not None:
             self._index.drop_all()
         return first
@@ -212,8 +235,11 @@ class Recovery:
         self._queues.remove({key for key in self._queues.places if self._deleted.was_deleted_since(key[0], start)})
         for key, queue in self._queues.simple.items():
             durable = None if hints is None else hints.get(key, 0)
-            queue.files.drop_behind_gap(None if durable is None else durable * UNIT_SIZE)
+            # Of a deleted topic the checkpoint may mean files that were being removed; what is missing is built anew.
+            kept = 0 if durable is not None and self._deleted.end_of(queue.topic) else durable
+            queue.files.drop_behind_gap(None if kept is None else kept * UNIT_SIZE)
             queue.end = queue.scan_end()
+            self._note_shown(queue)
             if durable is None:
                 self._drop_unproven_units(queue, start)
             elif durable < queue.first_offset:
@@ -224,11 +250,19 @@ class Recovery:
             batch.recover(start)
         if self._index is not None:
             if self._offsets_known:
-                start = self._restore_index(start)
+                start = self._index_recovery.restore(start)
             else:
-                self._cut_index(start)
+                self._index_recovery.cut(start)
         first_needed = self._drop_earlier_lives(start, hints)
         return start if first_needed == start else self._record_start(first_needed)
+
+    def _note_shown(self, queue: ConsumeQueue) -> None:
+        """A queue shows only what is confirmed: so was its last record, if the unit found on disk is whole."""
+        unit = queue.unit(queue.end - 1) if self._gate != NO_GATE else None
+        if unit is None or unit[0] < self._log.files.files[0].start:
+            return  # a record that is gone proves nothing: this may be half a filler
+        if self._proves(queue, queue.end - 1, unit):
+            self._gate = max(self._gate, unit[0] + unit[1])
 
     def _record_start(self, offset: int) -> int:
         """``offset`` if a record, a filler or nothing at all starts there; else the start of its file."""
@@ -262,7 +296,14 @@ class Recovery:
         durable = self._offsets.log_durable if ours else files_end
         while True:
             strict = dispatcher.position >= durable
-            walk = dispatcher.run(files_end if strict else min(durable, files_end), check=True, strict=strict)
+            target = files_end if strict else min(durable, files_end)
+            if self._is_held(dispatcher.position):
+                walk = dispatcher.run(target, check=True, strict=strict)
+            else:
+                walk = dispatcher.run(min(target, self._gate), check=True, strict=strict)
+                if self._is_held(dispatcher.position) and target > self._gate:
+                    report.last_timestamp = walk.last_timestamp or report.last_timestamp
+                    continue
             report.last_timestamp = walk.last_timestamp or report.last_timestamp
             if walk.reason is None:
                 if strict or dispatcher.position >= files_end:
@@ -284,10 +325,25 @@ class Recovery:
                 report.saved_tail = self._save_tail(position)
                 break
             report.damaged.append(DamagedRange(position, following, walk.reason.value))
-            dispatcher.step_over(following, walk.reason.value)
+            if dispatcher.is_silent:
+                dispatcher.position = following  # who dispatches it comes upon it again
+            else:
+                dispatcher.step_over(following, walk.reason.value)
+        dispatcher.is_silent = False
         if not report.last_timestamp:
             report.last_timestamp = self._timestamp_before(dispatcher.position)
         return dispatcher.position
+
+    def _is_held(self, position: int) -> bool:
+        """Whether dispatch has come to the gate: to it, or to a record or filler across it."""
+        if self._held_at is None:
+            header = self._log.header(position)
+            size = RECORD_SIZE_MIN if header is None else header[0]
+            if position + size <= self._gate:
+                return False
+            self._held_at = position
+            self._dispatcher.is_silent = True
+        return True
 
     def _last_writer_was_us(self) -> bool:
         return is_our_abort(self._filesystem, self._layout.abort, self._offsets)
@@ -320,9 +376,9 @@ class Recovery:
             if file.end > end:
                 at = max(end - file.start, 0)
                 data_end = min(file.file().data_end(), file.size)
-                tail = bytes(file.buffer[at:data_end]).rstrip(b"\0") if data_end > at else b""
-                if tail:
-                    leftover = file.start + at + len(tail)
+                written_end = nonzero_end(file.buffer, at, data_end)
+                if written_end > at:
+                    leftover = file.start + written_end
         report.truncated_bytes = leftover - end
         self._log.files.truncate(end)
 
@@ -388,9 +444,12 @@ class Recovery:
     def _drop_earlier_lives(self, start: int, hints: dict[QueueId, int] | None) -> int:
         """Remove queues that show records of before their topic's deletion; where to start to have them built anew.
 
-        We leave none behind, but another broker that used the store meanwhile knows nothing of deletions.
+        We leave none behind, but another broker that used the store meanwhile knows nothing of deletions. Queues that
+        begin behind the start are removed, too: a replica deletes behind an offset that may be older than the start,
+        and what the checkpoint says of such a queue is said of the one before it.
         """
-        stale = set()
+        stale: set[QueueId] = set()
+        young: set[QueueId] = set()
         for queue in self._queues.all():
             if self._deleted.end_of(queue.topic):
                 key = (queue.topic, queue.queue_id)
@@ -398,7 +457,11 @@ class Recovery:
                 units_max = 1 if hints is not None and hints.get(key) == queue.end else sys.maxsize
                 if self._shows_deleted(queue, units_max):
                     stale.add(key)
-        self._queues.remove(stale)
+                elif queue.first_place() >= start:
+                    young.add(key)
+                elif queue.first_place() < 0 < queue.end or (hints is not None and queue.end < hints.get(key, 0)):
+                    stale.add(key)  # files or units are missing
+        self._queues.remove(stale | young)
         return min([start, *(self._deleted.end_of(topic) for topic, _ in stale)])
 
     def _shows_deleted(self, queue: ConsumeQueue | BatchConsumeQueue, units_max: int) -> bool:
@@ -421,58 +484,6 @@ class Recovery:
         self._deleted.settle(log_min=self._log.min_offset, log_end=end)
         used = {key for table in self._queues.tables for key, queue in table.items() if queue.files.starts}
         self._queues.remove({key for key in self._queues.places - used if self._deleted.end_of(key[0])})
-
-    def _restore_index(self, start: int) -> int:
-        """Put the index back to its recorded state; where to start then: the log's first byte if that is gone."""
-        index, state = self._index, self._offsets
-        assert index is not None
-        while index.files and int(index.files[-1].name) > state.index_name:
-            index.drop_last()
-        last = index.last
-        if state.index_name == 0:
-            self._dispatcher.index_from = self._index_start(state.dispatched)
-            return min(start, self._dispatcher.index_from)
-        if last is None or int(last.name) != state.index_name or state.index_count > last.entries:
-            index.drop_all()
-            self._dispatcher.index_from = 0
-            return self._log.files.files[0].start
-        last.set_ends(
-            state.index_begin_timestamp, state.index_end_timestamp, state.index_begin_offset, state.index_end_offset
-        )
-        last.cut(state.index_count)
-        last.sync()
-        self._dispatcher.index_from = self._index_start(state.dispatched)
-        return min(start, self._dispatcher.index_from)
-
-    def _index_start(self, indexed: int) -> int:
-        """Where the index goes on: at ``indexed``, or before it where indexing was switched off."""
-        if self._index is None or self._unindexed_from is None:
-            return indexed
-        return max(min(indexed, self._unindexed_from), self._log.files.files[0].start)
-
-    def _cut_index(self, start: int) -> None:
-        """Drop entries of records at or after ``start``, which will be dispatched again (store of RocketMQ)."""
-        index = self._index
-        assert index is not None
-        while index.files and index.files[-1].entry(1)[1] >= start:
-            index.drop_last()
-        last = index.last
-        if last is not None:
-            low, high = 1, min(last.count, last.entries)
-            while low < high:
-                middle = (low + high) // 2
-                if last.entry(middle)[1] < start:
-                    low = middle + 1
-                else:
-                    high = middle
-            header, end_offset = last.header, last.entry(low - 1)[1]
-            timestamp = self._log.store_timestamp(end_offset)
-            if timestamp is None:
-                timestamp = header.end_timestamp
-            last.set_ends(header.begin_timestamp, timestamp, header.begin_offset, end_offset)
-            last.cut(low)
-            last.sync()
-        self._dispatcher.index_from = start
 
 
 def rewrite(file: MappedFile, position: int) -> None:

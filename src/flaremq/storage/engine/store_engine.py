@@ -17,10 +17,10 @@ import logging
 import os
 import threading
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from flaremq.clock import Clock
-from flaremq.errors import FlareMQError, StoreIOError, UnavailableError
+from flaremq.errors import CorruptionError, FlareMQError, StoreIOError, UnavailableError
 from flaremq.storage.engine.checkpointer import Checkpointer
 from flaremq.storage.engine.cleaning import Cleaner
 from flaremq.storage.engine.dispatch_service import DispatchService
@@ -31,6 +31,8 @@ from flaremq.storage.engine.leases import Leases
 from flaremq.storage.engine.parts import StoreParts
 from flaremq.storage.engine.recovery import Recovery, RecoveryReport
 from flaremq.storage.engine.retention import Retention
+from flaremq.storage.engine.store_role import StoreRole
+from flaremq.storage.engine.tail_cut import cut_tail
 from flaremq.storage.engine.topic_deletion import TopicDeletion
 from flaremq.storage.files.checkpoint import write_abort
 from flaremq.storage.files.filesystem import FileSystem
@@ -38,12 +40,21 @@ from flaremq.storage.get.pull import Puller
 from flaremq.storage.get.reader import MessageReader
 from flaremq.storage.options import StoreOptions, no_replication
 from flaremq.storage.put.writer import MessageWriter
-from flaremq.storage.runtime.health import RunningFlag
 from flaremq.storage.runtime.services import ServiceThread
 
 _log = logging.getLogger(__name__)
 _FOLLOWED_SECONDS = 0.02  # between two drains while somebody reads the files
 _FOLLOWED_SHARE = 20  # and so many times what a drain takes: with many queues it must not become the main work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenMode:
+    """How a store is opened; see ``MessageStore.open``."""
+
+    threads: bool = True
+    driven: bool = False
+    hold_unconfirmed: bool = False
+    cut_at: int | None = None
 
 
 class StoreEngine:
@@ -55,25 +66,27 @@ class StoreEngine:
         options: StoreOptions,
         filesystem: FileSystem,
         clock: Clock,
-        *,
-        threads: bool,
-        driven: bool,
+        mode: OpenMode,
     ) -> None:
-        if options.replica_promises:
+        if options.replica_promises and not mode.driven:  # a broker checks what it can keep before it opens the store
             raise no_replication(*options.replica_promises)
         self.options = replace(options)  # our own: some values may be changed while the store is open
-        self.threads = threads
-        self._driven = driven
+        self.threads = mode.threads
+        self._driven = mode.driven
         self.closed = False
         self._close_lock = threading.Lock()  # one close at a time, and not while topics are deleted
         self._stopping = threading.Event()  # ends the pauses of cleaning
         self._services: list[ServiceThread] = []
         self._dispatch_thread: ServiceThread | None = None
         self._next_look = 0.0  # of maintenance, at what is not draining
-        self.parts = StoreParts(path, self.options, filesystem, clock, driven=driven)
+        saved_tail = None
+        if mode.cut_at is not None:
+            saved_tail = _cut(path, options, filesystem, clock, mode.cut_at)
+        self.parts = StoreParts(path, self.options, filesystem, clock, driven=mode.driven)
         self.dispatch = DispatchService(self.parts.dispatcher, self.parts.health)
         try:
-            self.recovery = self._recover()
+            self.recovery = self._recover(mode)
+            self.recovery.saved_tail = saved_tail or self.recovery.saved_tail
             self._assemble()
             self._start()
         except BaseException:
@@ -82,11 +95,11 @@ class StoreEngine:
 
     # Opening
 
-    def _recover(self) -> RecoveryReport:
+    def _recover(self, mode: OpenMode) -> RecoveryReport:
         parts = self.parts
         began = parts.clock.monotonic()
-        report = Recovery(parts).run()
-        if not report.closed_cleanly:
+        report = Recovery(parts, hold_unconfirmed=mode.hold_unconfirmed).run()
+        if not report.closed_cleanly and mode.cut_at is None:  # a cut says for itself what it did
             seconds = parts.clock.monotonic() - began
             _log.warning("%s was not closed cleanly; %s, %.2f s", parts.path, report, seconds)
         return report
@@ -108,9 +121,10 @@ class StoreEngine:
             self._after_append,
         )
         parts.dispatcher.written = self.writer.queue_offsets
-        for queue in parts.queues.all():
-            self.writer.queue_offsets.setdefault(queue.topic, {})[queue.queue_id] = queue.end
+        self.role = StoreRole(parts, self.writer, self.dispatch, self.checkpointer)
+        self.role.number_queues()
         self.topic_deletion = TopicDeletion(parts, self.writer, self.dispatch, self.checkpointer)
+        self.dispatch.follow_deletion = self.topic_deletion.follow
         self.retention = Retention(
             parts,
             self.checkpointer.may_delete_before,
@@ -124,7 +138,7 @@ class StoreEngine:
     def _start(self) -> None:
         parts = self.parts
         if self.options.broker_role == "SLAVE":
-            parts.health.set(RunningFlag.NOT_WRITABLE, "this store is a replica")
+            self.role.become_replica()
         self._note_checkpoint_time()
         self.retention.check_disk()
         # What recovery rebuilt becomes durable, and the mark "closed cleanly" goes, before anything is appended.
@@ -147,7 +161,7 @@ class StoreEngine:
         """The seams of a driven store, for its owner."""
         parts = self.parts
         puller = Puller(parts.log, parts.queues, self.reader, self.options)
-        return StoreDriver(self.writer, self.flush, self.dispatch, puller, self.options)
+        return StoreDriver(self.writer, self.flush, self.dispatch, puller, self.options, self.role)
 
     # Running
 
@@ -163,12 +177,12 @@ class StoreEngine:
         object.__setattr__(self.options, "flush_disk_type", name)  # frozen for everybody else, and shared by all parts
         self.read_options()
 
-    def _after_append(self) -> None:
-        """Let dispatch, and where somebody did not wait the flush, see to what was appended."""
+    def _after_append(self, is_durable: bool = True) -> None:
+        """Let dispatch, and in SYNC_FLUSH the flush if nobody waited for it, see to what was appended."""
         thread = self._dispatch_thread
         if thread is not None:
             thread.wake_if_idle()
-            if self.flush.sync_mode and self.parts.log.pending_bytes() > 0:
+            if not is_durable and self.flush.sync_mode and self.parts.log.pending_bytes() > 0:
                 self._flush_thread.wake_if_idle()
         elif not self.threads and not self._driven:
             self.dispatch.run()
@@ -219,6 +233,12 @@ class StoreEngine:
                 self.dispatch.run()
             return self.topic_deletion.delete(topics)
 
+    def follow_deletion(self, topic: str, end: int) -> None:
+        """See MessageStore.follow_deletion."""
+        with self._close_lock:
+            self.check_open()
+            self.topic_deletion.follow(topic, end)
+
     # Closing
 
     def check_open(self) -> None:
@@ -233,16 +253,14 @@ class StoreEngine:
 
     def _close(self) -> None:
         parts, health = self.parts, self.parts.health
-        health.set(RunningFlag.NOT_WRITABLE, "the store is closed")
-        with parts.log.lock:
-            pass  # an append under way finishes; later ones see the flag
+        self.role.close()
         self._stop_services()
         failure: FlareMQError | None = None
         try:
             if health.poison is None:
                 self.flush.flush()
                 self.dispatch.run()
-                if parts.dispatcher.position < parts.log.end_offset:
+                if self.dispatch.undispatched > 0:  # what waits for copies is left as it is
                     failure = StoreIOError("dispatch", parts.path, OSError(health.refusal or "not finished"))
             failure = health.poison or self.checkpointer.views_failure or failure
             if failure is None:
@@ -257,7 +275,7 @@ class StoreEngine:
 
     def abandon(self) -> None:
         """Drop everything as a killed process would: no flush, no checkpoint, ``abort`` stays. For tests."""
-        self.parts.health.set(RunningFlag.NOT_WRITABLE, "the store was abandoned")
+        self.role.close()
         self._stop_services()
         self._release()
 
@@ -270,6 +288,26 @@ class StoreEngine:
         self.closed = True
         self.dispatch.close()
         self.parts.close()
+
+
+def _cut(path: str, options: StoreOptions, filesystem: FileSystem, clock: Clock, cut_at: int) -> str | None:
+    """Cut the log of a store that nobody has open; where the copy of its tail is."""
+    # Nothing that may be cut off is shown to those who read the files.
+    mode = OpenMode(threads=False, driven=True, hold_unconfirmed=True)
+    engine = StoreEngine(path, options, filesystem, clock, mode)
+    try:
+        saved = cut_tail(engine.parts, cut_at)
+    except CorruptionError:
+        engine.close()
+        raise
+    except BaseException:
+        engine.abandon()
+        raise
+    if saved is None:
+        engine.close()
+    else:
+        engine.abandon()
+    return saved
 
 
 def _no_pause(seconds: float) -> bool:

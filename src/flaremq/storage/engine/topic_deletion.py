@@ -55,6 +55,25 @@ class TopicDeletion:
                 raise
         return counted
 
+    def follow(self, topic: str, end: int) -> None:
+        """A master deleted this topic behind log offset ``end``: delete it in its replica, see ``begin_anew``.
+
+        The offset may lie far before the end of the log. So the checkpoint is saved before the topic's queues grow
+        again; a crash before that is told by queues that begin behind the last one.
+        """
+        with self._checkpointer.lock, self._dispatch.lock:
+            if self._dispatch.dispatcher.on_new_life is None:
+                raise UnavailableError(f"topic {topic} is not deleted: this store follows no master any longer")
+            if self._health.poison is not None:
+                raise UnavailableError(f"no topic is deleted: {self._health.refusal}")
+            try:
+                self._dispatch.dispatcher.begin_anew(topic, end)
+            except FlareMQError as error:
+                if self._deleted.end_of(topic) >= end or not self._deleted.is_as_stored():
+                    self._stop(error)
+                raise
+        self._checkpointer.save_quietly()
+
     def _begin_new_lives(self, topics: list[str]) -> None:
         """Make the deletion durable, then let the topics count from 0 again.
 

@@ -1,7 +1,8 @@
 """AllocateMappedFileService: the next log file and the one after it are ready before the log needs them.
 
 Creating a file costs a few synced metadata writes; done here, in the background, the put that rolls over pays a
-dictionary lookup. Optional warm-up takes the whole file's space, touches every page, locks it in memory until the file
+dictionary lookup. New pages, which cost a put more than its copy does, are made ahead of the log's end here too.
+Optional warm-up takes the whole file's space, touches every page, locks it in memory until the file
 is full and durable, and advises the kernel. Without a thread (``start`` never called) files are made on demand.
 
 TransientStorePool: locked buffers that take appends instead of the mapping. Faster while the kernel writes back, but
@@ -56,6 +57,7 @@ class AllocateMappedFileService:
         "_failure",
         "_filesystem",
         "_lock_failed",
+        "_pages",
         "_queue",
         "_ready",
         "_reserve_step",
@@ -84,6 +86,7 @@ class AllocateMappedFileService:
         self._condition = threading.Condition()  # guards the fields below
         self._ready: dict[int, MappedFile] = {}
         self._wanted: list[int] = []
+        self._pages: tuple[MappedFile, int, int] | None = None
         self._failure: FlareMQError | None = None
         self._told = False  # a failure was logged, and none of its like is before the next success
         self._lock_failed = False
@@ -104,6 +107,15 @@ class AllocateMappedFileService:
                     self._wanted.append(wanted)
                     self._failure = None  # of an earlier try
             self._condition.notify_all()
+
+    def populate(self, file: MappedFile, start: int, end: int) -> bool:
+        """Make the pages of [start, end) of a file ready to be written, soon; False where no thread does that."""
+        if self._thread is None:
+            return False
+        with self._condition:
+            self._pages = (file, start, end)
+            self._condition.notify_all()
+        return True
 
     def take(self, start: int) -> MappedFile:
         """The file starting here; raises when it cannot be made."""
@@ -127,13 +139,25 @@ class AllocateMappedFileService:
             raise failure
         raise StoreIOError("create", self._queue.path_for(start), OSError("the store is closing"))
 
+    def discard(self, files: list[MappedFile]) -> None:
+        """Delete files that were taken and are not needed after all, the newest first."""
+        for file in reversed(files):
+            file.close()
+            self._remove_quietly(file.path)
+
     def _run(self) -> None:
         while True:
             with self._condition:
-                self._condition.wait_for(lambda: self._wanted or self._stopped)
+                self._condition.wait_for(lambda: self._wanted or self._pages or self._stopped)
                 if self._stopped:
                     return
-                start = min(self._wanted)
+                pages, self._pages = self._pages, None
+                start = min(self._wanted) if self._wanted else -1
+            if pages is not None:
+                file, first, end = pages
+                file.populate(first, end)
+            if start < 0:
+                continue
             try:
                 created = self._create(start)
             except Exception as error:

@@ -72,6 +72,9 @@ class File(Protocol):
 
     def sync(self) -> None: ...
 
+    def fileno(self) -> int:
+        """The descriptor, for calls of the system that take one."""
+
     def data_end(self) -> int:
         """No byte from here to the end of the file was ever written (they read as zeros); may be too high."""
 
@@ -297,6 +300,9 @@ class LocalFile:
     def sync(self) -> None:
         self._call("sync", lambda: os.fdatasync(self._descriptor))
 
+    def fileno(self) -> int:
+        return self._descriptor
+
     def data_end(self) -> int:
         try:
             end = os.lseek(self._descriptor, 0, os.SEEK_END)
@@ -340,8 +346,9 @@ class LocalMapping:
 
     def advise(self, advice: int, offset: int, length: int) -> None:
         start = offset // _PAGE * _PAGE
-        with contextlib.suppress(OSError, ValueError):
-            self._map.madvise(advice, start, min(length + offset - start, len(self.buffer) - start))
+        length = min(length + offset - start, len(self.buffer) - start)
+        # Not by mmap's own method: that keeps the GIL, for milliseconds where pages are made.
+        _libc().madvise(ctypes.c_void_p(_buffer_address(self.buffer) + start), ctypes.c_size_t(length), advice)
 
     def lock(self, offset: int, length: int) -> bool:
         if not lock_memory(self.buffer[offset : offset + length]):

@@ -10,6 +10,7 @@ import os
 import threading
 from itertools import pairwise
 
+from flaremq.core.record import nonzero_end
 from flaremq.errors import CorruptionError
 from flaremq.storage.files.filesystem import FileSystem
 from flaremq.storage.files.layout import file_name, is_file_name
@@ -174,6 +175,15 @@ class MappedFileQueue:
             if self.files and self.files[0] is oldest:
                 self.files = self.files[1:]
 
+    def drop_all(self) -> None:
+        """Delete every file, the newest first."""
+        while self.files:
+            newest = self.files[-1]
+            newest.destroy()
+            self._filesystem.sync_directory(os.path.dirname(newest.path))
+            with self._list_lock:
+                self.files = self.files[:-1]
+
     def close(self) -> None:
         for file in self.files:
             file.close()
@@ -182,14 +192,13 @@ class MappedFileQueue:
 def erase(file: MappedFile, position: int) -> None:
     """Overwrite with zeros whatever stands from ``position`` on, and sync: a cut tail must not come back."""
     buffer = file.buffer
-    data_end = min(file.file().data_end(), file.size)
-    changed = False
-    while position < data_end:
-        length = min(len(_ZEROS), data_end - position)
+    written_end = nonzero_end(buffer, position, min(file.file().data_end(), file.size))
+    if written_end <= position:
+        return
+    while position < written_end:
+        length = min(len(_ZEROS), written_end - position)
         if bytes(buffer[position : position + length]) != _ZEROS[:length]:
             file.file().reserve(position, length)
             buffer[position : position + length] = _ZEROS[:length]
-            changed = True
         position += length
-    if changed:
-        file.file().sync()
+    file.file().sync()

@@ -6,11 +6,16 @@ as RocketMQ does. Whatever this does not take (another log file, a unit to repai
 
 from __future__ import annotations
 
-from flaremq.core.gather import copy_units
+import cython
+
 from flaremq.storage.get.cursor import QueueCursor
 from flaremq.storage.log.commit_log import CommitLog
-from flaremq.storage.queue.consume_queue import UNIT, UNIT_SIZE
 
+if not cython.compiled:
+    from flaremq.core.gather import copy_units
+    from flaremq.core.memory import load_i32, load_i64, view_of
+
+_UNIT_SIZE = 20
 _BYTES_MAX = 256 * 1024
 
 
@@ -21,8 +26,9 @@ def copy_messages(
     units, first, count = cursor.read(offset, max_count)
     if not count:
         return None
-    physical_offset, size, _ = UNIT.unpack_from(units, first * UNIT_SIZE)
-    file = log.files.find(physical_offset)
+    unit = view_of(units)
+    size = load_i32(unit, first * _UNIT_SIZE + 8)
+    file = log.files.find(load_i64(unit, first * _UNIT_SIZE))
     buffer = None if file is None else file.borrow()
     if file is None or buffer is None:
         return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from flaremq.storage.queue.consume_queue import UNIT_SIZE, ConsumeQueue
+from flaremq.storage.queue.consume_queue import ConsumeQueue
 
+_UNIT_SIZE = 20
 _AHEAD_UNITS = 1024  # 20 KB
 _CURSORS_MAX = 64
 
@@ -25,12 +26,12 @@ class QueueCursor:
         """
         queue = self.queue
         changes, start, units = self._kept
-        first, end = offset - start, len(units) // UNIT_SIZE
+        first, end = offset - start, len(units) // _UNIT_SIZE
         if first < 0 or first + count > end or changes != queue.changes:
             changes = queue.changes  # before the units: one put right meanwhile is then read again
             units = queue.read_units(offset, max(count, _AHEAD_UNITS) if offset == self._next else count)
             self._kept = changes, offset, units
-            first, end = 0, len(units) // UNIT_SIZE
+            first, end = 0, len(units) // _UNIT_SIZE
         used = min(count, end - first)
         self._next = offset + used
         return units, first, used

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import Any
 from zlib import crc32
 
-from flaremq.core.lookup import UNDECIDED, match_record
-from flaremq.core.text import key_hash
 from flaremq.errors import StoreIOError
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.check import CheckReason, check_record
@@ -25,6 +24,7 @@ from flaremq.storage.dispatch.record_views import unit_tags_code
 from flaremq.storage.get.collect import Limits, collect
 from flaremq.storage.get.cursor import QueueCursors
 from flaremq.storage.get.get_result import GetResult, parse_tags, tag_matches
+from flaremq.storage.get.keys import query_one
 from flaremq.storage.index.index_service import IndexService
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.log.common_record import check_common
@@ -53,6 +53,7 @@ class MessageReader:
         "damaged_reads",
         "memory_bytes",
         "repaired_units",
+        "scan_memory",
     )
 
     def __init__(
@@ -70,6 +71,7 @@ class MessageReader:
         self._options = options
         self.read_options(options)
         self.cursors = QueueCursors()
+        self.scan_memory: list[Any] = []  # what one scan leaves to the next
         self.damaged_reads = 0
         self.repaired_units = 0
 
@@ -436,54 +438,11 @@ class MessageReader:
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[MessageExt]:
         """Messages with this key (or unique key), oldest first; compared by text, not by hash."""
-        index = self._index
-        if index is None:
+        if self._index is None:
             return []
         max_count = min(max_count, self._options.max_msgs_num_batch)
-        # Collisions must not push out real hits: ask for more until enough real ones are found or none are left.
-        asked = max_count
-        topic_bytes, key_bytes = topic.encode("utf-8", "surrogatepass"), key.encode("utf-8", "surrogatepass")
-        hashed = key_hash(topic_bytes, key_bytes)
         deleted_before = self._dispatcher.deleted.end_of(topic)
-        while True:
-            offsets = index.lookup_hash(hashed, begin_ms, end_ms, asked)
-            found = []
-            for physical_offset in dict.fromkeys(offsets) if len(offsets) > 1 else offsets:
-                if physical_offset < deleted_before:
-                    continue
-                view = self._matching(physical_offset, topic_bytes, key_bytes, begin_ms, end_ms)
-                if view is not None:
-                    found.append(MessageExt(view))
-                    if len(found) >= max_count:
-                        break
-            if len(found) >= max_count or len(offsets) < asked:
-                if len(found) > 1:
-                    found.reverse()
-                    found.sort(key=_physical_offset)
-                return found
-            asked *= 4
-
-    def _matching(
-        self, physical_offset: int, topic: bytes, key: bytes, begin_ms: int, end_ms: int
-    ) -> memoryview | None:
-        """The record here if topic, key and time are the wanted ones."""
-        log = self._log
-        file = log.files.find(physical_offset)
-        buffer = None if file is None else file.borrow()
-        if file is None or buffer is None:
-            return None
-        at = physical_offset - file.start
-        end = min(log.readable_offset - file.start, file.size)
-        size = match_record(buffer, at, file.start, end, topic, key, begin_ms, end_ms)
-        if size > 0:
-            return buffer[at : at + size]
-        if size == UNDECIDED:
-            message = self._whole(physical_offset)
-            if message is None or not begin_ms <= message.store_timestamp <= end_ms:
-                return None
-            if message.topic == topic.decode("utf-8", "replace") and _has_key(message, key.decode("utf-8", "replace")):
-                return log.record(physical_offset)
-        return None
+        return query_one(self._log, self._index, topic, key, max_count, begin_ms, end_ms, deleted_before)
 
     def store_timestamp(self, queue: ConsumeQueue, queue_offset: int) -> int | None:
         """Store time of the record behind a unit; None for filler, expired and unreadable ones."""
@@ -531,14 +490,6 @@ def _is_full(limits: Limits, count: int, total: int, physical_offset: int, size:
     if physical_offset < far:
         return count >= min(max_count, disk_count) or total + size > disk_bytes
     return count >= min(max_count, memory_count) or total + size > memory_bytes
-
-
-def _has_key(message: MessageExt, key: str) -> bool:
-    return message.uniq_key == key or key in message.keys
-
-
-def _physical_offset(message: MessageExt) -> int:
-    return message.physical_offset
 
 
 def _physical_memory() -> int:

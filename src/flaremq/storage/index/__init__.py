@@ -5,4 +5,4 @@ May import: ``files``.
 Start reading: ``index_file``.
 """
 
-__all__ = ["index_file", "index_service"]
+__all__ = ["index_file", "index_service", "lookup_files"]

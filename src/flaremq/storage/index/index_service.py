@@ -18,6 +18,7 @@ from flaremq.message.java_hash import index_hash
 from flaremq.storage.files.filesystem import FileSystem
 from flaremq.storage.files.layout import is_index_name
 from flaremq.storage.index.index_file import IndexFile
+from flaremq.storage.index.lookup_files import lookup_files
 
 
 class IndexService:
@@ -163,20 +164,7 @@ class IndexService:
 
     def lookup(self, topic: str, key: str, begin_ms: int, end_ms: int, max_count: int) -> list[int]:
         """Candidate physical offsets, newest first, hash collisions included: the caller compares the text."""
-        return self.lookup_hash(index_hash(topic, key), begin_ms, end_ms, max_count)
-
-    def lookup_hash(self, key_hash: int, begin_ms: int, end_ms: int, max_count: int) -> list[int]:
-        """``lookup`` by the hash of topic and key."""
-        widened = max(begin_ms - 999, -(2**62))  # entry times are rounded down to a second
-        found: list[int] = []
-        for file in reversed(self.files):
-            begin, end, *_ = file.header
-            # Of a file that ends before it begins (a clock set back, a wrong bit) nobody knows how far it reaches.
-            if begin <= end_ms and (end >= widened or end < begin):
-                found += file.lookup(key_hash, widened, end_ms, max_count - len(found))
-            if len(found) >= max_count or begin < widened:
-                break
-        return found
+        return lookup_files(self.files, index_hash(topic, key), begin_ms, end_ms, max_count)
 
     def drop_before(self, log_min_offset: int) -> int:
         """Delete leading files that point only below the log's start, never the last; the number deleted."""

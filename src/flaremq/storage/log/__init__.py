@@ -5,4 +5,4 @@ May import: ``files``.
 Start reading: ``commit_log``, ``append``, ``flush``, ``walk``.
 """
 
-__all__ = ["append", "commit_log", "common_record", "flush", "resync", "walk"]
+__all__ = ["append", "commit_log", "common_record", "flush", "replica_append", "resync", "walk"]

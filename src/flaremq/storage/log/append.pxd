@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 from flaremq.core.memory cimport (
-    View, ascii_view, bytes_view, copy_bytes, find_byte, load_i32, load_u16, store_i32, store_u8, view_of, writable_view_of,
+    View, ascii_view, bytes_view, copy_bytes, find_byte, load_i32, load_u16, store_u8, view_of,
 )
 from flaremq.core.write cimport Head, seal_record, write_head, write_record
 from flaremq.storage.log.log_end cimport LogEnd
@@ -40,9 +40,10 @@ cdef int64_t next_offset(dict queue_offsets, int64_t queue_id) except? -1
 cpdef tuple append_records(
     LogEnd log, RecordFields fields, dict queue_offsets, list bodies, list properties, object flags, bint seal_crc=*
 )
-@cython.locals(fixed=int64_t, total=int64_t, size=int64_t, number=int64_t, text=int64_t, view=View, body=bytes)
+@cython.locals(fixed=int64_t, total=int64_t, size=int64_t, number=int64_t, key=int64_t, tag=int64_t)
 cpdef list measure_columns(RecordFields fields, list bodies, object keys, object tags, int64_t size_max)
-cdef bint is_plain_text(View text) noexcept
+@cython.locals(text=View)
+cdef int64_t piece_size(object value) noexcept
 @cython.locals(at=int64_t)
 cdef bint is_storable(View text, int64_t start, int64_t end) noexcept
 @cython.locals(

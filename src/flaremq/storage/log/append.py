@@ -23,10 +23,8 @@ if not cython.compiled:
         find_byte,
         load_i32,
         load_u16,
-        store_i32,
         store_u8,
         view_of,
-        writable_view_of,
     )
     from flaremq.core.write import Head, seal_record, write_head, write_record
 
@@ -88,13 +86,6 @@ class RecordFields:
     def fixed_size(self) -> int:
         """Bytes of a record that has neither body nor properties."""
         return 74 + len(self.born_host) + len(self.store_host) + len(self.topic)
-
-    def prefix(self, now: int) -> bytes:
-        """A record up to its body, with zeros where records differ."""
-        space = bytearray(self.fixed_size())
-        write_head(writable_view_of(space), 0, 0, self.head(now), 0, 0, bytes_view(b""), 0, 0, 0)
-        store_i32(writable_view_of(space), 0, 0)
-        return bytes(space[: 72 + len(self.born_host) + len(self.store_host)])
 
     def head(self, now: int) -> Head:
         return Head(
@@ -224,31 +215,30 @@ def measure_columns(
     sizes = []
     total = 0
     for number in range(len(bodies)):
-        text = 0
-        for column in (keys, tags):
-            value = None if column is None else column[number]
-            if value is None:
-                continue
-            view = ascii_view(value)
-            if view.size < 0 or not is_plain_text(view):
-                return None
-            if view.size:
-                text += view.size + 6
-        if text > _PROPERTIES_MAX:
+        body = bodies[number]
+        key = 0 if keys is None else piece_size(keys[number])
+        tag = 0 if tags is None else piece_size(tags[number])
+        if type(body) is not bytes or key < 0 or tag < 0 or key + tag > _PROPERTIES_MAX:
             return None
-        size = fixed + len(bodies[number]) + text
+        size = fixed + len(body) + key + tag
         total += size
         sizes.append(size)
     return sizes if total <= size_max else None
 
 
-def is_plain_text(text: View) -> bool:
-    """Whether a value can be stored as it is: no separator, and nothing that properties may not have."""
-    return (
-        find_byte(text, 0, text.size, 1) == text.size
-        and find_byte(text, 0, text.size, 2) == text.size
-        and is_storable(text, 0, text.size)
-    )
+def piece_size(value: str | None) -> int:
+    """What ``write_piece`` writes of a value; -1 if it cannot be stored as it is."""
+    if value is None:
+        return 0
+    text = ascii_view(value)
+    if (
+        text.size < 0
+        or find_byte(text, 0, text.size, 1) < text.size  # the separators
+        or find_byte(text, 0, text.size, 2) < text.size
+        or not is_storable(text, 0, text.size)
+    ):
+        return -1
+    return text.size + 6 if text.size > 0 else 0
 
 
 def is_storable(text: View, start: int, end: int) -> bool:

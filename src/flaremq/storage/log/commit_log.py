@@ -1,7 +1,8 @@
 """CommitLog: append records, make them durable, read them back. Knows framing and places, not topics or queues.
 
 Offsets, all physical: ``flushed_offset <= committed <= end_offset``. ``readable_offset`` is what others may see: in
-SYNC_FLUSH only what is durable, so nothing a reader acted on can vanish in a power cut.
+SYNC_FLUSH only what is durable, so nothing a reader acted on can vanish in a power cut; and never more than
+``confirm_offset``, up to where enough copies hold the log, so nothing can vanish with the master.
 
 An append (``log/append``) happens under ``lock`` in the caller's thread. The space it touches was reserved before; a
 full disk shows when the next step is reserved and is answered with a status, not a signal. A record never spans two
@@ -13,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from contextlib import suppress
 
 from flaremq.clock import Clock
 from flaremq.errors import StoreIOError
@@ -31,8 +33,12 @@ from flaremq.storage.files.mapped_file import MappedFile
 from flaremq.storage.files.mapped_file_queue import MappedFileQueue
 from flaremq.storage.log.log_end import LogEnd
 
-_MADV_POPULATE_WRITE = 23  # Linux 5.14; an older kernel says no, and pages are faulted in one by one
 _PREFAULT_BYTES = 4 << 20
+# What is made ready beyond that in the background: some 20 ms of the fastest writer. Pages that a sync finds without
+# content are written twice, so a writer that takes long for a step gets only the next one ahead.
+_PREFAULT_AHEAD = 16 << 20
+_PREFAULT_FAST_MS = 100
+NO_GATE = 2**63 - 1  # as confirm offset: copies elsewhere are not waited for
 _SPARE = BLANK.size  # every file keeps room for a blank header
 
 
@@ -40,9 +46,11 @@ class CommitLog(LogEnd):
     """The log of one store."""
 
     __slots__ = (
-        "_allocation",
+        "_populated",
+        "_populated_at",
         "_prefault",
-        "_reserve_step",
+        "allocation",
+        "confirm_offset",
         "files",
         "flush_lock",
         "flushed_offset",
@@ -50,6 +58,7 @@ class CommitLog(LogEnd):
         "no_space_count",
         "only_durable_readable",
         "pool",
+        "reserve_step",
     )
 
     def __init__(
@@ -65,8 +74,10 @@ class CommitLog(LogEnd):
     ) -> None:
         super().__init__(clock)
         self.files = files
-        self._allocation = allocation
-        self._reserve_step = reserve_step
+        self.allocation = allocation
+        self.reserve_step = reserve_step
+        self._populated = 0  # pages of the current file before this file offset are ready, or will be soon
+        self._populated_at = 0  # store time of the last step
         self._prefault = prefault  # dirties pages ahead of the data: not for a log that is synced all the time
         self.only_durable_readable = only_durable_readable
         self.pool = pool
@@ -74,6 +85,7 @@ class CommitLog(LogEnd):
         self.no_space_count = 0  # how often the disk had no room for an append
         self.flushed_offset = 0
         self.flushed_timestamp = 0
+        self.confirm_offset = NO_GATE  # need not be the end of a record
 
     @property
     def min_offset(self) -> int:
@@ -88,9 +100,14 @@ class CommitLog(LogEnd):
         return min(self.end_offset, file.start + file.committed)
 
     @property
+    def appended_readable(self) -> int:
+        """As ``readable_offset``, as if copies elsewhere were not waited for; always the end of a record."""
+        return self.flushed_offset if self.only_durable_readable else self.committed_offset
+
+    @property
     def readable_offset(self) -> int:
         """Records that end at or before this may be shown to others."""
-        return self.flushed_offset if self.only_durable_readable else self.committed_offset
+        return min(self.flushed_offset if self.only_durable_readable else self.committed_offset, self.confirm_offset)
 
     def begin(self, end_offset: int, last_timestamp: int) -> None:
         """After recovery: appends continue at ``end_offset``; everything before it is durable."""
@@ -98,12 +115,24 @@ class CommitLog(LogEnd):
         self.last_timestamp = max(last_timestamp, 1)  # recovery takes a record without a store time for a torn one
         self.flushed_timestamp = last_timestamp
         file = self.files.last
-        if file is not None:
-            self._use(file)
+        if file is None:
+            self.current = None
+        else:
+            self.use(file)
             if file.wrote >= file.size:
                 self.limit = -1
 
-    def _use(self, file: MappedFile) -> None:
+    def leave_pool(self) -> None:
+        """Append to the files themselves from now on. With ``lock`` held; raises StoreIOError with nothing changed."""
+        file = self.current
+        if file is not None and file.pool_buffer is not None:
+            file.commit()
+            file.pool_buffer = None
+            self.write_into(file.buffer)
+        self.pool = None
+
+    def use(self, file: MappedFile) -> None:
+        """Appends go to this file from now on."""
         if self.pool is not None and file.pool_buffer is None and file.wrote < file.size:
             file.pool_buffer = self.pool.borrow()
             if file.pool_buffer is not None and file.wrote:
@@ -112,6 +141,7 @@ class CommitLog(LogEnd):
         self.current = file
         self.write_into(file.write_buffer)
         self.limit = -1 if self._prefault else file.reserved
+        self._populated = 0
 
     def make_room(self, total: int) -> MappedFile:
         """Reserve more of the current file, or finish it and go to the next one."""
@@ -128,25 +158,37 @@ class CommitLog(LogEnd):
             file = self._roll(file)
         end = file.wrote + total + _SPARE
         if end > file.reserved:
-            file.reserve_to(end, self._reserve_step)
+            file.reserve_to(end, self.reserve_step)
         self.limit = file.reserved
         if self._prefault and file.pool_buffer is None:
-            # Faulting pages in by one call costs a third of taking the faults one by one while appending.
-            self.limit = min(file.reserved, end + _PREFAULT_BYTES)
-            file.mapping().advise(_MADV_POPULATE_WRITE, file.wrote, self.limit - file.wrote)
+            self._populate(file, end)
         # From the first append on, not only after a roll: a store that was just opened must not make files under the
         # put lock either. One that only reads makes none.
-        self._allocation.request(file.end)
+        self.allocation.request(file.end)
         return file
+
+    def _populate(self, file: MappedFile, end: int) -> None:
+        """Make the next pages ready: those that nobody else is at here, those behind them in the background."""
+        is_fast = self.last_timestamp - self._populated_at <= _PREFAULT_FAST_MS
+        self._populated_at = self.last_timestamp
+        ahead = min(file.size, end + _PREFAULT_BYTES + (_PREFAULT_AHEAD if is_fast else _PREFAULT_BYTES))
+        with suppress(StoreIOError):  # not needed yet: whoever needs it is told
+            file.reserve_to(ahead, self.reserve_step)
+        self.limit = min(file.reserved, end + _PREFAULT_BYTES)
+        if self._populated < self.limit:
+            file.populate(file.wrote, self.limit)
+        first = max(self._populated, self.limit)
+        if self.allocation.populate(file, first, min(file.reserved, ahead)):
+            self._populated = max(first, min(file.reserved, ahead))
 
     def _roll(self, file: MappedFile | None) -> MappedFile:
         start = self.end_offset if file is None else file.end
         if file is None:
             start -= start % self.files.file_size
-        created = self._allocation.take(start)  # first, so that a failure leaves the old file as it is
+        created = self.allocation.take(start)  # first, so that a failure leaves the old file as it is
         if file is not None and file.wrote < file.size:
             if file.wrote + _SPARE > file.reserved:
-                file.reserve_to(file.wrote + _SPARE, self._reserve_step)
+                file.reserve_to(file.wrote + _SPARE, self.reserve_step)
             BLANK.pack_into(file.write_buffer, file.wrote, file.size - file.wrote, MAGIC_BLANK)
             # The filler counts as written to the end; pool memory is committed only as far as it was written.
             if file.pool_buffer is not None:
@@ -158,7 +200,7 @@ class CommitLog(LogEnd):
             file.wrote = file.committed = file.size
         self.files.append(created)
         self.end_offset = created.start
-        self._use(created)
+        self.use(created)
         return created
 
     def commit(self) -> None:

@@ -12,18 +12,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 
 from flaremq.errors import StoreIOError
 
 
 class _Waiter:
-    __slots__ = ("gate", "leads", "offset")
+    """A thread that waits.
+
+    Those that one sync served are woken one after the other, each by the one before it. Woken all at once they would
+    be put to sleep again by the GIL and woken twice.
+    """
+
+    __slots__ = ("following", "gate", "is_woken", "leads", "offset")
 
     def __init__(self, offset: int) -> None:
         self.offset = offset
         self.leads = False
+        self.is_woken = False
+        self.following: _Waiter | None = None  # to be woken by this one
         self.gate = threading.Lock()
         self.gate.acquire()
+
+    def wake(self) -> None:
+        self.is_woken = True
+        self.gate.release()
 
 
 class GroupCommit:
@@ -56,23 +69,27 @@ class GroupCommit:
             else:
                 waiter = None
                 self._leading = True
-        if waiter is not None:
-            try:
-                woken = waiter.gate.acquire(timeout=timeout)
-            except BaseException:  # Ctrl-C: leave the queue, or do the duty that was just handed over
-                if not self._leave(waiter):
-                    waiter.gate.acquire()
-                    if waiter.leads:
-                        self._lead()
-                raise
-            if not woken:
-                if self._leave(waiter):
-                    return self.durable >= offset
-                waiter.gate.acquire()  # woken between the timeout and here
-            if not waiter.leads:
-                return self.durable >= offset
-        self._lead()
+        if waiter is None:
+            self._lead()
+            return self.durable >= offset
+        try:
+            waiter.gate.acquire(timeout=timeout)
+        except BaseException:  # Ctrl-C: leave the queue, or do the duty that was just handed over
+            if not self._leave(waiter):
+                self._take_turn(waiter)
+            raise
+        if waiter.is_woken or not self._leave(waiter):
+            self._take_turn(waiter)
         return self.durable >= offset
+
+    def _take_turn(self, waiter: _Waiter) -> None:
+        """What a waiter owes to the others once it is taken out of the queue: wake the next one, lead if told."""
+        if not waiter.is_woken:
+            waiter.gate.acquire()  # it gave up just before its turn
+        if waiter.following is not None:
+            waiter.following.wake()
+        if waiter.leads:
+            self._lead()
 
     def _leave(self, waiter: _Waiter) -> bool:
         """Take a waiter out again; False if it was woken already."""
@@ -103,10 +120,11 @@ class GroupCommit:
                     self._leading = False
                 else:
                     successor.leads = True
-            for waiter in done:
-                waiter.gate.release()
-            if successor is not None:
-                successor.gate.release()
+            line = done if successor is None else [successor, *done]  # the next sync does not wait for those it spares
+            for waiter, following in pairwise(line):
+                waiter.following = following
+            if line:
+                line[0].wake()
 
 
 class FlushTimer:

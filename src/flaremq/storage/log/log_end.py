@@ -6,12 +6,12 @@ it was. ``CommitLog`` is the log that ends here; it makes room when a file is fu
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 import cython
 
 from flaremq.clock import Clock, SystemClock
+from flaremq.storage.log.put_lock import PutLock
 
 if not cython.compiled:
     from flaremq.core.memory import writable_view_of
@@ -42,7 +42,7 @@ class LogEnd:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._is_system_clock = isinstance(clock, SystemClock)
-        self.lock = threading.Lock()  # guards appending: the current file, end_offset and the queue offsets
+        self.lock = PutLock()  # guards appending: the current file, end_offset and the queue offsets
         self.current: MappedFile | None = None
         self.limit = -1  # appends end at or before this file offset, minus the spare bytes
         self.last_timestamp = 0  # store time of the newest record

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import NamedTuple
 
+from flaremq.core.record import nonzero_end
 from flaremq.message.record.check import check_record
 from flaremq.message.record.codec import MAGIC_BLANK
 from flaremq.storage.files.mapped_file_queue import MappedFileQueue
@@ -45,7 +46,9 @@ def _mapped_stretches(files: MappedFileQueue, position: int, end: int | None) ->
         if file.end <= position or (end is not None and file.start >= end):
             continue
         limit = file.size if end is None else min(end - file.start, file.size)
-        data_end = min(file.file().data_end(), limit) if end is None else limit
+        data_end = limit
+        if end is None:  # zeros behind the last byte are not searched
+            data_end = nonzero_end(file.buffer, max(position - file.start, 0), min(file.file().data_end(), limit))
         read = partial(_read_view, file.buffer)
         yield Stretch(file.start, file.size, data_end, limit, read, filler_counts=file is not files.last)
 

@@ -14,7 +14,7 @@ from typing import Any
 import cython
 
 from flaremq.clock import Clock
-from flaremq.errors import StoreIOError
+from flaremq.errors import InvalidArgumentError, StoreIOError
 from flaremq.message.delay import parse_delay_levels
 from flaremq.message.hosts import encode_host
 from flaremq.message.message import Message
@@ -91,7 +91,7 @@ class MessageWriter:
         options: StoreOptions,
         clock: Clock,
         statistics: StoreStatistics,
-        after_append: Callable[[], None],
+        after_append: Callable[[bool], None],
     ) -> None:
         self.log = log
         self._commit = commit
@@ -170,7 +170,7 @@ class MessageWriter:
             )
         log = self.log
         lock = log.lock
-        if not lock.acquire(False) and not lock.acquire(timeout=self._busy_seconds):
+        if not lock.acquire(self._busy_seconds):
             return self.refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
         try:
             if self.health.refusal is not None:  # looked at inside the lock: close() waits for the lock
@@ -184,16 +184,17 @@ class MessageWriter:
         statistics = self.statistics
         statistics.put_count += 1
         if self.sync_mode:
-            if message.wait_store_msg_ok and not self._commit.wait(placed.physical_offset + placed.size, self._timeout):
+            waits = bool(message.wait_store_msg_ok)
+            if waits and not self._commit.wait(placed.physical_offset + placed.size, self._timeout):
                 return self._unconfirmed(
                     placed.queue_offset, placed.physical_offset, placed.store_timestamp, placed.size
                 )
-            self._after_append()
+            self._after_append(waits)
             statistics.note_put(self._clock.now_ms() - placed.store_timestamp)
         else:
             service = self.dispatch_service
             if service is None or service.idle:
-                self._after_append()
+                self._after_append(True)
             if not placed.queue_offset & _SAMPLED:  # a second clock reading is not free: every sixteenth stands for all
                 statistics.note_put(self._clock.now_ms() - placed.store_timestamp, _SAMPLED + 1)
         return stored_result(placed.queue_offset, placed.physical_offset, placed.store_timestamp, placed.size, host)
@@ -356,6 +357,8 @@ class MessageWriter:
             if sizes is not None:
                 appended = self._append(fields, entry.queue_offsets, bodies, keys, tags, sizes)
                 return appended if isinstance(appended, PutResult) else self._finish(appended, True)
+        if set(map(type, bodies)) - {bytes}:
+            raise InvalidArgumentError("message bodies must be bytes")
         try:
             properties = encode_columns(keys, tags, len(bodies))
         except UnstorableError as error:
@@ -436,7 +439,7 @@ class MessageWriter:
     ) -> Appended | PutResult:
         """Under the lock: records of properties and flags or, with ``sizes``, of columns of keys and tags."""
         log = self.log
-        if not log.lock.acquire(timeout=self._busy_seconds):
+        if not log.lock.acquire(self._busy_seconds):
             return self.refused(PutMessageStatus.OS_PAGE_CACHE_BUSY, _BUSY)
         try:
             if self.health.refusal is not None:
@@ -456,7 +459,7 @@ class MessageWriter:
         self.statistics.put_count += len(sizes)
         if self.sync_mode and wait and not self._commit.wait(physical_offset + total, self._timeout):
             return self._unconfirmed(queue_offset, physical_offset, store_timestamp, total, sizes)
-        self._after_append()
+        self._after_append(wait)
         self.statistics.note_put(self._clock.now_ms() - store_timestamp)
         return PutResult(_OK, queue_offset, physical_offset, store_timestamp, total, self.store_host, None, sizes)
 
@@ -469,7 +472,7 @@ class MessageWriter:
         sizes: list[int] | None = None,
     ) -> PutResult:
         """The record is in the log; whether it is on disk nobody can say."""
-        self._after_append()
+        self._after_append(False)
         detail = self.health.refusal or "the sync did not finish in time"
         status = PutMessageStatus.FLUSH_DISK_TIMEOUT
         return PutResult(status, queue_offset, physical_offset, store_timestamp, total, self.store_host, detail, sizes)

@@ -75,6 +75,11 @@ class BatchConsumeQueue:
         self.end = unit.base_offset + unit.messages
         self.max_physical_offset = unit.physical_offset + unit.record_size
 
+    def first_place(self) -> int:
+        """Physical offset of the first record with a unit here; -1 if there is none."""
+        unit = self.unit(self.first_unit)
+        return -1 if unit is None else unit.physical_offset
+
     def find(self, queue_offset: int) -> int:
         """Number of the unit that covers ``queue_offset`` (or the first after it)."""
         low, high = self.first_unit, self.unit_end

@@ -258,6 +258,11 @@ class ConsumeQueue:
             queue_offset += len(data) // UNIT_SIZE
         return self.end
 
+    def first_place(self) -> int:
+        """Physical offset of the first record with a unit here; -1 if there is none, or its unit is not readable."""
+        unit = self.unit(self._next_real(self.first_offset))
+        return -1 if unit is None else unit[0]
+
     def drop_files_before(self, log_min_offset: int) -> int:
         """Delete leading files whose records are all gone, never the last; the number deleted."""
         dropped = 0

@@ -113,7 +113,7 @@ class IndexChecker:
             index, entry = self._pending
             offset = entry.physical_offset
             if offset >= self._reader.log_min:
-                pending = not self._reader.closed_cleanly and offset >= self._redispatch_from
+                pending = offset >= self._redispatch_from
                 lost = any(damage.start <= offset < damage.end for damage in self._damaged)
                 detail = f"leads to offset {offset}, where no record with a key starts"
                 severity = Severity.NOTE if pending or lost else Severity.DAMAGE
@@ -142,7 +142,7 @@ class IndexChecker:
         if unindexed is not None and physical_offset >= unindexed:
             kind, severity = "key-pending", Severity.NOTE
             detail += ": messageIndexEnable was false; the next start with it completes the index"
-        elif not self._reader.closed_cleanly and physical_offset >= self._redispatch_from:
+        elif physical_offset >= self._redispatch_from:
             kind, severity = "key-pending", Severity.NOTE
         elif any(begin <= physical_offset <= end for begin, end in self._covered):
             kind, severity = "key-missing", Severity.DAMAGE

@@ -208,7 +208,7 @@ class QueueChecker:
     def _missing(self, state: QueueState, unit: ExpectedUnit, physical_offset: int, what: str) -> None:
         number = unit.queue_offset
         detail = f"{what} for queue offset {number}, record {physical_offset}"
-        if not self._reader.closed_cleanly and physical_offset >= self._redispatch_from:
+        if physical_offset >= self._redispatch_from:
             state.remark("unit-pending", Severity.NOTE, number, unit.message_count, detail)
         elif state.queue is None and self._known_topics is not None and unit.topic not in self._known_topics:
             state.remark("queue-removed", Severity.NOTE, number, unit.message_count, "the topic was deleted")
@@ -290,7 +290,7 @@ class QueueChecker:
 
     def _severity(self, physical_offset: int) -> Severity:
         """Opening a store after a crash writes what lies behind its last known state again."""
-        pending = not self._reader.closed_cleanly and physical_offset >= self._redispatch_from
+        pending = physical_offset >= self._redispatch_from
         return Severity.NOTE if pending else Severity.DAMAGE
 
     def _finding(self, state: QueueState, remark: _Remark) -> Finding:
