@@ -7,4 +7,4 @@ May import: ``remoting``, ``protocol``, ``storage``, ``message``; a room what it
 Start reading: ``service``, ``parts``, ``registry``, ``requests.sends``.
 """
 
-__all__ = ["live_config", "options", "pace", "service"]
+__all__ = ["ha_service", "live_config", "options", "pace", "parts", "role", "service"]

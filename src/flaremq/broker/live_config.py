@@ -50,7 +50,9 @@ class ConfigAdmin:
         clock: Clock,
         *,
         appliers: Mapping[str, Applier] | None = None,
+        in_effect: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        self._in_effect = in_effect  # what is other than the options say, because somebody decided it since
         self._layers = (broker, store, remoting)
         self._clock = clock
         self._appliers = dict(appliers or {})
@@ -61,6 +63,7 @@ class ConfigAdmin:
     def properties(self) -> dict[str, str]:
         """Every option by its RocketMQ name, sorted. None is a secret; keys and passwords are in files of their own."""
         merged = {name: text for options in reversed(self._layers) for name, text in properties_of(options).items()}
+        merged.update(self._in_effect())
         return dict(sorted(merged.items()))
 
     def to_text(self) -> str:

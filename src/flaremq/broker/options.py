@@ -7,6 +7,8 @@ port are registered by the broker and written into records by the store).
 
 Some options may be changed while the broker runs (rows that are ``live``: plain switches, numbers and choices, never a
 path, an address or a name). So the parts of a broker share one object and read a value where they need it.
+
+Long on purpose: all rows stand in one table.
 """
 
 from __future__ import annotations
@@ -39,13 +41,12 @@ from flaremq.options import (
 from flaremq.remoting.address import format_address
 from flaremq.remoting.options import RemotingOptions
 from flaremq.storage.option_names import IGNORED_BY_ROCKETMQ, NOT_IMPLEMENTED, OTHER_LAYERS
-from flaremq.storage.options import StoreOptions, no_replication
+from flaremq.storage.options import StoreOptions
 
 _NAME = f"{NAME_LETTER}{{1,127}}"
 _NAME_FORM = "1 to 127 of ASCII letters, digits, '%', '-', '_', '|'"
 _NO_ACCESS_CONTROL = "this version knows no users; it would serve everybody although the option says otherwise"
 _LONG_MAX = 2**63 - 1
-_ROLES = ("brokerId", "enableControllerMode", "enableSlaveActingMaster")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +65,9 @@ class BrokerOptions:
         form=_NAME_FORM,
         doc="Cluster this broker belongs to.")
     broker_id: int = option(
-        0, rocketmq="brokerId", affects="behaviour", fixed=IDENTITY, maximum=_LONG_MAX,
-        doc="0 for the master, another number for a slave. Only 0 is accepted: this version does not replicate.")
+        0, rocketmq="brokerId", affects="behaviour", fixed=IDENTITY, minimum=-1, maximum=_LONG_MAX,
+        doc="A slave's number, 1 or more, its own among the slaves of a master. A master is always 0. A controller "
+        "gives out numbers by itself; -1 is what RocketMQ's users set there.")
     bind_address: str = option(
         "127.0.0.1", rocketmq="bindAddress", affects="behaviour", fixed=IDENTITY,
         form="an IPv4 or IPv6 address, not a host name",
@@ -209,7 +211,8 @@ class BrokerOptions:
         doc="Bytes of backlog at which that happens.")
     slave_read_enable: bool = option(
         False, rocketmq="slaveReadEnable", affects="behaviour", live=True,
-        doc="Send consumers of old messages to a slave.", unused="this version does not replicate.")
+        doc="Send consumers of messages that no longer fit into the memory to a slave. A slave serves whoever comes in "
+        "any case, so that consumers go on while their master is away.")
     transfer_msg_by_heap: bool = option(
         True, rocketmq="transferMsgByHeap", affects="speed", live=True,
         doc="Copy messages into the reply; false hands the mapped file to the socket.",
@@ -339,10 +342,54 @@ class BrokerOptions:
     # --- replication ----------------------------------------------------------------------------------------
     enable_controller_mode: bool = option(
         False, rocketmq="enableControllerMode", affects="durability", fixed=AT_START,
-        doc="Let a controller choose the master. Only false is accepted: this version does not replicate.")
+        doc="Let a controller choose the master; `brokerRole` and `brokerId` then mean nothing. Every broker that the "
+        "controller counts as in sync holds a message before it is acknowledged.")
+    controller_addr: str = option(
+        "", rocketmq="controllerAddr", affects="behaviour", fixed=IDENTITY,
+        doc="Addresses of all controllers, joined by `;`.")
+    controller_heart_beat_timeout_mills: int = option(
+        10_000, rocketmq="controllerHeartBeatTimeoutMills", affects="behaviour", fixed=AT_START, minimum=1_000,
+        maximum=300_000,
+        doc="Milliseconds without a heartbeat after which the controller elects another master; a master that has not "
+        "heard of its controller for as long takes no messages until it does.")
+    broker_heartbeat_interval: int = option(
+        1_000, rocketmq="brokerHeartbeatInterval", affects="behaviour", fixed=AT_START, minimum=100, maximum=60_000,
+        doc="Milliseconds between two heartbeats to the controllers.")
+    sync_broker_metadata_period: int = option(
+        1_000, rocketmq="syncBrokerMetadataPeriod", affects="behaviour", fixed=AT_START, minimum=100, maximum=60_000,
+        doc="Milliseconds between two questions to the controller who is master. RocketMQ's default is 5000.")
+    sync_controller_metadata_period: int = option(
+        10_000, rocketmq="syncControllerMetadataPeriod", affects="behaviour", fixed=AT_START, minimum=100,
+        maximum=600_000,
+        doc="Milliseconds between two questions which controller leads.")
+    broker_election_priority: int = option(
+        2**31 - 1, rocketmq="brokerElectionPriority", affects="behaviour", fixed=AT_START, maximum=2**31 - 1,
+        doc="Among brokers whose logs go equally far the one with the lowest number is elected.")
     enable_slave_acting_master: bool = option(
         False, rocketmq="enableSlaveActingMaster", affects="behaviour", fixed=AT_START,
-        doc="Let a slave stand in for its master. Only false is accepted: this version does not replicate.")
+        doc="Let a slave stand in for its master. Only false is accepted: to become the master takes a controller.")
+
+    ha_bind_address: str = option(
+        "", flaremq="haBindAddress", affects="behaviour", fixed=SECURITY, form="an IPv4 or IPv6 address, or nothing",
+        doc="Address at which slaves fetch the log; empty means `bindAddress`. RocketMQ listens at every address.")
+    ha_allowed_addresses: str = option(
+        "", flaremq="haAllowedAddresses", affects="behaviour", fixed=SECURITY,
+        form="addresses and networks such as 10.0.0.7;10.0.1.0/24, or nothing",
+        doc="Addresses and networks, joined by `;`, that replicate with this broker without proving the shared secret: "
+        "needed for brokers of RocketMQ, which know none. Empty is this machine, or nobody beside a secret.")
+    ha_shared_secret_file: str = option(
+        "", flaremq="haSharedSecretFile", affects="behaviour", fixed=SECURITY,
+        doc="File, for its owner's eyes only, with a secret of 16 bytes or more that master and slave prove to each "
+        "other before the first byte is replicated. It encrypts nothing: see `haTlsEnable`.")
+    ha_tls_enable: bool = option(
+        False, flaremq="haTlsEnable", affects="behaviour", fixed=SECURITY,
+        doc="Replicate over TLS, with `tlsCertPath` and `tlsKeyPath` of either end; not with RocketMQ's brokers.")
+    ha_tls_trust_path: str = option(
+        "", flaremq="haTlsTrustPath", affects="behaviour", fixed=SECURITY,
+        doc="Certificates that have signed those of all brokers that replicate; empty means `tlsTrustPath`.")
+    ha_connections_max: int = option(
+        64, flaremq="haConnectionsMax", affects="behaviour", fixed=AT_START, minimum=1, maximum=1024,
+        doc="Slaves that may be connected at a time.")
 
     # --- access control -------------------------------------------------------------------------------------
     acl_enable: bool = option(
@@ -369,11 +416,12 @@ class BrokerOptions:
                 f"option bindAddress={self.bind_address!r} lets other machines in, and this version knows no users: "
                 "set insecureBindEnable=true if everybody who reaches that address may do everything"
             )
+        if self.ha_bind_address:
+            _checked_address("haBindAddress", self.ha_bind_address)
+        parse_networks(self.ha_allowed_addresses)
         for name in ("aclEnable", "authenticationEnabled", "authorizationEnabled"):
             if getattr(self, rows_by_key(BrokerOptions)[name].field_name):
                 raise InvalidArgumentError(f"option {name}='true' is not allowed: {_NO_ACCESS_CONTROL}")
-        if promise := next((p for p in _ROLES if getattr(self, rows_by_key(BrokerOptions)[p].field_name)), None):
-            raise no_replication(f"{promise}={properties_of(self)[promise]}")
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> BrokerOptions:
@@ -432,15 +480,7 @@ def load_options(
     broker = BrokerOptions.from_properties(properties)
     network: dict[str, Any] = dict(values_from_properties(RemotingOptions, properties))
     store = StoreOptions.from_properties(store_properties(properties))
-    check_role(store)
     return broker, store, RemotingOptions(**network)
-
-
-def check_role(store: StoreOptions) -> None:
-    """InvalidArgumentError if a broker with such a store is asked for copies that nobody makes."""
-    promises = store.replica_promises + (["brokerRole=SLAVE"] if store.broker_role == "SLAVE" else [])
-    if promises:
-        raise no_replication(*promises)
 
 
 def store_properties(properties: Mapping[str, str]) -> dict[str, str]:
@@ -461,6 +501,15 @@ def unknown_names(names: Iterable[str]) -> list[UnknownName]:
 
 def _merged(path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None) -> dict[str, str]:
     return {**(load_properties(path) if path is not None else {}), **(overrides or {})}
+
+
+def parse_networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    """The networks of ``haAllowedAddresses``; an address is a network of one."""
+    try:
+        parts = [part.strip() for part in text.replace(",", ";").split(";")]
+        return tuple(ipaddress.ip_network(part, strict=False) for part in parts if part)
+    except ValueError:
+        raise rows_by_key(BrokerOptions)["haAllowedAddresses"].refusal(text) from None
 
 
 def _checked_address(name: str, text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

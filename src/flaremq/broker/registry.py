@@ -7,9 +7,11 @@ from flaremq.broker.administration.group_query import GroupQueryHandler
 from flaremq.broker.administration.groups import GroupHandler
 from flaremq.broker.administration.progress import ConsumeStatsHandler
 from flaremq.broker.administration.relay import ClientRelayHandler
+from flaremq.broker.administration.replication import ReplicationHandler
 from flaremq.broker.administration.reset_offset import ResetOffsetHandler
 from flaremq.broker.administration.topics import TopicHandler
 from flaremq.broker.filter.message_filter import compile_filter
+from flaremq.broker.ha_service import HAService
 from flaremq.broker.ingest.admission import SendAdmission
 from flaremq.broker.ingest.replies import SendReplies
 from flaremq.broker.live_config import ConfigAdmin
@@ -36,34 +38,31 @@ from flaremq.remoting.options import RemotingOptions
 class Handlers:
     """The request table of one broker."""
 
-    def __init__(self, state: BrokerState, remoting: RemotingOptions) -> None:
+    def __init__(self, state: BrokerState, remoting: RemotingOptions, ha: HAService) -> None:
         self.table = HandlerTable()
         self._state = state
+        self._ha = ha
+        role = state.role
         options, clock, store_loop = state.options, state.clock, state.store_loop
         catalog, topics, groups, offsets = state.catalog, state.topics, state.groups, state.offsets
         consumers, producers, statistics = state.consumers, state.producers, state.statistics
-        self._pull = PullHandler(options, clock, store_loop, catalog, consumers, statistics)
+        self._pull = PullHandler(options, clock, store_loop, catalog, consumers, statistics, role)
         self._pop = PopHandler(options, store_loop, clock, topics, groups, state.pop)
         puller = store_loop.driver.puller
-        config = ConfigAdmin(
-            options,
-            store_loop.store.options,
-            remoting,
-            clock,
-            appliers={"flushDiskType": store_loop.change_flush_disk_type},
-        )
+        config = self._config_admin(remoting)
         self._runtime_info = RuntimeInfo(
             options,
             store_loop,
             statistics,
             self.table,
             clock,
-            more=lambda: {**state.schedule.runtime_info(), **state.timer.runtime_info()},
+            more=self._more_runtime_info,
         )
         replies = SendReplies(options, store_loop.store, state.store_host)
         admission = SendAdmission(options, clock, topics, groups, statistics, replies, state.locks.is_ordered)
         send = SendHandler(options, store_loop, statistics, admission, replies, state.transactions.check_room)
-        config.on_change += [send.options_changed, lambda _: store_loop.options_changed()]
+        config.on_change += [send.options_changed, lambda _: store_loop.options_changed(), ha.options_changed]
+        role.on_change.append(lambda: send.options_changed({}))  # what is known of topics counts for masters only
         families = (
             send,
             self._pull,
@@ -93,9 +92,43 @@ class Handlers:
             RecallHandler(options, clock, store_loop, topics),
             PopAckHandler(topics, state.pop),
             ResetOffsetHandler(options, store_loop, topics, groups, offsets, consumers),
+            ReplicationHandler(role, state.timer, lambda: state.has_services and options.timer_wheel_enable, ha),
         )
         for family in families:
             family.register(self.table)
+
+    def _config_admin(self, remoting: RemotingOptions) -> ConfigAdmin:
+        state, store_loop = self._state, self._state.store_loop
+        return ConfigAdmin(
+            state.options,
+            store_loop.store.options,
+            remoting,
+            state.clock,
+            appliers={"flushDiskType": store_loop.change_flush_disk_type},
+            in_effect=self._in_effect,
+        )
+
+    def _more_runtime_info(self) -> dict[str, str]:
+        """What delay levels and timers have to say, and who this broker is; one that is active is a master."""
+        state, in_effect = self._state, self._in_effect()
+        return {
+            **state.schedule.runtime_info(),
+            **state.timer.runtime_info(),
+            "brokerActive": str(state.role.is_master).lower(),
+            "brokerRole": in_effect["brokerRole"],
+            "brokerId": in_effect["brokerId"],
+        }
+
+    def _in_effect(self) -> dict[str, str]:
+        """What is shown of the configuration where a role or a port was chosen."""
+        store = self._state.store_loop.store.options
+        role = self._state.role
+        master = "SYNC_MASTER" if store.broker_role == "SYNC_MASTER" else "ASYNC_MASTER"
+        return {
+            "brokerRole": master if role.is_master else "SLAVE",
+            "brokerId": str(role.broker_id),
+            "haListenPort": str(self._ha.port),
+        }
 
     def _pulled_offset(self, group: str, topic: str, queue_id: int) -> int:
         """Where a group stands that has taken more than it has acknowledged, by pull or by POP."""

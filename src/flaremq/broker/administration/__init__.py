@@ -5,4 +5,4 @@ May import: ``catalog``, ``filter``, ``members``, ``store_loop``, ``statistics``
 Start reading: ``topics``, ``progress``.
 """
 
-__all__ = ["broker", "group_query", "groups", "progress", "relay", "reset_offset", "topics"]
+__all__ = ["broker", "group_query", "groups", "progress", "relay", "replication", "reset_offset", "topics"]

@@ -12,7 +12,6 @@ from flaremq.broker.statistics.runtime_info import RuntimeInfo
 from flaremq.broker.store_loop.access import StoreAccess
 from flaremq.java_json import integer_keyed, write_java_json
 from flaremq.message.topics import is_system_topic
-from flaremq.protocol.bodies.replication import HAClientRuntimeInfo, HARuntimeInfo
 from flaremq.protocol.bodies.topic import KVTable
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
@@ -61,7 +60,6 @@ class AdminHandler:
         table.register(RequestCode.CLEAN_UNUSED_TOPIC, self.clean_unused_topics)
         table.register(RequestCode.DELETE_EXPIRED_COMMITLOG, self.delete_expired_logs)
         table.register(RequestCode.GET_ALL_DELAY_OFFSET, self.delay_offsets)
-        table.register(RequestCode.GET_BROKER_HA_STATUS, self.ha_status)
 
     # State and configuration
 
@@ -80,15 +78,6 @@ class AdminHandler:
         _log.warning("%s asks to change options: %s", connection.peer, visible(asked))
         await self._config.change_by_text(body)
         return RemotingCommand.response()
-
-    def ha_status(self, connection: Connection, request: RemotingCommand) -> Outcome:
-        """A master on its own: no slaves, nothing behind."""
-        body = HARuntimeInfo(
-            master=self._store_loop.store.options.broker_role != "SLAVE",
-            master_commit_log_max_offset=self._store_loop.store.max_physical_offset,
-            ha_client_runtime_info=HAClientRuntimeInfo(),
-        )
-        return RemotingCommand.response(body=body.to_json())
 
     # Cleaning: one at a time, each logged
 

@@ -9,7 +9,7 @@ offsets back to the end of the data, so that nothing written afterwards is skipp
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -40,6 +40,8 @@ class ConsumerOffsets:
         self._table = OffsetTable()
         self._pulled = OffsetTable()
         self._resets: dict[tuple[str, str, int], int] = {}
+        self.is_copy = False  # of a master's table, with what was committed here while the master was away
+        self._committed_here: dict[tuple[str, str, int], int] = {}
         self._commits = 0
         self._full_was_logged = False
         self.data_version = DataVersion(timestamp=clock.now_ms())
@@ -61,7 +63,45 @@ class ConsumerOffsets:
         """Keep what a client says; False if it is ignored."""
         if offset < 0 or (self._resets and (group, topic, queue_id) in self._resets):
             return False
+        if self.is_copy:
+            self._committed_here[group, topic, queue_id] = offset
         return self._put(group, topic, queue_id, offset)
+
+    def merge(self, offsets: Mapping[str, Mapping[int, int]]) -> list[tuple[str, str, int, int]]:
+        """Take over what a master has, by ``topic@group`` and queue.
+
+        What clients committed here while the master was away is newer than what it knows. Such offsets stay if they
+        are ahead of the master's; they are returned as (group, topic, queue id, offset), once, for the master to be
+        told. Nothing is removed.
+        """
+        ahead = []
+        for key, queues in offsets.items():
+            topic, at, group = key.partition("@")
+            if not at or not topic or not group:
+                continue
+            for queue_id, offset in queues.items():
+                own = self._committed_here.pop((group, topic, queue_id), -1)
+                if own > offset:
+                    ahead.append((group, topic, queue_id, own))
+                elif offset >= 0:
+                    self._put(group, topic, queue_id, offset)
+        return ahead
+
+    def take_unknown(self, offsets: Mapping[str, Mapping[int, int]]) -> list[tuple[str, str, int, int]]:
+        """Of what was committed here, that of which the master's table has nothing at all; as from :meth:`merge`."""
+        unknown = [
+            (group, topic, queue_id, offset)
+            for (group, topic, queue_id), offset in self._committed_here.items()
+            if queue_id not in offsets.get(f"{topic}@{group}", {})
+        ]
+        for group, topic, queue_id, _ in unknown:
+            del self._committed_here[group, topic, queue_id]
+        return unknown
+
+    def keep(self, ahead: Iterable[tuple[str, str, int, int]]) -> None:
+        """What the master could not be told counts as committed here until it can, unless a newer one was since."""
+        for group, topic, queue_id, offset in ahead:
+            self._committed_here.setdefault((group, topic, queue_id), offset)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Set an offset on an administrator's behalf; the next pull of the queue learns it by :meth:`take_reset`."""
@@ -108,6 +148,8 @@ class ConsumerOffsets:
 
     def remove_topic(self, topic: str) -> None:
         self._pulled.remove_topic(topic)
+        for key in [key for key in self._committed_here if key[1] == topic]:
+            del self._committed_here[key]
         for group, queues in self._table.remove_topic(topic).items():
             self._forget(group, {topic: queues})
 
@@ -131,6 +173,15 @@ class ConsumerOffsets:
         if sentences:
             self._changed()
         return sentences
+
+    def has_beyond(self, end_of: Callable[[str, int], int]) -> bool:
+        """Whether any group stands behind the end of a queue."""
+        return any(
+            offset > end_of(topic, queue_id)
+            for topics in self._table.snapshot().values()
+            for topic, queues in topics.items()
+            for queue_id, offset in queues.items()
+        )
 
     def table(self) -> dict[str, dict[int, int]]:
         """Every offset by ``topic@group`` and queue; a copy."""

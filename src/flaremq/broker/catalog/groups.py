@@ -58,6 +58,7 @@ class GroupTable:
         self._table: dict[str, SubscriptionGroupConfig] = {}
         self._forbidden: dict[str, Any] = {}  # RocketMQ's, kept for it; nothing here sets or reads it
         self.data_version = DataVersion(timestamp=clock.now_ms())
+        self.is_copy = False  # of a master's table: nothing but ``replace_all`` changes it
         self.on_delete: list[Callable[[str], None]] = []
 
     def load(self) -> None:
@@ -84,8 +85,25 @@ class GroupTable:
         if not is_legal_group(group):
             return None
         config = SubscriptionGroupConfig(group_name=group)
-        self.update(config)
+        if not self.is_copy:
+            self.update(config)
         return config
+
+    def replace_all(self, groups: Groups) -> bool:
+        """Become what a master's table is, in one step; False if it is that already."""
+        if groups.data_version == self.data_version and self._table.keys() == groups.subscription_group_table.keys():
+            return False
+        gone = self._table.keys() - groups.subscription_group_table.keys()
+        self._table = {
+            name: replace(config, group_name=name, attributes=loaded_attributes(f"group {name}", config.attributes))
+            for name, config in groups.subscription_group_table.items()
+        }
+        self._forbidden, self.data_version = groups.forbidden_table or {}, groups.data_version
+        self._saver.changed()
+        for group in gone:
+            for callback in self.on_delete:
+                callback(group)
+        return True
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
         """The group if it exists; nothing is created."""
@@ -133,7 +151,7 @@ class GroupTable:
     def disable_consume(self, group: str) -> None:
         """Let the group consume no more until an administrator says otherwise."""
         found = self._table.get(group)
-        if found is not None and found.consume_enable:
+        if found is not None and found.consume_enable and not self.is_copy:
             self.update(replace(found, consume_enable=False))
 
     async def save_changes(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -51,6 +51,15 @@ class RequestModes:
         if self._table.get(key) != mode:
             self._table[key] = mode
             self._saver.changed()
+
+    def replace_all(self, modes: Mapping[str, Mapping[str, RequestMode]]) -> bool:
+        """Become what a master has; False if it is that already."""
+        table = {(topic, group): mode for topic, groups in modes.items() for group, mode in groups.items()}
+        if table == self._table:
+            return False
+        self._table = table
+        self._saver.changed()
+        return True
 
     def remove_topic(self, topic: str) -> None:
         self._remove(lambda key: key[0] == topic)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -50,6 +50,7 @@ class TopicTable:
         self._system: set[str] = set()
         self._announcing: set[asyncio.Future[None]] = set()
         self.data_version = DataVersion(timestamp=clock.now_ms())
+        self.is_copy = False  # of a master's table: nothing but ``replace_all`` changes it
         self.on_change: list[Listener] = []  # called with the topic, or None for a removal or several
         self.on_delete: list[Callable[[str], None]] = []
 
@@ -101,7 +102,7 @@ class TopicTable:
     ) -> TopicConfig | None:
         """The topic somebody sends to, new if need be; None if nothing allows to create it."""
         found = self._table.get(topic)
-        if found is not None:
+        if found is not None or self.is_copy:
             return found
         model = self._table.get(default_topic)
         if model is None or not model.perm & PERM_INHERIT:
@@ -128,7 +129,7 @@ class TopicTable:
         """A topic the broker itself needs: of retries, dead letters, discarded transactions."""
         found = self._table.get(topic)
         if found is not None:
-            if order is not None and found.order != order:
+            if order is not None and found.order != order and not self.is_copy:
                 found = replace(found, order=order)
                 self._changed(found)
             return found
@@ -141,8 +142,27 @@ class TopicTable:
             order=order or False,
             topic_sys_flag=topic_sys_flag,
         )
-        self._create(config)
+        if not self.is_copy:
+            self._create(config)
         return config
+
+    def replace_all(self, version: DataVersion, configs: Mapping[str, TopicConfig]) -> bool:
+        """Become what a master's table is, in one step; False if it is that already."""
+        if version == self.data_version and self._table.keys() == configs.keys():
+            return False
+        gone = self._table.keys() - configs.keys()
+        old, new = self._table, {}
+        for name, config in configs.items():
+            attributes = loaded_attributes(f"topic {name}", config.attributes)
+            config = replace(config, topic_name=name, attributes=attributes)
+            new[name] = old[name] if old.get(name) == config else config  # what is told to name servers: news only
+        self._table, self.data_version = new, version
+        self._saver.changed()
+        for name in gone:
+            for listener in self.on_delete:
+                listener(name)
+        self._announce(None)
+        return True
 
     def update(self, config: TopicConfig) -> None:
         """Create or replace a topic as an administrator wants it."""
@@ -174,6 +194,8 @@ class TopicTable:
         A retry topic follows the topics of its group instead. Not announced: it comes out of a registration.
         """
         ordered = set(names)
+        if self.is_copy:
+            return  # the master is told the same
         changes = [
             replace(config, order=name in ordered)
             for name, config in self._table.items()

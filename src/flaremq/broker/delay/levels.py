@@ -133,7 +133,7 @@ class ScheduleService:
                 self._other_offsets[number] = offset
         for number, level in self._levels.items():
             low = store.min_offset(SCHEDULE_TOPIC, level.queue_id)
-            high = store.max_offset(SCHEDULE_TOPIC, level.queue_id)
+            high = store.next_offset(SCHEDULE_TOPIC, level.queue_id)
             saved = table.get(number, low)
             cursor = min(max(saved, low), high)
             if cursor != saved:
@@ -149,6 +149,31 @@ class ScheduleService:
             self._write(self._progress(store.flushed_offset))
         except StoreIOError as error:
             _log.warning("the progress of delay levels is not saved: %s", error)  # what was saved before still holds
+
+    def load_copy(self) -> None:
+        """Read, on a slave, what was copied before. Disk."""
+        table, version = self._file.load(_parse) or ({}, None)
+        if version is not None:
+            self._data_version, self._filed = version, table
+        self._set_copied(table)
+
+    def take_copy(self, offsets: Mapping[int, int], log_end: int) -> None:
+        """Remember, on a slave, how far its master has delivered; what lies behind ``log_end`` may be counted or not.
+
+        The log must have everything that the offsets count: a slave that becomes the master starts from here, and finds
+        in the log what was delivered since. Disk.
+        """
+        self._set_copied(offsets)
+        progress = self._progress(log_end)
+        if self._is_news(progress):
+            self._write(progress)
+
+    def _set_copied(self, offsets: Mapping[int, int]) -> None:
+        for number, offset in offsets.items():
+            if number in self._levels:
+                self._levels[number].move_to(offset)
+            else:
+                self._other_offsets[number] = offset
 
     def _read_progress(self, version: DataVersion | None) -> _Progress | None:
         """What we saved last; None if that is not where the cursors come from."""

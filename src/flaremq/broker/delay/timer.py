@@ -34,7 +34,7 @@ from flaremq.broker.delay.timer_wheel import CHECK, TimerCheck, TimerWheelFiles,
 from flaremq.broker.statistics.rate import Rate
 from flaremq.broker.store_loop.access import StoreAccess, is_durable, run_to_end
 from flaremq.clock import Clock
-from flaremq.errors import FlareMQError, StoreIOError
+from flaremq.errors import FlareMQError, RemoteProtocolError, StoreIOError
 from flaremq.message import properties as names
 from flaremq.message.java_hash import java_hash
 from flaremq.message.message_ext import MessageExt
@@ -106,7 +106,7 @@ class TimerService:
     def load(self) -> None:
         """Take up where the last run ended; call it before the first step. Disk."""
         store = self._store_loop.store
-        low, high = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
+        low, high = store.min_offset(TIMER_TOPIC, 0), store.next_offset(TIMER_TOPIC, 0)
         notes = self._index.load()
         if notes is not None and notes["cursor"] > high:
             _log.warning("the timer topic ends at %d, %d were read: it is read again", high, notes["cursor"])
@@ -131,6 +131,22 @@ class TimerService:
             self._index.save(self._notes())
         except StoreIOError as error:
             _log.warning("the progress of timers is not saved: %s", error)  # what was saved before still holds
+
+    async def check_point(self) -> bytes:
+        """GET_TIMER_CHECK_POINT: up to which time everything is delivered, and how far the topic was read."""
+        async with self._running:  # what is being delivered is neither waiting nor in the log
+            due_ms = self._index.next_due_ms()
+            slots = [] if due_ms is None else [due_ms - self._rules.precision_ms]
+            return await run_to_end(
+                self._store_loop, self._wheel.next_check, self._cursor, slots, 0, self._clock.now_ms()
+            )
+
+    def take_copy(self, check: bytes) -> None:
+        """Remember, on a slave, what its master answered so; it begins there if it becomes the master. Disk."""
+        if len(check) < CHECK.size:
+            raise RemoteProtocolError(f"a timer check point has {CHECK.size} bytes, not {len(check)}")
+        if self._wheel.check_bytes() != check[: CHECK.size]:
+            self._wheel.write([], check[: CHECK.size], self._clock.now_ms())
 
     def _news_of_rocketmq(self, notes: dict[str, Any] | None) -> TimerCheck | None:
         """Where RocketMQ stands, if it was here after us."""

@@ -19,6 +19,8 @@ from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import error_response
 from flaremq.storage.engine.driver import StoreDriver
+from flaremq.storage.log.append import TopicEntry
+from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.status import PutMessageStatus
 
 Confirm = Callable[[Connection, RemotingCommand, int, int, int, PutMessageStatus], None]
@@ -81,10 +83,11 @@ class Ingest:
             if len(self._topics) < 65_536:
                 self._topics[name] = topic
         queues = self._plain_queues.get(topic)
-        store_loop = self._store_loop
+        durability = self._store_loop.durability
         if (
             queues is None
-            or store_loop.durability.unacknowledged >= UNACKNOWLEDGED_MAX
+            or durability.unacknowledged >= UNACKNOWLEDGED_MAX
+            or (durability.has_group and durability.refuses())
             or len(connection.peer_host) != 8
         ):
             return False
@@ -92,7 +95,11 @@ class Ingest:
         queue_ids = table[columns.QUEUE_ID : used : columns.COLUMN_COUNT].tolist()
         if max(queue_ids) >= queues:
             return False
-        end = self._driver.append_rows(topic, queue_ids, total, connection.peer_host, self._writer(data, count))
+
+        def append(log: CommitLog, entry: TopicEntry, store_host: bytes) -> None:
+            kernels.append_sends(log, entry, connection.peer_host, store_host, data, self._scratch, table, count)
+
+        end = self._driver.append_rows(topic, count, total, append)
         if end is None:
             return False
         try:
@@ -103,7 +110,7 @@ class Ingest:
         return True
 
     def _acknowledge(self, connection: Connection, topic: str, count: int, end: int) -> None:
-        """Answer appended sends, now or when they are durable."""
+        """Answer appended sends, now or when they are durable and slaves have them."""
         table, store_loop = self._table, self._store_loop
         store_loop.dispatching.note_awaited(topic, end)
         self._statistics.note_put(topic, count, end - table[columns.RECORD_OFFSET])
@@ -112,7 +119,7 @@ class Ingest:
         )
         assert size >= 0, "replies are bounded"
         acks = bytes(memoryview(self._out)[:size])
-        if store_loop.waits_for_sync:
+        if store_loop.durability.acknowledges_later:
             connection.begin_many(count)
             rows = table[: count * columns.COLUMN_COUNT]
 
@@ -147,24 +154,6 @@ class Ingest:
                 serialize_type=row[columns.KIND],
             )
             yield request, row
-
-    def _writer(self, read: bytes, count: int) -> Callable[[memoryview, int, int, bytes, bytes, list[int]], int]:
-        def write(buffer: memoryview, at: int, base: int, prefix: bytes, topic: bytes, queue_offsets: list[int]) -> int:
-            width = columns.COLUMN_COUNT
-            self._table[columns.QUEUE_OFFSET : count * width : width] = array("q", queue_offsets)
-            return kernels.append_sends(
-                buffer,
-                at,
-                base,
-                prefix,
-                topic,
-                read,
-                self._scratch,
-                self._table,
-                count,
-            )
-
-        return write
 
 
 def _joined(*pieces: bytes) -> tuple[bytes, array[int]]:

@@ -4,11 +4,13 @@ from flaremq.broker.ingest.columns cimport (
     BODY_AT, BODY_LENGTH, BORN, COLUMN_COUNT, FLAG, KIND, MESSAGE_FLAG, OPAQUE, PROPERTIES_AT, PROPERTIES_LENGTH, QUEUE_ID,
     QUEUE_OFFSET, RECORD_OFFSET, SYS_FLAG, TOPIC_AT, TOPIC_LENGTH,
 )
-from flaremq.core.crc cimport crc32_at
 from flaremq.core.memory cimport (
-    Longs, View, copy_bytes, load_i16, load_i32, load_u8, longs_of, same_bytes, store_i32, store_i64, store_u8, view_of,
+    Longs, View, bytes_view, copy_bytes, load_i16, load_i32, load_u8, longs_of, same_bytes, store_i32, store_i64, store_u8, view_of,
     writable_longs_of, writable_view_of,
 )
+from flaremq.core.write cimport Head, write_head
+from flaremq.storage.log.append cimport TopicEntry, next_offset
+from flaremq.storage.log.log_end cimport LogEnd
 
 cdef int64_t _CODE, _ONEWAY, _QUOTE, _COMMA, _COLON, _OPEN, _CLOSE, _ESCAPE, _NAME_END, _VALUE_END, _FRAME_MAX, _PROPERTIES_MAX, _NOTHING, _N_CODE, _N_FLAG, _N_OPAQUE, _N_VERSION, _N_EXT, _N_DELAY, _N_TRAN, _N_CLUSTER, _N_TRACE, _N_POP, _N_WAIT, _N_TRUE, _N_KEY, _N_TIMER, _N_INNER, _N_REGION, _N_FALSE
 
@@ -31,8 +33,14 @@ cdef int64_t _parse_json(View view, int64_t at, int64_t end, Longs cells, int64_
 cdef int64_t _parse_compact(View view, int64_t at, int64_t end, Longs cells, int64_t row, View scratch, int64_t scratch_at, int64_t room) noexcept nogil
 @cython.locals(read=View, marks=View, notes=View, cells=Longs, at=int64_t, used=int64_t, count=int64_t, total=int64_t, length=int64_t, word=int64_t, kind=int64_t, header=int64_t, row=int64_t, column=int64_t, room=int64_t, header_at=int64_t, size=int64_t, body_length=int64_t, topic_length=int64_t)
 cpdef tuple parse_sends(object data, int64_t start, int64_t body_max, object stamp, object scratch, object table)
-@cython.locals(target=View, shared=View, name=View, read=View, notes=View, cells=Longs, fixed=int64_t, total=int64_t, number=int64_t, row=int64_t, body=int64_t, length=int64_t, properties=int64_t, place=int64_t)
-cpdef int64_t append_sends(object log, int64_t at, int64_t base, object prefix, object topic, object data, object scratch, object table, int64_t count) except? -2
+@cython.locals(
+    read=View, notes=View, cells=Longs, head=Head, fixed=int64_t, total=int64_t, number=int64_t, row=int64_t, at=int64_t,
+    now=int64_t, base=int64_t, queue_id=int64_t, queue_offset=int64_t, length=int64_t, text=int64_t, flag=int64_t,
+    following=dict
+)
+cpdef append_sends(
+    LogEnd log, TopicEntry entry, bytes born_host, bytes store_host, object data, object scratch, object table, int64_t count
+)
 @cython.locals(digits=int64_t, rest=int64_t, place=int64_t)
 cdef int64_t _write_number(View target, int64_t at, int64_t number) noexcept nogil
 @cython.locals(digit=int64_t, place=int64_t)

@@ -16,6 +16,9 @@ import cython
 if TYPE_CHECKING:
     from array import array
 
+    from flaremq.storage.log.append import TopicEntry
+    from flaremq.storage.log.commit_log import CommitLog
+
 if not cython.compiled:
     from flaremq.broker.ingest.columns import (
         BODY_AT,
@@ -35,10 +38,10 @@ if not cython.compiled:
         TOPIC_AT,
         TOPIC_LENGTH,
     )
-    from flaremq.core.crc import crc32_at
     from flaremq.core.memory import (
         Longs,
         View,
+        bytes_view,
         copy_bytes,
         load_i16,
         load_i32,
@@ -46,12 +49,13 @@ if not cython.compiled:
         longs_of,
         same_bytes,
         store_i32,
-        store_i64,
         store_u8,
         view_of,
         writable_longs_of,
         writable_view_of,
     )
+    from flaremq.core.write import Head, write_head
+    from flaremq.storage.log.append import next_offset
 
 Buffer = bytes | bytearray | memoryview
 IS_COMPILED: bool = cython.compiled  # interpreted, plain code is faster
@@ -417,59 +421,59 @@ def parse_sends(
     return count, at, total
 
 
+# Eight parameters on purpose: the log and what all records share, then the read and what was found in it.
 def append_sends(
-    log: memoryview,
-    at: int,
-    base: int,
-    prefix: Buffer,
-    topic: Buffer,
+    log: CommitLog,
+    entry: TopicEntry,
+    born_host: bytes,
+    store_host: bytes,
     data: Buffer,
     scratch: Buffer,
     table: array[int],
     count: int,
-) -> int:
-    """Write the records of parsed sends from file offset ``at`` on; the file offset after the last, -1 for no room.
+) -> None:
+    """Append the records of parsed sends, under ``log.lock``; their places and queue offsets are put into the table.
 
-    ``prefix`` is the 88 bytes before a body with the fields they share; queue offsets are in the table, and each
-    record's physical offset is put there.
+    Raises StoreIOError, with nothing changed, when there is no space.
     """
-    target, shared, name = writable_view_of(log), view_of(prefix), view_of(topic)
     read, notes, cells = view_of(data), view_of(scratch), writable_longs_of(table)
-    fixed = shared.size + name.size + 2
+    fixed = 74 + len(born_host) + len(store_host) + len(entry.prefix)
     total = 0
-    if count * COLUMN_COUNT > cells.size or shared.size != 88:
-        return -1
     for number in range(count):
         row = number * COLUMN_COUNT
         total += fixed + cells.data[row + BODY_LENGTH] + cells.data[row + PROPERTIES_LENGTH]
-    if at < 0 or total > target.size - at:
-        return -1
+    at = log.claim(total)
+    now = log.store_time()
+    base = log.current.start  # type: ignore[union-attr]  # claimed
+    following: dict[int, int] = {}  # taken over once the records are written
     for number in range(count):
         row = number * COLUMN_COUNT
-        body = cells.data[row + BODY_AT]
+        queue_id = cells.data[row + QUEUE_ID]
+        found = following.get(queue_id)
+        queue_offset = next_offset(entry.queue_offsets, queue_id) if found is None else found
+        following[queue_id] = queue_offset + 1
+        head = Head(
+            entry.magic,
+            bytes_view(entry.prefix),
+            queue_id,
+            cells.data[row + SYS_FLAG],
+            cells.data[row + BORN],
+            bytes_view(born_host),
+            now,
+            bytes_view(store_host),
+            0,
+            0,
+        )
         length = cells.data[row + BODY_LENGTH]
-        properties = cells.data[row + PROPERTIES_LENGTH]
-        copy_bytes(target, at, shared, 0, 88)
-        store_i32(target, at, fixed + length + properties)
-        store_i32(target, at + 8, crc32_at(read, body, length) & 0x7FFFFFFF)
-        store_i32(target, at + 12, cells.data[row + QUEUE_ID])
-        store_i32(target, at + 16, cells.data[row + MESSAGE_FLAG])
-        store_i64(target, at + 20, cells.data[row + QUEUE_OFFSET])
-        store_i64(target, at + 28, base + at)
-        store_i32(target, at + 36, cells.data[row + SYS_FLAG])
-        store_i64(target, at + 40, cells.data[row + BORN])
-        store_i32(target, at + 84, length)
-        place = at + 88
-        copy_bytes(target, place, read, body, length)
-        place += length
-        copy_bytes(target, place, name, 0, name.size)
-        place += name.size
-        store_u8(target, place, properties >> 8)
-        store_u8(target, place + 1, properties & 0xFF)
-        copy_bytes(target, place + 2, notes, cells.data[row + PROPERTIES_AT], properties)
+        text = cells.data[row + PROPERTIES_LENGTH]
         cells.data[row + RECORD_OFFSET] = base + at
-        at += fixed + length + properties
-    return at
+        cells.data[row + QUEUE_OFFSET] = queue_offset
+        flag = cells.data[row + MESSAGE_FLAG]
+        at = write_head(log.view, at, base, head, queue_offset, flag, read, cells.data[row + BODY_AT], length, text)
+        copy_bytes(log.view, at, notes, cells.data[row + PROPERTIES_AT], text)
+        at += text
+    entry.queue_offsets.update(following)
+    log.publish(at, now)
 
 
 def _write_number(target: View, at: int, number: int) -> int:

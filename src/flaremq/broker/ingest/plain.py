@@ -15,6 +15,7 @@ from flaremq.broker.ingest.admission import SendAdmission
 from flaremq.broker.ingest.ingest import Ingest
 from flaremq.broker.ingest.replies import UNACKNOWLEDGED_MAX, SendReplies, busy
 from flaremq.broker.statistics.counters import BrokerStatistics
+from flaremq.broker.store_loop.put_status import not_enough_replicas
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.protocol.command import ONEWAY_FLAG, RemotingCommand
 from flaremq.remoting.connection import Connection
@@ -85,6 +86,8 @@ class PlainSends:
         durability = self._durability
         if durability.unacknowledged >= UNACKNOWLEDGED_MAX:
             return busy(durability.unacknowledged)
+        if durability.has_group and durability.refuses():
+            return self._replies.refused(not_enough_replicas())
         if properties[-1] != "\x02":
             properties += "\x02"
         body: Any = request.body
@@ -95,14 +98,15 @@ class PlainSends:
         queue_offset, physical_offset, end = appended
         self._dispatching.note_awaited(topic, end)
         self._statistics.note_put(topic, 1, end - physical_offset)
-        if durability.waits_for_sync:
+        if durability.acknowledges_later:
             connection.begin(request)
             stored = partial(self.confirm, connection, request, queue_id, queue_offset, physical_offset)
             durability.when_durable(end, stored)
             return None
-        self._dispatching.appended()
+        durability.appended()
         if not request.flag & ONEWAY_FLAG:
-            connection.write([self._replies.acknowledgement(request, queue_id, queue_offset, physical_offset)])
+            message_id = f"{self._replies.host_text}{physical_offset:016X}"
+            connection.write([self._replies.acknowledgement(request, queue_id, queue_offset, message_id)])
         return None
 
     def confirm(
@@ -118,10 +122,10 @@ class PlainSends:
         connection.finish(request)
         if request.flag & ONEWAY_FLAG or not connection.is_open:
             return
+        message_id = f"{self._replies.host_text}{physical_offset:016X}"
         if status is PutMessageStatus.PUT_OK:
-            connection.write([self._replies.acknowledgement(request, queue_id, queue_offset, physical_offset)])
+            connection.write([self._replies.acknowledgement(request, queue_id, queue_offset, message_id)])
         else:
-            message_id = f"{self._replies.host_text}{physical_offset:016X}"
             connection.reply(request, self._replies.stored_at(status, queue_id, queue_offset, message_id))
 
 

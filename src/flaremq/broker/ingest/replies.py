@@ -65,21 +65,19 @@ class SendReplies:
             ),
         )
 
-    def acknowledgement(
-        self, request: RemotingCommand, queue_id: int, queue_offset: int, physical_offset: int
-    ) -> bytes:
-        """The frame that answers a send which is stored as durably as asked."""
+    def acknowledgement(self, request: RemotingCommand, queue_id: int, queue_offset: int, message_id: str) -> bytes:
+        """The frame that answers a send, or a batch, which is stored as durably as asked."""
         if request.serialize_type != JSON_HEADER:
             queue_name, id_name, offset_name, traits = self.compact_pieces
-            message_id = f"{self.host_text}{physical_offset:016X}".encode()
+            encoded_id = message_id.encode()
             number, offset = b"%d" % queue_id, b"%d" % queue_offset
             ext = b"%b%b%b%b%b%b%b%b%b%b" % (
                 queue_name,
                 _pack_int(len(number)),
                 number,
                 id_name,
-                _pack_int(len(message_id)),
-                message_id,
+                _pack_int(len(encoded_id)),
+                encoded_id,
                 offset_name,
                 _pack_int(len(offset)),
                 offset,
@@ -88,10 +86,7 @@ class SendReplies:
             size = _COMPACT.size + len(ext)
             return _COMPACT_FRAME.pack(size + 4, 1 << 24 | size, 0, 3, VERSION, request.opaque, 1, 0, len(ext)) + ext
         first, second, third, fourth, last = self.json_pieces
-        header = (
-            f"{first}{queue_id}{second}{self.host_text}{physical_offset:016X}{third}{queue_offset}"
-            f"{fourth}{request.opaque}{last}"
-        ).encode()
+        header = (f"{first}{queue_id}{second}{message_id}{third}{queue_offset}{fourth}{request.opaque}{last}").encode()
         size = len(header)
         return _WORDS.pack(size + 4, size) + header
 
@@ -126,6 +121,8 @@ class SendReplies:
             remark = f"[PC_SYNCHRONIZED]broker busy, start flow control for a while: {result.detail}"
         elif code == ResponseCode.SERVICE_NOT_AVAILABLE:
             remark = f"service not available now: {result.detail}"
+        elif result.status is PutMessageStatus.IN_SYNC_REPLICAS_NOT_ENOUGH:
+            remark = result.detail or result.status.name
         else:
             remark = f"{result.status.name}: {result.detail}"
         return RemotingCommand.response(code, remark, ext=self.traits)

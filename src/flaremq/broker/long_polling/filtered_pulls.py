@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flaremq.broker.long_polling.pull_request import HeldPull, pull_code
+from flaremq.broker.long_polling.pull_request import HeldPull
 from flaremq.protocol.codes import ResponseCode
 from flaremq.remoting.handlers import error_response
 from flaremq.storage.get.pull import PullResult
@@ -24,9 +24,15 @@ if TYPE_CHECKING:
 class FilteredPulls:
     """Looks for what held pulls with a property filter wait for. Event loop only."""
 
-    def __init__(self, store_loop: StoreLoop, answer: Callable[[HeldPull, PullResult], None]) -> None:
+    def __init__(
+        self,
+        store_loop: StoreLoop,
+        answer: Callable[[HeldPull, PullResult], None],
+        code_of: Callable[[PullResult, int], ResponseCode],
+    ) -> None:
         self._store_loop = store_loop
         self._answer = answer  # sends what was found
+        self._code_of = code_of  # how a result of a pull from an offset is answered
         self._tasks: set[asyncio.Task[None]] = set()
 
     def attempt(self, holds: PullRequestHoldService, pull: HeldPull, whatever: bool) -> bool:
@@ -54,7 +60,7 @@ class FilteredPulls:
                 if result.status is GetMessageStatus.NO_MATCHED_MESSAGE:
                     pull.offset = result.next_offset
                     pull.is_wanted = pull.is_wanted or pull.offset < result.max_offset
-                elif pull_code(result.status, pull.offset) == ResponseCode.PULL_NOT_FOUND:
+                elif self._code_of(result, pull.offset) == ResponseCode.PULL_NOT_FOUND:
                     continue
                 elif pull.connection.is_stalled:
                     holds.wait_for_reader(pull.connection)

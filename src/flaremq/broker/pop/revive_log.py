@@ -264,7 +264,7 @@ class ReviveLog:
     async def _check_committed(self, queue_id: int) -> None:
         """After a crash that took the end of the log the committed offset may lie beyond it: read all there is."""
         store = self._store_loop.store
-        if self._committed(queue_id) >= store.max_offset(self.topic, queue_id):
+        if self._committed(queue_id) >= store.next_offset(self.topic, queue_id):
             self._queues[queue_id].position = store.min_offset(self.topic, queue_id)
 
     async def _lower_committed(self, queue_id: int) -> None:

@@ -57,7 +57,7 @@ class PopService:
         self._is_running = False
         self._next_forget = 0
         self.order_info = order_info or ConsumerOrderInfo()
-        self.table = PopTable(catalog.offsets, lambda: store_loop.store.flushed_offset)
+        self.table = PopTable(catalog.offsets, lambda: store_loop.store.lasting_offset)
         self.log = ReviveLog(options, clock, store_loop, catalog.offsets, self.table)
         self.handed_out = handed_out = HandedOut(self.table, self.log, self.order_info)
         chance = chance or random.Random()

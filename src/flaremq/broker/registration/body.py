@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import orjson
@@ -11,7 +11,13 @@ from flaremq.broker.catalog.topics import TopicTable
 from flaremq.broker.options import BrokerOptions
 from flaremq.java_json import write_java_json
 from flaremq.protocol.bodies.register import RegisterBrokerBody
-from flaremq.protocol.bodies.topic import PERM_READ, PERM_WRITE, TopicConfig, TopicConfigSerializeWrapper
+from flaremq.protocol.bodies.topic import (
+    PERM_READ,
+    PERM_WRITE,
+    DataVersion,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
 
 _READ_WRITE = PERM_READ | PERM_WRITE
 
@@ -33,9 +39,10 @@ class Told:
 class RegistrationBody:
     """The body of REGISTER_BROKER. With thousands of topics and one more, only that one is rendered."""
 
-    def __init__(self, options: BrokerOptions, topics: TopicTable) -> None:
+    def __init__(self, options: BrokerOptions, topics: TopicTable, epoch: Callable[[], int] = lambda: 0) -> None:
         self._options = options
         self._topics = topics
+        self._epoch = epoch  # of the master: by it a name server tells a new one from an old one that does not know
         self._rendered: dict[str, tuple[TopicConfig, orjson.Fragment]] = {}
         self._rendered_permission = -1
 
@@ -54,7 +61,7 @@ class RegistrationBody:
         table = {name: self._fragment(name, config) for name, config in topics.items()}
         if len(self._rendered) > 2 * len(self._topics):
             self._rendered = {name: self._rendered[name] for name in topics}  # most have been deleted since
-        wrapper = {"dataVersion": self._topics.data_version.to_value(), "topicConfigTable": table}
+        wrapper = {"dataVersion": self._version.to_value(), "topicConfigTable": table}
         return write_java_json({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
 
     def _fragment(self, name: str, config: TopicConfig) -> orjson.Fragment:
@@ -66,8 +73,13 @@ class RegistrationBody:
     def _render_packed(self, topics: Mapping[str, TopicConfig]) -> bytes:
         """Without attributes: routes do not show them, and a 4.9 name server cannot read topics that have some."""
         table = {name: replace(self._announced(config), attributes={}) for name, config in topics.items()}
-        wrapper = TopicConfigSerializeWrapper(data_version=self._topics.data_version, topic_config_table=table)
+        wrapper = TopicConfigSerializeWrapper(data_version=self._version, topic_config_table=table)
         return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper).encode_packed()
+
+    @property
+    def _version(self) -> DataVersion:
+        version, epoch = self._topics.data_version, self._epoch()
+        return replace(version, state_version=epoch) if epoch else version
 
     def _announced(self, config: TopicConfig) -> TopicConfig:
         """What others shall know about a topic: a broker that is closed for reads or sends says so for each."""

@@ -8,6 +8,9 @@ What changed is found by comparing with what a name server took last, so nothing
 and topics made by the thousand cost no more than themselves. That a topic is gone no name server wants to know:
 routes are removed by whoever deletes the topic. The intervals are measured on the steady clock: a wall clock that is
 set back must not make a broker fall silent.
+
+A slave learns from the answers where its master is. While it does not know that, or its master is gone, it registers
+every few seconds.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from flaremq.broker.catalog.topics import TopicTable
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.registration.body import RegistrationBody, Told
+from flaremq.broker.role import MASTER_ID, Role
 from flaremq.clock import Clock
 from flaremq.errors import FlareMQError, UnavailableError
 from flaremq.protocol.bodies.register import body_crc32
@@ -38,6 +42,7 @@ from flaremq.remoting.options import RemotingOptions
 _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 3.0  # until the next try at a name server that did not take the registration
+_MASTER_SECONDS = 3.0  # between two registrations of a slave that looks for its master
 _UNREGISTER_SECONDS = 3.0
 
 
@@ -45,12 +50,18 @@ class Registration:
     """One broker at all its name servers. Event loop only."""
 
     def __init__(
-        self, options: BrokerOptions, topics: TopicTable, clock: Clock, remoting: RemotingOptions | None = None
+        self,
+        options: BrokerOptions,
+        topics: TopicTable,
+        clock: Clock,
+        remoting: RemotingOptions | None = None,
+        role: Role | None = None,
     ) -> None:
         self._options = options
+        self._role = role or Role(is_master=True, broker_id=MASTER_ID)
         self._topics = topics
         self._clock = clock
-        self._body = RegistrationBody(options, topics)
+        self._body = RegistrationBody(options, topics, lambda: self._role.epoch)
         self._client = RemotingClient(remoting, on_close=self._connection_lost)
         addresses = parse_addresses(options.namesrv_addr) if options.namesrv_addr.strip() else []
         self._servers = {address: _NameServer(address, self._register) for address in dict.fromkeys(addresses)}
@@ -58,12 +69,15 @@ class Registration:
         self._is_running = False
         self.master_address: str | None = None  # what a slave was told
         self.master_ha_address: str | None = None
+        self.on_master: list[Callable[[], None]] = []  # one of the two has changed
+        self._is_looking = False
 
     async def start(self, address: str, ha_address: str) -> None:
         """Register everywhere; returns when each name server has answered or could not be reached."""
         self._address, self._ha_address = address, ha_address
         self._is_running = True
         self._topics.on_change.append(self.announce)
+        self._role.on_change.append(self._role_changed)
         await _all_done([server.ask(everything=True) for server in self._servers.values()])
 
     async def stop(self) -> None:
@@ -71,6 +85,7 @@ class Registration:
         self._is_running = False
         if self.announce in self._topics.on_change:
             self._topics.on_change.remove(self.announce)
+            self._role.on_change.remove(self._role_changed)
         for server in self._servers.values():
             await server.stop()
         known = [server.address for server in self._servers.values() if server.is_registered]
@@ -91,6 +106,26 @@ class Registration:
         for server in self._servers.values():
             if self._is_running and server.due <= now:
                 server.ask(everything=True)
+
+    def look_for_master(self, is_looking: bool) -> None:
+        """Whether the master that is known does not answer: it may be elsewhere, or come back."""
+        if is_looking and not self._is_looking:
+            soon = self._clock.monotonic() + _MASTER_SECONDS
+            for server in self._servers.values():
+                server.due = min(server.due, soon)
+        self._is_looking = is_looking
+
+    def _role_changed(self) -> None:
+        """A broker that became the master is another one to everybody: they hear it now."""
+        for server in self._servers.values():
+            server.ask(everything=True)
+
+    @property
+    def _period(self) -> float:
+        period = self._options.register_name_server_period / 1000
+        if self._role.is_master or (self.master_address is not None and not self._is_looking):
+            return period
+        return min(period, _MASTER_SECONDS)
 
     @property
     def registered_at(self) -> list[str]:
@@ -119,8 +154,8 @@ class Registration:
             server.note_failure(f"code {reply.code}: {reply.remark}")
             return
         server.note_success()
-        server.due = self._clock.monotonic() + self._options.register_name_server_period / 1000
         self._learn(server, reply)
+        server.due = self._clock.monotonic() + self._period
 
     async def _tell_news(self, server: _NameServer) -> bool:
         """Tell a name server what it does not know yet; False if it must be told everything."""
@@ -144,7 +179,7 @@ class Registration:
         header = RegisterBrokerRequestHeader(
             cluster_name=self._options.broker_cluster_name,
             broker_name=self._options.broker_name,
-            broker_id=self._options.broker_id,
+            broker_id=self._role.broker_id,
             broker_addr=self._address,
             ha_server_addr=self._ha_address,
             enable_acting_master=False,
@@ -163,7 +198,7 @@ class Registration:
         header = QueryDataVersionRequestHeader(
             cluster_name=self._options.broker_cluster_name,
             broker_name=self._options.broker_name,
-            broker_id=self._options.broker_id,
+            broker_id=self._role.broker_id,
             broker_addr=self._address,
         )
         body = self._topics.data_version.to_json()
@@ -176,20 +211,27 @@ class Registration:
         first = next(other for other in self._servers.values() if other.is_registered)
         if first is not server:
             return
-        header = RegisterBrokerResponseHeader.decode(reply.ext)
-        self.master_address = header.master_addr or self.master_address
-        self.master_ha_address = header.ha_server_addr or self.master_ha_address
+        self._learn_master(RegisterBrokerResponseHeader.decode(reply.ext))
         if reply.body_bytes:
             try:
                 self._topics.set_order_topics(KVTable.from_json(reply.body_bytes).table)
             except FlareMQError as error:
                 _log.warning("the order configuration from name server %s is not usable: %s", server.address, error)
 
+    def _learn_master(self, header: RegisterBrokerResponseHeader) -> None:
+        """An answer without a master says that there is none now; where its log was is where it will be."""
+        before = self.master_address, self.master_ha_address
+        self.master_address = header.master_addr or None
+        self.master_ha_address = header.ha_server_addr or self.master_ha_address
+        if before != (self.master_address, self.master_ha_address):
+            for callback in self.on_master:
+                callback()
+
     async def _unregister(self, address: str) -> None:
         header = UnRegisterBrokerRequestHeader(
             cluster_name=self._options.broker_cluster_name,
             broker_name=self._options.broker_name,
-            broker_id=self._options.broker_id,
+            broker_id=self._role.broker_id,
             broker_addr=self._address,
         )
         request = RemotingCommand.request(RequestCode.UNREGISTER_BROKER, header.encode())

@@ -19,4 +19,5 @@ __all__ = [
     "send_back",
     "sends",
     "transactions",
+    "write_guard",
 ]

@@ -9,6 +9,7 @@ from flaremq.broker.ingest.admission import SendAdmission, queue_of
 from flaremq.broker.ingest.plain import DELAY_PROPERTY
 from flaremq.broker.ingest.replies import UNACKNOWLEDGED_MAX, SendReplies, busy
 from flaremq.broker.statistics.counters import BrokerStatistics
+from flaremq.broker.store_loop.put_status import not_enough_replicas
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.message.stored_form import delay_level_of
 from flaremq.message.topics import RETRY_PREFIX
@@ -38,6 +39,8 @@ class BatchSends:
         durability, dispatching = self._store_loop.durability, self._store_loop.dispatching
         if durability.unacknowledged >= UNACKNOWLEDGED_MAX:
             return busy(durability.unacknowledged)
+        if durability.refuses():
+            return self._replies.refused(not_enough_replicas())
         result = self._store_loop.driver.append_batch_body(
             header.topic,
             header.queue_id,
@@ -51,12 +54,13 @@ class BatchSends:
         self._statistics.note_put(header.topic, result.count, result.size)
         end = result.physical_offset + result.size
         dispatching.note_awaited(header.topic, end)
-        if durability.waits_for_sync:
+        if durability.acknowledges_later:
             connection.begin(request)
             durability.when_durable(end, partial(self._confirm, connection, request, header, result))
             return None
-        dispatching.appended()
-        return self._stored(PutMessageStatus.PUT_OK, header, header.queue_id, result)
+        durability.appended()
+        self._acknowledge(connection, request, header, result, PutMessageStatus.PUT_OK)
+        return None
 
     def _confirm(
         self,
@@ -67,7 +71,22 @@ class BatchSends:
         status: PutMessageStatus,
     ) -> None:
         connection.finish(request)
-        connection.reply(request, self._stored(status, header, header.queue_id, result))
+        self._acknowledge(connection, request, header, result, status)
+
+    def _acknowledge(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: SendMessageRequestHeader,
+        result: PutResult,
+        status: PutMessageStatus,
+    ) -> None:
+        if status is not PutMessageStatus.PUT_OK or "UNIQ_KEY" in (header.properties or ""):
+            connection.reply(request, self._stored(status, header, header.queue_id, result))
+        elif not request.is_oneway and connection.is_open:
+            connection.write(
+                [self._replies.acknowledgement(request, header.queue_id, result.queue_offset, result.message_id)]
+            )
 
     def _stored(
         self, status: PutMessageStatus, header: SendMessageRequestHeader, queue_id: int, result: PutResult

@@ -18,6 +18,7 @@ from flaremq.broker.long_polling.held_pulls import PullRequestHoldService
 from flaremq.broker.long_polling.pull_request import HeldPull, PullFilter, checked_wanted, pull_code
 from flaremq.broker.members.consumers import ConsumerTable
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.role import MASTER_ID, Role
 from flaremq.broker.statistics.counters import BrokerStatistics
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.clock import Clock
@@ -61,8 +62,10 @@ class PullHandler:
         catalog: Catalog,
         consumers: ConsumerTable,
         statistics: BrokerStatistics,
+        role: Role | None = None,
     ) -> None:
         self._options = options
+        self._role = role or Role(is_master=True, broker_id=MASTER_ID)
         self._store_loop = store_loop
         self._puller = store_loop.driver.puller
         self._topics = catalog.topics
@@ -72,7 +75,7 @@ class PullHandler:
         self._statistics = statistics
         self._clock = clock
         self.holds = PullRequestHoldService(store_loop.dispatching, self._attempt)
-        self._filtered = FilteredPulls(store_loop, self._answer_held)
+        self._filtered = FilteredPulls(store_loop, self._answer_held, self._code)
         self._filter_lane: Lane | None = None
 
     def register(self, table: HandlerTable) -> None:
@@ -90,7 +93,7 @@ class PullHandler:
         wanted = self._check(connection, header)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         offset = header.queue_offset
-        if header.sys_flag & PULL_COMMITS_OFFSET:
+        if header.sys_flag & PULL_COMMITS_OFFSET and self._role.is_master:
             self._offsets.commit(group, topic, queue_id, header.commit_offset)
         reset = self._offsets.take_reset(group, topic, queue_id)
         if reset is not None:
@@ -184,7 +187,7 @@ class PullHandler:
         result: PullResult,
     ) -> None:
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
-        code = pull_code(result.status, header.queue_offset)
+        code = self._code(result, header.queue_offset)
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PULL_MAY_SUSPEND:
             options = self._options
             seconds = header.suspend_timeout_millis / 1000
@@ -216,15 +219,40 @@ class PullHandler:
             if result.status is GetMessageStatus.NO_MATCHED_MESSAGE:
                 pull.offset = result.next_offset
                 return False
-            if pull_code(result.status, pull.offset) == ResponseCode.PULL_NOT_FOUND:
+            if self._code(result, pull.offset) == ResponseCode.PULL_NOT_FOUND:
                 return False
         self._answer_held(pull, result)
         return True
 
     def _answer_held(self, pull: HeldPull, result: PullResult) -> None:
-        code = pull_code(result.status, pull.offset)
+        code = self._code(result, pull.offset)
         pull.sent_bytes = result.size
         self._reply(pull.connection, pull.request, pull.group, pull.topic, pull.queue_id, code, result)
+
+    def _code(self, result: PullResult, offset: int) -> ResponseCode:
+        """How a pull from an offset is answered.
+
+        A slave that is behind, or has deleted more than its master, does not make its readers jump: they wait for what
+        they asked for, as for messages that are not written yet. RocketMQ has them ask again at once, without end.
+        """
+        code = pull_code(result.status, offset)
+        if (
+            code != ResponseCode.PULL_OFFSET_MOVED
+            or self._role.is_master
+            or self._store_loop.store.options.offset_check_in_slave
+        ):
+            return code
+        result.next_offset = offset
+        return ResponseCode.PULL_NOT_FOUND
+
+    def _suggested(self, group: str, topic: str, queue_id: int, result: PullResult) -> int:
+        """The broker of this group to pull from next: a slave, if the messages have left the master's memory."""
+        config = self._groups.get(group)
+        if config is None:
+            return MASTER_ID
+        last = max(result.next_offset - 1, result.min_offset)
+        is_slow = result.count > 0 and self._puller.is_cold(topic, queue_id, last)
+        return config.which_broker_when_consume_slowly if is_slow else config.broker_id
 
     def _reply(
         self,
@@ -239,11 +267,13 @@ class PullHandler:
         self._statistics.note_get(group, topic, result.count, result.size)
         if request.flag & ONEWAY_FLAG:
             return
+        suggested = self._suggested(group, topic, queue_id, result) if self._options.slave_read_enable else MASTER_ID
         if request.serialize_type != JSON_HEADER:
-            connection.write([compact_head(code, request.opaque, result), *result.views])
+            connection.write([compact_head(code, request.opaque, result, suggested), *result.views])
             return
         header = (
-            f'{{"code":{int(code)},"extFields":{{"suggestWhichBrokerId":"0","nextBeginOffset":"{result.next_offset}",'
+            f'{{"code":{int(code)},"extFields":{{"suggestWhichBrokerId":"{suggested}",'
+            f'"nextBeginOffset":"{result.next_offset}",'
             f'"minOffset":"{result.min_offset}","maxOffset":"{result.max_offset}","topicSysFlag":"0",'
             f'"groupSysFlag":"0"}},"flag":1,"language":"PYTHON","opaque":{request.opaque},'
             f'"remark":"{result.status.name}","serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
@@ -317,7 +347,7 @@ class PullHandler:
 
 # The ext fields of a compact reply; each number has its length before it.
 _COMPACT_EXT = (
-    b"\0\x14suggestWhichBrokerId\0\0\0\x010\0\x0fnextBeginOffset%b%b\0\x09minOffset%b%b\0\x09maxOffset%b%b"
+    b"\0\x14suggestWhichBrokerId%b%b\0\x0fnextBeginOffset%b%b\0\x09minOffset%b%b\0\x09maxOffset%b%b"
     b"\0\x0ctopicSysFlag\0\0\0\x010\0\x0cgroupSysFlag\0\0\0\x010"
 )
 _compact_fields = Struct(">iIhBhiii").pack  # a frame up to its remark
@@ -325,11 +355,13 @@ _pack_int = Struct(">i").pack
 _PYTHON = LANGUAGE_CODES["PYTHON"]
 
 
-def compact_head(code: int, opaque: int, result: PullResult) -> bytes:
+def compact_head(code: int, opaque: int, result: PullResult, suggested: int = MASTER_ID) -> bytes:
     """A reply with a compact header up to its body, made from pieces as that with a JSON header is."""
     remark = result.status.name.encode()
     following, low, high = b"%d" % result.next_offset, b"%d" % result.min_offset, b"%d" % result.max_offset
+    replica = b"%d" % suggested
     ext = _COMPACT_EXT % (
+        *(_pack_int(len(replica)), replica),
         *(_pack_int(len(following)), following),
         *(_pack_int(len(low)), low),
         *(_pack_int(len(high)), high),

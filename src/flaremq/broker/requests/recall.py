@@ -57,8 +57,6 @@ class RecallHandler:
         options = self._options
         if not options.recall_message_enable:
             raise RequestError(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
-        if self._store_loop.store.options.broker_role == "SLAVE":
-            raise RequestError(ResponseCode.SLAVE_NOT_AVAILABLE, "a message is recalled at the master")
         if self._clock.now_ms() < options.start_accept_send_request_time_stamp:
             raise RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker does not take messages yet")
         if not options.broker_permission & PERM_WRITE:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.transactions.service import TransactionService
 from flaremq.message.sys_flag import TransactionType
-from flaremq.protocol.codes import RequestCode, ResponseCode
-from flaremq.protocol.command import RemotingCommand, RequestError
+from flaremq.protocol.codes import RequestCode
+from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.headers.admin import ResumeCheckHalfMessageRequestHeader
 from flaremq.protocol.headers.consume import EndTransactionRequestHeader
 
@@ -23,9 +23,8 @@ _OUTCOMES: Final = {int(TransactionType.COMMIT): True, int(TransactionType.ROLLB
 class EndTransactionHandler:
     """Hands outcomes to the TransactionService."""
 
-    def __init__(self, transactions: TransactionService, *, is_slave: bool = False) -> None:
+    def __init__(self, transactions: TransactionService) -> None:
         self._transactions = transactions
-        self._is_slave = is_slave
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.END_TRANSACTION, self.end, "end_transaction")
@@ -34,8 +33,6 @@ class EndTransactionHandler:
     def end(self, connection: Connection, request: RemotingCommand) -> Outcome:
         """Clients do not wait for the reply, but for Go's, which sends no oneway requests at all."""
         header = EndTransactionRequestHeader.decode(request.ext)
-        if self._is_slave:
-            raise RequestError(ResponseCode.SLAVE_NOT_AVAILABLE, "a transaction ends at the master")
         is_commit = _OUTCOMES.get(header.commit_or_rollback)
         if is_commit is None:
             # The producer does not know yet: it is asked later. RocketMQ sends no reply, and clients expect none.

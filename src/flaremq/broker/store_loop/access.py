@@ -41,11 +41,14 @@ class StoreAccess(Protocol):
 
 
 async def is_durable(store_loop: StoreAccess, physical_offset: int) -> bool:
-    """Whether the log is durable up to an offset; in ASYNC_FLUSH it is made so."""
+    """Whether the log is durable up to an offset; in ASYNC_FLUSH it is made so.
+
+    Where copies are waited for they must have it too: what they lack is cut off if one of them becomes the master.
+    """
     store = store_loop.store
     if store.flushed_offset < physical_offset and not store_loop.waits_for_sync:
         await store_loop.run(store.flush)
-    return store.flushed_offset >= physical_offset
+    return store.lasting_offset >= physical_offset
 
 
 async def run_to_end(store_loop: StoreAccess, function: Callable[..., _T], *arguments: Any) -> _T:

@@ -1,8 +1,14 @@
-"""Durability: when a broker syncs, where, and the appends that wait for it.
+"""Durability: when a broker syncs, where, and the appends that wait for it and for the slaves.
 
 Syncing blocks and has a thread of its own; one sync serves everything appended meanwhile, and the loop hears of its end
 once. The loop then acknowledges what became durable and lets it be dispatched. In SYNC_FLUSH nothing is acknowledged
 before it is durable; after a failed sync nothing is acknowledged any more.
+
+With a ``group`` (the slaves of a SYNC_MASTER) the same wait covers both: an append is acknowledged when it is durable
+here and enough slaves have it, whichever comes last, and readers see no more than that. What counts here is the durable
+end of the log in SYNC_FLUSH, its end in ASYNC_FLUSH. Slaves that do not answer in ``slave_timeout_seconds`` are not
+waited for any longer: the sender hears that its message is stored, but on this broker only as far as we know; readers
+go on waiting.
 
 Waking a thread and being woken by it takes longer than a fast disk takes to sync. So the loop syncs by itself while
 nobody can miss it: whatever was read since the last sync waits for this one, and the syncs before were short. As soon
@@ -17,6 +23,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from time import monotonic
+from typing import Protocol
 
 from flaremq.broker.store_loop.dispatching import Dispatching
 from flaremq.errors import InvalidArgumentError, StoreIOError
@@ -26,11 +33,25 @@ from flaremq.storage.message_store import MessageStore
 from flaremq.storage.status import PutMessageStatus
 
 _log = logging.getLogger(__name__)
+_EXPIRY_SECONDS = 0.1  # between two looks for who waits too long
 _SHORT_SECONDS = 0.001  # a sync that the loop may wait for
 _SHORT_SYNCS = 8  # in a row, with nothing else to do, before the loop syncs by itself
 _SYNC_BYTES_MAX = 256 << 10  # more takes a disk longer
 
 DurableCallback = Callable[[PutMessageStatus], None]
+
+
+class ReplicaGroup(Protocol):
+    """The slaves as the wait for them sees them: ``replication.replicas.Replicas``."""
+
+    def confirmed(self, own: int) -> int:
+        """The offset up to which enough copies hold the log, this one holding it up to ``own``."""
+
+    def is_unavailable(self, record_end: int) -> bool:
+        """Whether waiting for slaves to reach an offset is in vain."""
+
+    def refusal(self, own_end: int) -> object | None:
+        """Not None: too few slaves keep up for anything to be stored."""
 
 
 class Durability:
@@ -44,7 +65,14 @@ class Durability:
         self._dispatching = dispatching
         self._loop = asyncio.get_running_loop()
         self.waits_for_sync = driver.sync_mode  # whether an append must be durable before it is acknowledged
+        self.acknowledges_later = driver.sync_mode  # whether an append has to wait for anything: disk or slaves
         self.timeout_seconds = timeout_seconds
+        self.slave_timeout_seconds = timeout_seconds
+        self._group: ReplicaGroup | None = None
+        self.has_group = False  # whether slaves are waited for
+        self.on_progress: Callable[[], None] | None = None  # the log grew or became durable; at most once a turn
+        self._is_progress_scheduled = False
+        self._expiry: asyncio.TimerHandle | None = None
         # (end of record, since, callback, messages)
         self._waiting: deque[tuple[int, float, DurableCallback, int]] = deque()
         self.unacknowledged = 0  # messages that wait for a sync
@@ -71,14 +99,13 @@ class Durability:
             return
         self._waiting.append((end_offset, self._loop.time(), callback, count))
         self.unacknowledged += count
-        self._appends += 1
-        if self._is_idle and not self._is_scheduled:
-            self._is_scheduled = True
-            self._loop.call_soon(self._begin_sync)
+        if self._expiry is None:
+            self._expiry = self._loop.call_later(_EXPIRY_SECONDS, self._expire)
+        self._grew()
 
     async def until_durable(self, end_offset: int) -> PutMessageStatus:
         """Wait until the log is durable up to an offset, or that failed or took too long."""
-        if end_offset <= self._driver.durable:
+        if end_offset <= self._acknowledged():
             return PutMessageStatus.PUT_OK
         future: asyncio.Future[PutMessageStatus] = self._loop.create_future()
 
@@ -91,17 +118,89 @@ class Durability:
 
     def appended(self) -> None:
         """Something was appended that nobody waits for: see that it is synced and dispatched in time."""
-        if not self.waits_for_sync:
+        if not self.acknowledges_later:
             self._dispatching.appended()
+            if self.on_progress is not None:
+                self._tell_progress()
             return
+        self._grew()
+
+    def _grew(self) -> None:
+        """At the end of this turn of the loop: sync, or look whom the slaves let go on."""
         self._appends += 1
-        if self._is_idle and not self._is_scheduled:
+        if (self._is_idle or not self.waits_for_sync) and not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._begin_sync)
+        if self.on_progress is not None:
+            self._tell_progress()
+
+    def _tell_progress(self) -> None:
+        """Let the slaves have what is new, all appends of this turn at once."""
+        if not self._is_progress_scheduled:
+            self._is_progress_scheduled = True
+            self._loop.call_soon(self._progressed)
+
+    def _progressed(self) -> None:
+        self._is_progress_scheduled = False
+        if self.on_progress is not None:
+            self.on_progress()
+
+    # Slaves
+
+    def wait_for(self, group: ReplicaGroup | None) -> None:
+        """From now on acknowledge what these slaves have too, and show nobody anything else; None: without slaves.
+
+        Who waits for slaves that are waited for no longer is not told that all is well: this broker leads no more, and
+        whether its successor has the message nobody here knows. For the same reason readers see no more than before.
+        """
+        if group is None and self._group is not None:
+            self._answer_all(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+        elif group is None:
+            self._driver.confirm(None)
+        self._group = group
+        self._update_waiting()
+        self._acknowledge()
+
+    def group_changed(self) -> None:
+        """Slaves came, went or acknowledged: look again who waits no longer."""
+        if self._group is not None and not self._is_closed:
+            self._acknowledge()
+
+    @property
+    def failure(self) -> StoreIOError | None:
+        """What keeps everything from being acknowledged, for good."""
+        return self._failure
+
+    def refuses(self) -> bool:
+        """Whether too few slaves keep up for anything to be stored. Ask before every append."""
+        return self._group is not None and self._group.refusal(self._driver.appended) is not None
+
+    def _update_waiting(self) -> None:
+        self.has_group = self._group is not None
+        self.acknowledges_later = self.waits_for_sync or self.has_group
+
+    def _own(self) -> int:
+        """The end of the log that counts here."""
+        return self._driver.durable if self.waits_for_sync else self._driver.appended
+
+    def _acknowledged(self) -> int:
+        own = self._own()
+        return own if self._group is None else self._group.confirmed(own)
+
+    def _expire(self) -> None:
+        """While anybody waits: a few times a second."""
+        self.expire()
+        waits = self._waiting and not self._is_closed
+        self._expiry = self._loop.call_later(_EXPIRY_SECONDS, self._expire) if waits else None
 
     def expire(self) -> None:
-        """Answer those that wait too long for a slow disk; their message may still become durable."""
-        oldest = self._loop.time() - self.timeout_seconds
+        """Answer those that wait too long for a slow disk or for slaves; what they wait for may still happen."""
+        now = self._loop.time()
+        if self._group is not None:
+            oldest = now - self.slave_timeout_seconds
+            while self._waiting and self._waiting[0][1] < oldest:
+                self._next_waiting()(PutMessageStatus.FLUSH_SLAVE_TIMEOUT)
+        oldest = now - self.timeout_seconds
         while self._waiting and self._waiting[0][1] < oldest:
             self._next_waiting()(PutMessageStatus.FLUSH_DISK_TIMEOUT)
 
@@ -115,6 +214,7 @@ class Durability:
                 return
             # From here on appends wait for the disk, or no longer do. Those that wait are served by the flush.
             self.waits_for_sync = sync_mode
+            self._update_waiting()
             self._dispatching.is_paused = sync_mode  # what readers see must be durable once they are kept to that
             try:
                 await run(self._store.change_flush_disk_type, name)
@@ -123,6 +223,7 @@ class Durability:
                 raise
             finally:
                 self.waits_for_sync = self._driver.sync_mode
+                self._update_waiting()
                 self._dispatching.is_paused = False
                 self._work.release()
                 self._acknowledge()
@@ -130,6 +231,9 @@ class Durability:
     def _begin_sync(self) -> None:
         """At the end of a turn: what was read in it is appended, and one sync serves all of it."""
         self._is_scheduled = False
+        if not self.waits_for_sync:
+            self._acknowledge()  # nobody waits for the disk, but for slaves, or for there being none
+            return
         if not self._is_idle or self._failure is not None:
             return  # the sync thread looks again before it sleeps
         if self._may_sync_here():
@@ -161,24 +265,31 @@ class Durability:
         except Exception as error:
             self._fail(self._failure_of(error))
             return
-        self._note_sync(monotonic() - began)
-        self._acknowledge()
-
-    def _note_sync(self, seconds: float) -> None:
-        self._short_syncs = self._short_syncs + 1 if seconds <= _SHORT_SECONDS else 0
+        self._synced(monotonic() - began)
 
     def _synced(self, seconds: float) -> None:
-        """On the loop, after a sync of the sync thread."""
-        self._note_sync(seconds)
+        """On the loop, after a sync."""
+        self._short_syncs = self._short_syncs + 1 if seconds <= _SHORT_SECONDS else 0
+        self._durable_grew()
+
+    def _durable_grew(self) -> None:
         self._acknowledge()
+        if self.on_progress is not None:
+            self._tell_progress()
 
     def _acknowledge(self) -> None:
-        """On the loop, after a sync: acknowledge what is durable, then let it be dispatched."""
-        durable = self._driver.durable
+        """On the loop, after a sync or news of slaves: acknowledge what is as safe as asked, then show it."""
+        acknowledged = self._acknowledged()
         waiting = self._waiting
         ok = PutMessageStatus.PUT_OK
-        while waiting and waiting[0][0] <= durable:
+        while waiting and waiting[0][0] <= acknowledged:
             self._next_waiting()(ok)
+        group = self._group
+        if group is not None:
+            self._driver.confirm(acknowledged)
+            own = self._own()
+            while waiting and waiting[0][0] <= own and group.is_unavailable(waiting[0][0]):
+                self._next_waiting()(PutMessageStatus.SLAVE_NOT_AVAILABLE)
         self._dispatching.synced()
 
     def _fail(self, error: StoreIOError) -> None:
@@ -213,7 +324,7 @@ class Durability:
             if driver.durable >= driver.appended:
                 if driver.durable > reported:  # somebody else synced: a checkpoint, a flush
                     reported = driver.durable
-                    self._call_on_loop(self._acknowledge)
+                    self._call_on_loop(self._durable_grew)
                 self._is_idle = True
                 if driver.durable >= driver.appended:  # asked again: an append may have seen us busy
                     self._work.acquire()
@@ -248,6 +359,8 @@ class Durability:
     async def close(self) -> None:
         """Stop the sync thread; whoever still waits is answered that the service is not available."""
         self._is_closed = True
+        if self._expiry is not None:
+            self._expiry.cancel()
         self._work.release()
         await self._loop.run_in_executor(None, self._thread.join)
         self._answer_all(PutMessageStatus.SERVICE_NOT_AVAILABLE)

@@ -19,12 +19,19 @@ _CODES: Final = {
     PutMessageStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
     PutMessageStatus.CREATE_MAPPED_FILE_FAILED: ResponseCode.SERVICE_NOT_AVAILABLE,
     PutMessageStatus.OS_PAGE_CACHE_BUSY: ResponseCode.SYSTEM_BUSY,
+    PutMessageStatus.IN_SYNC_REPLICAS_NOT_ENOUGH: ResponseCode.SYSTEM_ERROR,
 }
+_NOT_ENOUGH: Final = "in-sync replicas not enough"  # RocketMQ's words, which clients may look for
 
 
 def code_of(status: PutMessageStatus) -> ResponseCode:
     """10 to 12 say that the message is stored, but not as durably as asked."""
     return _CODES.get(status, ResponseCode.SYSTEM_ERROR)
+
+
+def not_enough_replicas() -> PutResult:
+    """The result of a put that was not made, because too few slaves keep up."""
+    return PutResult(PutMessageStatus.IN_SYNC_REPLICAS_NOT_ENOUGH, -1, -1, -1, 0, b"", _NOT_ENOUGH)
 
 
 def require_stored(result: PutResult) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from flaremq.broker.store_loop.dispatching import Dispatching
 from flaremq.broker.store_loop.durability import Durability
+from flaremq.broker.store_loop.put_status import not_enough_replicas
 from flaremq.broker.store_loop.workers import Workers
 from flaremq.message.stored_form import StoredForm
 from flaremq.storage.message_store import MessageStore
@@ -24,6 +25,7 @@ class StoreLoop(Workers):
         self.driver = driver = store.driver()
         self.dispatching = Dispatching(store, driver)
         self.durability = Durability(store, driver, self.dispatching, timeout_seconds=sync_timeout)
+        self.durability.slave_timeout_seconds = store.options.slave_timeout / 1000
 
     @property
     def waits_for_sync(self) -> bool:
@@ -31,13 +33,18 @@ class StoreLoop(Workers):
         return self.durability.waits_for_sync
 
     async def put(self, form: StoredForm) -> PutResult:
-        """Append a record and wait until it is durable (SYNC_FLUSH, unless the message does not ask for it)."""
+        """Append a record and wait until it is as safe as the broker promises, unless the message does not ask for it:
+        durable (SYNC_FLUSH), and held by slaves (SYNC_MASTER)."""
+        if self.durability.refuses():
+            return not_enough_replicas()
         return await self._stored(self.driver.append_form(form), form.wait_store_msg_ok)
 
     async def put_batch_body(
         self, topic: str, queue_id: int, body: bytes, *, born_timestamp: int, born_host: bytes, sys_flag: int
     ) -> PutResult:
-        """Append the messages of a batch body as it came off the wire, all or none, and wait until durable."""
+        """Append the messages of a batch body as it came off the wire, all or none, and wait as :meth:`put` does."""
+        if self.durability.refuses():
+            return not_enough_replicas()
         result = self.driver.append_batch_body(
             topic, queue_id, body, born_timestamp=born_timestamp, born_host=born_host, sys_flag=sys_flag
         )
@@ -47,7 +54,7 @@ class StoreLoop(Workers):
         if not result.ok:
             return result
         self.dispatching.mark_urgent()  # retries, deliveries, outcomes: few, and somebody may wait for them
-        if not self.durability.waits_for_sync or not wait:
+        if not self.durability.acknowledges_later or not wait:
             self.durability.appended()
             return result
         status = await self.durability.until_durable(result.physical_offset + result.size)
@@ -63,6 +70,7 @@ class StoreLoop(Workers):
         """Look again at what may change while the broker runs."""
         self.store.options_changed()
         self.durability.timeout_seconds = self.store.options.sync_flush_timeout / 1000
+        self.durability.slave_timeout_seconds = self.store.options.slave_timeout / 1000
 
     async def close(self) -> None:
         """Wait for what is waiting, stop the threads; the store stays open for its owner to close."""

@@ -144,13 +144,13 @@ class SinkLedger:
         return entry
 
     async def until_findable(self, end_offset: int) -> None:
-        """Return when everything before ``end_offset`` is durable (SYNC_FLUSH) and can be found by the index."""
+        """Return when everything before ``end_offset`` is as safe as promised and can be found by the index."""
         store_loop = self._store_loop
         if (
-            store_loop.waits_for_sync
+            store_loop.durability.acknowledges_later
             and await store_loop.durability.until_durable(end_offset) is not PutMessageStatus.PUT_OK
         ):
-            raise RequestError(ResponseCode.SYSTEM_BUSY, "the disk is too slow to say what is stored")
+            raise RequestError(ResponseCode.SYSTEM_BUSY, "disk or slaves are too slow to say what is stored")
         while store_loop.store.dispatched_offset < end_offset:
             store_loop.dispatching.catch_up()
             if store_loop.store.dispatched_offset < end_offset:

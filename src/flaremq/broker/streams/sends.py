@@ -13,7 +13,7 @@ from flaremq.broker.delay.message_rules import MessageKind
 from flaremq.broker.ingest.admission import SendAdmission
 from flaremq.broker.ingest.replies import SendReplies
 from flaremq.broker.statistics.counters import BrokerStatistics
-from flaremq.broker.store_loop.put_status import code_of
+from flaremq.broker.store_loop.put_status import code_of, not_enough_replicas
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.broker.streams.ledger import STAMP, Refused, SinkLedger, Stamp
 from flaremq.errors import CorruptionError
@@ -80,6 +80,8 @@ class StreamSends:
                     body = _after(request.body_bytes, stored)
                     await self._admission.check(header)
                     entry.stored_of(stamp)  # a new writer does not wait for the lock to fence this one
+                    if store_loop.durability.refuses():
+                        return self._replies.refused(not_enough_replicas())
                     result = store_loop.driver.append_batch_body(
                         header.topic,
                         max(0, header.queue_id),
@@ -112,6 +114,8 @@ class StreamSends:
                     if kind not in (MessageKind.PLAIN, MessageKind.DELAYED):
                         raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"a stream takes no {kind.value} messages")
                     entry.stored_of(stamp)
+                    if store_loop.durability.refuses():
+                        return self._replies.refused(not_enough_replicas())
                     result = store_loop.driver.append_form(form)
                     if result.physical_offset < 0:
                         return self._replies.refused(result)
@@ -132,7 +136,7 @@ class StreamSends:
         Without message ids: hundreds of them would be a reply larger than many a request, and the writer knows them.
         """
         code = ResponseCode.SUCCESS
-        if self._store_loop.waits_for_sync:
+        if self._store_loop.durability.acknowledges_later:
             code = code_of(await self._store_loop.durability.until_durable(end_offset))
         ext: dict[str, ExtValue] = {"queueId": max(0, header.queue_id), "msgId": "", "queueOffset": -1}
         return RemotingCommand.response(code, None, ext=ext)

@@ -82,7 +82,8 @@ class TransactionService:
         store = self._store_loop.store
         low, high = store.min_offset(HALF_TOPIC, 0), store.max_offset(HALF_TOPIC, 0)
         half = self.half
-        half.cursor = min(max(self._offsets.find(TRANSACTION_GROUP, HALF_TOPIC, 0), low), high)
+        end = store.next_offset(HALF_TOPIC, 0)
+        half.cursor = min(max(self._offsets.find(TRANSACTION_GROUP, HALF_TOPIC, 0), low), end)
         op_cursor = self._offsets.find(TRANSACTION_GROUP, OP_HALF_TOPIC, 0)
         await self.operations.load(max(op_cursor, 0), half.finish)
         await self._read_copies(high)

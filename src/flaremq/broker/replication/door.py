@@ -1,0 +1,107 @@
+"""Door: who may fetch the log, and whom a slave believes to be its master.
+
+RocketMQ's HA port hands the log to everybody who connects and counts every number it gets as an acknowledgement. Here
+a peer comes in by its address (``haAllowedAddresses``; without a secret that is this machine, unless told otherwise)
+or by proving the shared secret (``haSharedSecretFile``), and with ``haTlsEnable`` both ends show certificates as well.
+RocketMQ's own brokers can prove nothing: beside a secret they are let in, and connected to, by address only.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import ssl
+import stat
+from dataclasses import dataclass
+
+from flaremq.broker.options import BrokerOptions, parse_networks
+from flaremq.broker.replication.challenge import check_secret
+from flaremq.errors import InvalidArgumentError
+from flaremq.remoting.options import RemotingOptions
+
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+LOOPBACK: tuple[_Network, ...] = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
+_SECRET_FILE_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """What both ends of the HA port ask of a peer. ``networks``: who needs no secret."""
+
+    group: str  # cluster/brokerName: a slave of another group is turned away
+    networks: tuple[_Network, ...] = LOOPBACK
+    secret: bytes | None = None
+    server_tls: ssl.SSLContext | None = None
+    client_tls: ssl.SSLContext | None = None
+    connections_max: int = 64
+
+    @classmethod
+    def of(cls, options: BrokerOptions, remoting: RemotingOptions) -> Door:
+        """The door that a broker's options ask for; reads the secret and the certificates, so not on a loop."""
+        secret = read_secret(options.ha_shared_secret_file) if options.ha_shared_secret_file else None
+        networks = parse_networks(options.ha_allowed_addresses)
+        server = client = None
+        if options.ha_tls_enable:
+            server, client = _tls_contexts(remoting, options.ha_tls_trust_path or remoting.tls_trust_path)
+        return cls(
+            group=f"{options.broker_cluster_name}/{options.broker_name}",
+            networks=networks or (() if secret is not None else LOOPBACK),
+            secret=secret,
+            server_tls=server,
+            client_tls=client,
+            connections_max=options.ha_connections_max,
+        )
+
+    def admits(self, host: str) -> bool:
+        """Whether a peer at this address needs no secret."""
+        address = _address(host)
+        return address is not None and any(address in network for network in self.networks)
+
+    def admits_nobody_at(self, host: str) -> bool:
+        """Whether nothing that a peer at this address could say would let it in."""
+        return self.secret is None and not self.admits(host)
+
+
+def read_secret(path: str) -> bytes:
+    """The shared secret in a file that only its owner may read; blanks around it do not count."""
+    try:
+        with open(path, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read(_SECRET_FILE_MAX + 1)
+    except OSError as error:
+        raise InvalidArgumentError(f"haSharedSecretFile {path} cannot be read: {error.strerror}") from error
+    if not stat.S_ISREG(mode) or mode & 0o077:
+        raise InvalidArgumentError(
+            f"haSharedSecretFile {path} has mode {stat.S_IMODE(mode):04o}: others could read it (chmod 600)"
+        )
+    if len(text) > _SECRET_FILE_MAX:
+        raise InvalidArgumentError(f"haSharedSecretFile {path} has more than {_SECRET_FILE_MAX} bytes")
+    return check_secret(text.strip())
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def _tls_contexts(remoting: RemotingOptions, trust_path: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Contexts for both ends: each shows a certificate and asks for one that the trusted ones signed."""
+    if not (remoting.tls_cert_path and remoting.tls_key_path and trust_path):
+        raise InvalidArgumentError("haTlsEnable needs tlsCertPath, tlsKeyPath and haTlsTrustPath (or tlsTrustPath)")
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False  # brokers are told each other's addresses, not names: the signature counts
+    try:
+        for context in (server, client):
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_cert_chain(remoting.tls_cert_path, remoting.tls_key_path)
+            context.load_verify_locations(trust_path)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidArgumentError(f"the TLS certificates for replication cannot be used: {error}") from error
+    return server, client
