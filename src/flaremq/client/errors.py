@@ -26,6 +26,8 @@ _KINDS: dict[int, type[ReplyError]] = {
     ResponseCode.BROKER_NOT_EXIST: NotFoundReplyError,
     ResponseCode.FLOW_CONTROL: UnavailableReplyError,
     ResponseCode.GO_AWAY: UnavailableReplyError,
+    ResponseCode.CONTROLLER_NOT_LEADER: UnavailableReplyError,
+    ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST: NotFoundReplyError,
 }
 
 

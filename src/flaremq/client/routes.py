@@ -41,6 +41,14 @@ class TopicRoute:
         )
 
     @property
+    def lacks_masters(self) -> bool:
+        """Whether messages could be sent if the master of some broker were not away."""
+        return any(
+            entry.perm & _PERM_WRITE and MASTER_ID not in self.addresses.get(entry.broker_name, {})
+            for entry in self.data.queue_datas
+        )
+
+    @property
     def addresses(self) -> dict[str, dict[int, str]]:
         """Addresses by broker id, by broker name."""
         return {broker.broker_name: dict(broker.broker_addrs) for broker in self.data.broker_datas}
@@ -165,6 +173,13 @@ class RouteTable:
         if not addresses:
             raise UnavailableError(f"broker {broker_name} has no address at the moment")
         return addresses[min(addresses)]
+
+    def keeper(self, broker_name: str) -> str:
+        """Address of whoever keeps what consumers tell a broker: its master, a slave while there is none."""
+        return self.reader(broker_name, MASTER_ID)
+
+    def has_master(self, broker_name: str) -> bool:
+        return MASTER_ID in self._brokers.get(broker_name, {})
 
     def master_addresses(self) -> list[str]:
         return [addresses[MASTER_ID] for addresses in self._brokers.values() if MASTER_ID in addresses]

@@ -120,7 +120,7 @@ class NamesrvOptions:
         unused="there is no other environment to ask.")
     enable_controller_in_namesrv: bool = option(
         False, rocketmq="enableControllerInNamesrv", affects="behaviour", fixed=AT_START,
-        doc="Run a controller inside of the name server.", unused="this version has no controller.")
+        doc="Run a controller inside of the name server.", unused="run `flaremq controller`.")
     notify_min_broker_id_changed: bool = option(
         False, rocketmq="notifyMinBrokerIdChanged", affects="behaviour", live=True,
         doc="Tell the brokers of a group when the smallest id among them changed.", unused="nobody is told.")

@@ -5,4 +5,6 @@ May import: ``protocol``.
 Start reading: ``connection``, ``handlers``, ``server``.
 """
 
-__all__ = ["address", "client", "connection", "event_loop", "handlers", "options", "server"]
+__all__ = [
+    "address", "client", "connection", "descriptors", "direct_write", "event_loop", "handlers", "options", "server",
+]  # fmt: skip

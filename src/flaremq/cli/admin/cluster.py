@@ -105,13 +105,32 @@ def list_(name: str | None, name_servers: str, output: str | None) -> int:
 @name_server_option
 @output_option("json", "jsonl", "table")
 def status(name: str | None, name_servers: str, output: str | None) -> int:
-    """Everything the brokers tell about themselves. Exit code 1 if one of them does not answer."""
-    rows = administer(name_servers, lambda admin: _status_rows(admin, name))
+    """Who is master, who follows and how far behind, and everything the brokers tell about themselves.
+
+    Exit code 1 if one of them does not answer.
+    """
+    import time
+
+    from flaremq.cli.admin.replication_status import COLUMNS, Group, collect, rows_of
+
+    async def ask(admin: AdminTool) -> list[Group]:
+        return await collect(admin, await broker_addresses(admin, name))
+
+    groups = administer(name_servers, ask)
+    now_ms = int(time.time() * 1000)
+    members = {member.address: member for group in groups for member in group.members}
+    rows = [row for group in groups for row in rows_of(group, now_ms)]
+    for row in rows:
+        member = members.get(row["address"])
+        row["status"] = None if member is None else member.status
+        if member is not None and member.error:
+            row["error"] = member.error
     chosen = out.chosen(output, in_pipe=out.JSON)
     if chosen == out.TABLE:
+        out.print_rows(rows, chosen, columns=COLUMNS, title="replication")
         for row in rows:
             title = f"{row['cluster']} {row['broker']} ({row['brokerId']}) {row['address']}"
-            out.print_record(row["status"] or {"error": row["error"]}, title=title)
+            out.print_record(row["status"] or {"error": row["alarm"]}, title=title)
     else:
         out.print_rows(rows, chosen)
     return _report_silent(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -72,6 +73,18 @@ class Arguments:
 
     def refuse(self, sentence: str) -> NoReturn:
         raise click.UsageError(sentence, self._context)
+
+    async def repeat(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Once, or every ``--interval`` seconds until Ctrl-C."""
+        import asyncio
+        import sys
+
+        seconds = self.integer("interval")
+        await step()
+        while seconds > 0:
+            sys.stdout.flush()
+            await asyncio.sleep(seconds)
+            await step()
 
     async def masters(self, admin: AdminTool) -> dict[str, str]:
         """Addresses of the masters that ``--clusterName`` or ``--brokerAddr`` chooses, by name."""

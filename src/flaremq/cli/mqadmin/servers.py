@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from flaremq.cli import output as out
 from flaremq.cli.admin.admin_tool import AdminTool
 from flaremq.cli.admin.cluster import broker_addresses
 from flaremq.cli.mqadmin.arguments import Arguments
+from flaremq.cli.mqadmin.text import exact_text
 from flaremq.cli.output import echo
 from flaremq.errors import FlareMQError
 
 _HOUR_MS = 3_600_000
-
-
-async def _repeat(args: Arguments, step: Callable[[], Awaitable[None]]) -> None:
-    """Once, or every ``--interval`` seconds until Ctrl-C."""
-    import asyncio
-    import sys
-
-    seconds = args.integer("interval")
-    await step()
-    while seconds > 0:
-        sys.stdout.flush()
-        await asyncio.sleep(seconds)
-        await step()
 
 
 async def cluster_list(admin: AdminTool, args: Arguments) -> None:
@@ -34,7 +21,7 @@ async def cluster_list(admin: AdminTool, args: Arguments) -> None:
         brokers = await broker_addresses(admin, args.maybe("clusterName"))
         await (_show_totals(admin, brokers) if args.truth("moreStats") else _show_rates(admin, brokers))
 
-    await _repeat(args, show)
+    await args.repeat(show)
 
 
 async def _status(admin: AdminTool, address: str) -> dict[str, str]:
@@ -152,7 +139,7 @@ async def ha_status(admin: AdminTool, args: Arguments) -> None:
         for address in masters.values():
             await _show_replicas(admin, address)
 
-    await _repeat(args, show)
+    await args.repeat(show)
 
 
 async def _show_replicas(admin: AdminTool, address: str) -> None:
@@ -161,7 +148,8 @@ async def _show_replicas(admin: AdminTool, address: str) -> None:
         client = info.ha_client_runtime_info
         echo(f"\n#MasterAddr\t{client.master_addr}\n#CommitLogMaxOffset\t{client.max_offset}")
         echo(f"#TransferSpeed(KB/s)\t{client.transferred_byte_in_second / 1024:.2f}")
-        echo(f"#LastReadTime\t{client.last_read_timestamp}\n#LastWriteTime\t{client.last_write_timestamp}")
+        moments = exact_text(client.last_read_timestamp), exact_text(client.last_write_timestamp)
+        echo(f"#LastReadTime\t{moments[0]}\n#LastWriteTime\t{moments[1]}")
         echo(f"#MasterFlushOffset\t{client.master_flush_offset}")
         return
     echo(f"\n#MasterAddr\t{address}\n#MasterCommitLogMaxOffset\t{info.master_commit_log_max_offset}")

@@ -85,6 +85,9 @@ queueId -i queueId! Queue.
 interval -i interval Repeat after so many seconds, until Ctrl-C.
 brokerName -b brokerName! Broker, by name.
 namespace -s namespace! Namespace.
+controller -a controllerAddress! A controller, by address.
+controllers -a controllerAddress! The controllers, by address, separated by ;.
+ofBroker -b brokerName One broker, by name.
 """.splitlines()
     )
 }
@@ -280,6 +283,30 @@ updateBrokerConfig servers:update_broker_config Change an option of brokers.
     key value
 haStatus servers:ha_status How a broker stands with its replicas.
     broker clusterName interval
+getSyncStateSet controllers:get_sync_state_set Master and SyncStateSet of brokers, as the controller knows them.
+    controller ofBroker clusterName interval
+getBrokerEpoch controllers:get_broker_epoch Which parts of their logs brokers have from which master.
+    ofBroker clusterName interval
+getControllerMetaData controllers:get_metadata Which controller leads.
+    controller
+getControllerConfig controllers:get_config All options of controllers.
+    controllers
+updateControllerConfig controllers:update_config Change an option of controllers.
+    controllers key value
+electMaster controllers:elect_master Make a broker of the SyncStateSet the master.
+    controller
+    -c clusterName! The cluster.
+    -bn brokerName! The broker, by name.
+    -b brokerId!    Which of the brokers of that name.
+cleanBrokerMetadata controllers:clean_broker_metadata Let the controller forget brokers.
+    controller
+    -bn brokerName!               The broker, by name.
+    -b brokerControllerIdsToClean Only the brokers with these ids, as in 1;2;3.
+    -c clusterName                The cluster; needed unless -l is given.
+    -l cleanLivingBroker?         Those that are alive, too.
+resetMasterFlushOffset controllers:reset_master_flush_offset Let a slave forget how far its master had flushed.
+    -b brokerAddr! The slave, by address.
+    -o offset!     The offset it has to believe instead.
 cleanExpiredCQ servers:clean Delete consume queues whose messages are gone.
     broker cluster
 cleanUnusedTopic servers:clean Delete consume queues of topics that no longer exist.
@@ -308,7 +335,6 @@ exportConfigs export:export_configs Write the main options of all brokers to a f
 """)
 
 _NO_USERS: Final = "this version knows no users and no access lists"
-_NO_CONTROLLER: Final = "there is no controller: brokers here do not elect masters"
 _NO_ROCKSDB: Final = "nothing here is kept in RocksDB"
 _NO_LITE: Final = "there are no lite topics"
 _NO_COLD: Final = "reads of cold data are not throttled"
@@ -320,9 +346,6 @@ ABSENT: Final[Mapping[str, str]] = {
     **dict.fromkeys(("createAcl", "updateAcl", "deleteAcl", "getAcl", "listAcl", "copyAcl"), _NO_USERS),
     **dict.fromkeys(("updateAclConfig", "deleteAclConfig", "clusterAclConfigVersion", "getAclConfig"), _NO_USERS),
     **dict.fromkeys(("updateGlobalWhiteAddr", "deleteAccessConfig"), _NO_USERS),
-    **dict.fromkeys(("getSyncStateSet", "getBrokerEpoch", "getControllerMetaData"), _NO_CONTROLLER),
-    **dict.fromkeys(("getControllerConfig", "updateControllerConfig", "electMaster"), _NO_CONTROLLER),
-    **dict.fromkeys(("cleanBrokerMetadata", "resetMasterFlushOffset"), _NO_CONTROLLER),
     **dict.fromkeys(("exportMetadataInRocksDB", "rocksDBConfigToJson", "checkRocksdbCqWriteProgress"), _NO_ROCKSDB),
     **dict.fromkeys(("switchTimerEngine", "exportPopRecord"), _NO_ROCKSDB),
     **dict.fromkeys(("getBrokerLiteInfo", "getParentTopicInfo", "getLiteTopicInfo", "getLiteClientInfo"), _NO_LITE),

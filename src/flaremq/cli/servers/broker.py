@@ -15,6 +15,7 @@ from flaremq.cli.servers.serve import log_level, log_option, print_options, prin
 from flaremq.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from flaremq.broker.service import BrokerService
     from flaremq.storage.options import StoreOptions
 
 _PORT_STEP = 10  # room for the VIP and HA ports of each
@@ -70,7 +71,7 @@ def broker(
     folder = loaded[1].store_root
     check_log_place(folder, config_file, settings)
     if processes > 1:
-        _check_own_stores(loaded[1])
+        check_own_places(loaded[1], "--processes")
         sys.exit(_run_several(processes, config_file, settings, folder, *loaded[:1]))
     from flaremq.broker.service import BrokerService
 
@@ -79,21 +80,28 @@ def broker(
         [server],
         lambda: (
             f"FlareMQ broker {server.options.broker_name} is ready at {server.address} "
-            f"({loaded[1].flush_disk_type}), data in {server.path}"
+            f"({loaded[1].flush_disk_type}{_rank(server)}), data in {server.path}"
         ),
     )
 
 
-def _check_own_stores(options: StoreOptions) -> None:
-    """Every broker needs a commit log of its own: two that write to one destroy it."""
-    for name, text in (
-        ("storePathCommitLog", options.store_path_commit_log),
-        ("readOnlyCommitLogStorePaths", options.read_only_commit_log_store_paths),
+def _rank(server: BrokerService) -> str:
+    """What a broker is that is no master; under a controller that comes later."""
+    is_plain_slave = not server.role.is_master and not server.options.enable_controller_mode
+    return f", slave {server.role.broker_id}" if is_plain_slave else ""
+
+
+def check_own_places(options: StoreOptions, flag: str) -> None:
+    """Every broker needs a commit log of its own: two that write to one destroy it. And a port for slaves."""
+    for name, text, what in (
+        ("storePathCommitLog", options.store_path_commit_log, "commit log"),
+        ("readOnlyCommitLogStorePaths", options.read_only_commit_log_store_paths, "commit log"),
+        ("haListenPort", options.ha_listen_port, "port for slaves"),
     ):
         if text:
             raise InvalidArgumentError(
-                f"{name}={text} cannot be used with --processes: each broker needs a commit log of its own, "
-                "and gets it below storePathRootDir"
+                f"{name}={text} cannot be used with {flag}: each broker needs a {what} of its own, and gets it "
+                f"{'next to its listenPort' if name == 'haListenPort' else 'below storePathRootDir'}"
             )
 
 

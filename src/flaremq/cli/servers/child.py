@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from flaremq.errors import UnavailableError
 
 _START_SECONDS = 60
 _STOP_SECONDS = 60
+_BROKER_PORTS = range(15_000, 32_000, 2)
 
 
 def free_ports(count: int) -> list[int]:
@@ -24,6 +26,30 @@ def free_ports(count: int) -> list[int]:
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return [one.getsockname()[1] for one in sockets]
+
+
+def free_broker_ports(count: int) -> list[int]:
+    """Ports for brokers, whose neighbours for slaves and for old clients are free too.
+
+    Below those that outgoing connections get: a broker that is started again must find its ports free again.
+    """
+    found: list[int] = []
+    for port in random.sample(_BROKER_PORTS, len(_BROKER_PORTS)):
+        if len(found) == count:
+            break
+        if all(abs(port - other) > 3 for other in found) and all(map(_is_free, (port - 2, port, port + 1))):
+            found.append(port)
+    return found
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 class ServerProcess:

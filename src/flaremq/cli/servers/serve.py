@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 import time
@@ -17,6 +18,7 @@ from flaremq.log_lines import LineFormatter
 F = TypeVar("F", bound=Callable[..., Any])
 _began = time.monotonic()
 _LOG_LEVEL = "flaremq.log_level"  # key in click's context
+PARENT_PIPE = "FLAREMQ_PARENT_PIPE"  # descriptor of a pipe whose other end is the parent's: its close stops a child
 
 
 class Server(Protocol):
@@ -98,6 +100,8 @@ async def _serve(servers: list[Server], ready: Callable[[], str]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    if PARENT_PIPE in os.environ:
+        loop.add_reader(int(os.environ[PARENT_PIPE]), stop.set)
     started: list[Server] = []
     try:
         for server in servers:
@@ -112,5 +116,7 @@ async def _serve(servers: list[Server], ready: Callable[[], str]) -> None:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)  # a second signal ends it at once
+        if PARENT_PIPE in os.environ:
+            loop.remove_reader(int(os.environ[PARENT_PIPE]))
         for server in reversed(started):
             await server.stop()

@@ -1,11 +1,17 @@
-"""``flaremq up``: name server and broker in one process."""
+"""``flaremq up``: name server and broker in one process, or a group of brokers with a controller."""
 
 from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
 
 import click
 
 from flaremq.cli.parameters import check_log_place, server_options
-from flaremq.cli.servers.serve import Server, log_option, serve, split_listen
+from flaremq.cli.servers.serve import Server, log_level, log_option, serve, split_listen
+
+if TYPE_CHECKING:
+    from flaremq.namesrv.service import NamesrvService
 
 
 @click.command()
@@ -23,29 +29,58 @@ from flaremq.cli.servers.serve import Server, log_option, serve, split_listen
 @click.option(
     "--broker-listen", metavar="ADDR", default="127.0.0.1:10911", show_default=True, help="The broker's address."
 )
+@click.option(
+    "--replicas",
+    metavar="N",
+    type=click.IntRange(min=1, max=9),
+    default=None,
+    help="Start N brokers that hold the same messages, and a controller that chooses their master.",
+)
+@click.option(
+    "--controller-listen",
+    metavar="ADDR",
+    default=None,
+    help="The controller's address, with --replicas.  [default: the name server's, port + 2]",
+)
 @server_options("broker.conf", "flushDiskType=ASYNC_FLUSH")
 @log_option
-def up(data: str, listen: str, broker_listen: str, config_file: str | None, assignments: tuple[str, ...]) -> None:
+def up(
+    data: str,
+    listen: str,
+    broker_listen: str,
+    replicas: int | None,
+    controller_listen: str | None,
+    config_file: str | None,
+    assignments: tuple[str, ...],
+) -> None:
     """Name server and broker in one process, for development and small installations.
 
     Ctrl-C stops both; everything is on disk then, and the next start goes on where this one ended.
-    """
-    import os
 
-    from flaremq.broker.options import load_options
-    from flaremq.broker.service import BrokerService
-    from flaremq.namesrv.options import NamesrvOptions
-    from flaremq.namesrv.service import NamesrvService
+    With --replicas each broker is a process of its own (ports 10 apart). A message is acknowledged when all that are in
+    sync have it; kill the master, and another one goes on. A broker that was killed is started again.
+    """
+    from flaremq.cli.servers.replicas import check_folder
     from flaremq.options import parse_assignments
 
     settings = parse_assignments(assignments)
+    check_folder(data, replicas=replicas is not None)
+    check_log_place(data, config_file, settings)
+    if replicas is None:
+        if controller_listen is not None:
+            raise click.UsageError("--controller-listen needs --replicas")
+        _serve_one(data, listen, broker_listen, config_file, settings)
+    else:
+        _serve_replicas(replicas, data, (listen, controller_listen, broker_listen), config_file, settings)
+
+
+def _serve_one(data: str, listen: str, broker_listen: str, config_file: str | None, settings: dict[str, str]) -> None:
+    from flaremq.broker.options import load_options
+    from flaremq.broker.service import BrokerService
+
     broker_settings = {**split_listen(broker_listen), "namesrvAddr": listen, **settings}
     options, store_options, remoting_options = load_options(config_file, broker_settings)
-    check_log_place(data, config_file, settings)
-    insecure = {"insecureBindEnable": "true"} if options.insecure_bind_enable else {}
-    kv_path = os.path.join(os.path.abspath(data), "config", "kvConfig.json")
-    namesrv_options = NamesrvOptions.from_properties({"kvConfigPath": kv_path, **split_listen(listen), **insecure})
-    namesrv = NamesrvService(namesrv_options)
+    namesrv = _name_server(data, listen, insecure=options.insecure_bind_enable)
     broker = BrokerService(data, options, store_options, remoting_options)
     servers: list[Server] = [namesrv, broker]
     serve(
@@ -55,3 +90,60 @@ def up(data: str, listen: str, broker_listen: str, config_file: str | None, assi
             f"({store_options.flush_disk_type}), data in {broker.path}"
         ),
     )
+
+
+def _serve_replicas(
+    count: int,
+    data: str,
+    addresses: tuple[str, str | None, str],
+    config_file: str | None,
+    settings: dict[str, str],
+) -> None:
+    """``addresses``: of the name server, the controller, the first broker. Port 0 takes free ones, for good."""
+    from flaremq.broker.options import load_options
+    from flaremq.cli.servers.broker import check_own_places
+    from flaremq.cli.servers.replicas import ReplicaPlan, ReplicaProcesses, choose_addresses
+    from flaremq.controller.options import ControllerOptions
+    from flaremq.controller.service import ControllerService
+
+    listen, controller_listen, broker_addresses = choose_addresses(count, *addresses)
+    plan = ReplicaPlan(
+        data=os.path.abspath(data),
+        addresses=broker_addresses,
+        controller=controller_listen,
+        settings={"namesrvAddr": listen, **settings},
+        config_file=config_file,
+        log_level=log_level(),
+    )
+    options, store_options, _ = load_options(config_file, plan.settings_of(0))
+    check_own_places(store_options, "--replicas")
+    insecure = {"insecureBindEnable": "true"} if options.insecure_bind_enable else {}
+    namesrv = _name_server(data, listen, insecure=options.insecure_bind_enable)
+    controller = ControllerService(
+        ControllerOptions.load(
+            None,
+            {
+                **split_listen(controller_listen),
+                "controllerStorePath": os.path.join(plan.data, "controller"),
+                **insecure,
+            },
+        )
+    )
+    processes = ReplicaProcesses(plan, options.broker_name)
+    servers: list[Server] = [namesrv, controller, processes]
+    serve(
+        servers,
+        lambda: (
+            f"FlareMQ is ready: name server {namesrv.address}, controller {controller.address}, "
+            f"{processes.description} ({store_options.flush_disk_type}), data in {plan.data}"
+        ),
+    )
+
+
+def _name_server(data: str, listen: str, *, insecure: bool) -> NamesrvService:
+    from flaremq.namesrv.options import NamesrvOptions
+    from flaremq.namesrv.service import NamesrvService
+
+    kv_path = os.path.join(os.path.abspath(data), "config", "kvConfig.json")
+    allowed = {"insecureBindEnable": "true"} if insecure else {}
+    return NamesrvService(NamesrvOptions.from_properties({"kvConfigPath": kv_path, **split_listen(listen), **allowed}))

@@ -1,6 +1,6 @@
 """Everything an operator asks of a cluster.
 
-Owns: topics, groups, offsets, messages, brokers.
+Owns: topics, groups, offsets, messages, brokers, controllers.
 May import: the root of ``client``, ``consumer``.
 Start reading: ``admin``, ``base``.
 """

@@ -1,19 +1,19 @@
-"""Admin: everything an operator asks of a cluster. Topics, groups and messages have modules of their own."""
+"""Admin: everything an operator asks of a cluster. Topics, groups, messages, controllers have modules of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Literal
 
-from flaremq.client.admin.messages import MessageAdmin
-from flaremq.errors import InvalidArgumentError
+from flaremq.client.admin.base import properties_text
+from flaremq.client.admin.controllers import ControllerAdmin
 from flaremq.options import parse_properties
 from flaremq.protocol.bodies.replication import HARuntimeInfo
 from flaremq.protocol.bodies.topic import BrokerStatsData, KVTable
 from flaremq.protocol.codes import RequestCode, ResponseCode
 
 
-class Admin(MessageAdmin):
+class Admin(ControllerAdmin):
     """Orders to brokers and name servers.
 
     Use it inside ``async with``, or call :meth:`start` and :meth:`close`; from one event loop. Where a ``broker`` is
@@ -39,7 +39,7 @@ class Admin(MessageAdmin):
         self, values: Mapping[str, str], *, broker: str | None = None, cluster: str | None = None
     ) -> list[str]:
         """Change options of one broker, a cluster's or all; the brokers' names."""
-        body = _properties_text(values)
+        body = properties_text(values)
         masters = await self.masters(cluster=cluster, broker=broker)
         code = RequestCode.UPDATE_BROKER_CONFIG
         await self._call_each(masters.values(), code, body=body, what="changing options")
@@ -101,7 +101,7 @@ class Admin(MessageAdmin):
     async def set_name_server_config(self, values: Mapping[str, str]) -> None:
         """Change options of all name servers."""
         await self._tell_name_servers(
-            RequestCode.UPDATE_NAMESRV_CONFIG, body=_properties_text(values), what="changing options"
+            RequestCode.UPDATE_NAMESRV_CONFIG, body=properties_text(values), what="changing options"
         )
 
     async def put_kv_config(self, namespace: str, key: str, value: str) -> None:
@@ -125,14 +125,3 @@ class Admin(MessageAdmin):
             RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": namespace}, accept=(ResponseCode.QUERY_NOT_FOUND,)
         )
         return {} if reply.code == ResponseCode.QUERY_NOT_FOUND else KVTable.from_json(reply.body_bytes).table
-
-
-def _properties_text(values: Mapping[str, str]) -> bytes:
-    """Options as lines; a value that would be read as something else is refused."""
-    if not values or not isinstance(values, Mapping):
-        raise InvalidArgumentError(f"there is no option to change in {values!r}")
-    for name, value in values.items():
-        line = f"{name}={value}"
-        if parse_properties(line) != {name: value} or line != line.encode(errors="replace").decode():
-            raise InvalidArgumentError(f"option {name!r} cannot have the value {value!r}: it would not be read as such")
-    return "".join(f"{name}={value}\n" for name, value in values.items()).encode()

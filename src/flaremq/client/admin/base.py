@@ -11,7 +11,8 @@ from flaremq.client.arguments import check_queue, check_text
 from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ClientOptions
 from flaremq.clock import Clock
-from flaremq.errors import NotFoundError
+from flaremq.errors import InvalidArgumentError, NotFoundError
+from flaremq.options import parse_properties
 from flaremq.protocol.bodies.bean import Bean
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.bodies.route import ClusterInfo
@@ -101,10 +102,11 @@ class AdminBase:
         route = await self._instance.routes.find(topic)
         return {name: addresses[min(addresses)] for name, addresses in route.addresses.items() if addresses}
 
-    async def _master_of(self, queue: MessageQueue) -> str:
+    async def _keeper_of(self, queue: MessageQueue) -> str:
+        """Address of whoever holds a queue and its offsets: its master, a slave while there is none."""
         check_queue(queue)
         await self._instance.routes.find(queue.topic)
-        return self._instance.routes.master(queue.broker_name)
+        return self._instance.routes.keeper(queue.broker_name)
 
     async def _call(
         self,
@@ -183,3 +185,14 @@ class AdminBase:
 
 def java_flag(value: bool) -> str:
     return "true" if value else "false"
+
+
+def properties_text(values: Mapping[str, str]) -> bytes:
+    """Options as lines; a value that would be read as something else is refused."""
+    if not values or not isinstance(values, Mapping):
+        raise InvalidArgumentError(f"there is no option to change in {values!r}")
+    for name, value in values.items():
+        line = f"{name}={value}"
+        if parse_properties(line) != {name: value} or line != line.encode(errors="replace").decode():
+            raise InvalidArgumentError(f"option {name!r} cannot have the value {value!r}: it would not be read as such")
+    return "".join(f"{name}={value}\n" for name, value in values.items()).encode()

@@ -129,7 +129,7 @@ class MessageAdmin(GroupAdmin):
     ) -> PullResult:
         """Messages of one queue from an offset on, or those that come within ``hold_ms``; nobody's progress changes."""
         check_whole_number(offset, "an offset")
-        await self._master_of(queue)
+        await self._keeper_of(queue)
         subscription = subscription_data(queue.topic, expression, self._instance.clock.now_ms())
         reply = await PullApi(self._instance, _TOOLS_GROUP).pull(
             queue,
@@ -200,7 +200,7 @@ class MessageAdmin(GroupAdmin):
         self, queue: MessageQueue, index: int, *, max_count: int = 10, group: str = ""
     ) -> QueryConsumeQueueResponseBody:
         """Units of a consume queue, as the broker has them."""
-        address = await self._master_of(queue)
+        address = await self._keeper_of(queue)
         return await self._consume_queue_at(address, queue.topic, queue.queue_id, index, max_count, group)
 
     async def _consume_queue_at(

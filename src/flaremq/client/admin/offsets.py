@@ -99,14 +99,14 @@ class OffsetAdmin(TopicAdmin):
         check_whole_number(offset, "an offset")
         ext = _group_and_queue(group, queue) | {"commitOffset": str(offset)}
         what = f"setting the offset of group {group!r}"
-        await self._call(await self._master_of(queue), RequestCode.UPDATE_CONSUMER_OFFSET, ext, what=what)
+        await self._call(await self._keeper_of(queue), RequestCode.UPDATE_CONSUMER_OFFSET, ext, what=what)
 
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
         """The offset of a group in one queue, None if it has none."""
         check_queue(queue)
         ext = _group_and_queue(group, queue) | {"setZeroIfNotFound": "false"}
         code, accept = RequestCode.QUERY_CONSUMER_OFFSET, (ResponseCode.QUERY_NOT_FOUND,)
-        reply = await self._call(await self._master_of(queue), code, ext, accept=accept)
+        reply = await self._call(await self._keeper_of(queue), code, ext, accept=accept)
         return None if reply.code == ResponseCode.QUERY_NOT_FOUND else reply.int_field("offset")
 
     async def min_offset(self, queue: MessageQueue) -> int:
@@ -123,7 +123,7 @@ class OffsetAdmin(TopicAdmin):
         return await self._queue_offset(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queue, {"timestamp": str(timestamp_ms)})
 
     async def _queue_offset(self, code: RequestCode, queue: MessageQueue, more: dict[str, str] | None = None) -> int:
-        await self._master_of(queue)  # so that the route is known
+        await self._keeper_of(queue)  # so that the route is known
         return await queue_offset(self._instance, code, queue, more)
 
     async def _brokers_of_group(self, group: str, topic: str | None) -> dict[str, str]:

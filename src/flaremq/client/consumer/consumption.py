@@ -176,11 +176,13 @@ class Consumption:
 
     async def _pull(self, process_queue: ProcessQueue) -> PullReply:
         queue, options = process_queue.queue, self._options
-        address = self._instance.routes.reader(queue.broker_name, process_queue.broker_id)
+        routes = self._instance.routes
+        address = routes.reader(queue.broker_name, process_queue.broker_id)
+        takes_offsets = process_queue.broker_id == 0 and routes.has_master(queue.broker_name)
         if not self._instance.heartbeats.is_known_at(address):
             await self._instance.heartbeats.ensure(address)
         commit_offset = -1 if self.is_broadcasting else process_queue.commit_offset
-        if commit_offset == process_queue.reported_offset:
+        if commit_offset == process_queue.reported_offset and address == process_queue.reported_to:
             commit_offset = -1
         process_queue.last_pull = self._now()
         reply = await self._pull_api.pull(
@@ -194,8 +196,8 @@ class Consumption:
             commit_offset=commit_offset,
             is_subscription_sent=self._is_subscription_sent,
         )
-        if commit_offset >= 0 and process_queue.broker_id == 0:
-            process_queue.reported_offset = commit_offset
+        if commit_offset >= 0 and takes_offsets:
+            process_queue.reported_offset, process_queue.reported_to = commit_offset, address
         return reply
 
     async def _take_in(self, process_queue: ProcessQueue, reply: PullReply) -> bool:

@@ -40,7 +40,7 @@ class BrokerOffsets:
 
     async def load(self, queue: MessageQueue) -> int:
         reply = await self._instance.transport.call(
-            self._instance.routes.master(queue.broker_name),
+            self._instance.routes.keeper(queue.broker_name),
             RequestCode.QUERY_CONSUMER_OFFSET,
             self._ext(queue),
             accept=(ResponseCode.QUERY_NOT_FOUND,),
@@ -51,26 +51,28 @@ class BrokerOffsets:
     async def save(self, queues: Iterable[ProcessQueue]) -> None:
         failure: FlareMQError | None = None
         for process_queue in queues:
-            offset = process_queue.commit_offset
-            if offset == process_queue.reported_offset or offset < 0:
+            offset, queue = process_queue.commit_offset, process_queue.queue
+            if offset < 0:
                 continue
-            queue = process_queue.queue
             try:
+                address = self._instance.routes.keeper(queue.broker_name)
+                if offset == process_queue.reported_offset and address == process_queue.reported_to:
+                    continue
                 await self._instance.transport.oneway(
-                    self._instance.routes.master(queue.broker_name),
+                    address,
                     RequestCode.UPDATE_CONSUMER_OFFSET,
                     self._ext(queue) | {"commitOffset": str(offset)},
                 )
             except FlareMQError as error:  # other queues are on other brokers
                 failure = error
                 continue
-            process_queue.reported_offset = offset
+            process_queue.reported_offset, process_queue.reported_to = offset, address
         if failure is not None:
             raise failure
 
     async def save_offset(self, queue: MessageQueue, offset: int) -> None:
         await self._instance.transport.call(
-            self._instance.routes.master(queue.broker_name),
+            self._instance.routes.keeper(queue.broker_name),
             RequestCode.UPDATE_CONSUMER_OFFSET,
             self._ext(queue) | {"commitOffset": str(offset)},
             what=f"committing the offset of group {self._group!r}",

@@ -48,6 +48,7 @@ class ProcessQueue:
         self.is_listed = False  # among the queues that have a message to hand out
         self.broker_id = 0  # of the replica to pull from, as the broker suggests
         self.reported_offset = -1  # what the broker was last told
+        self.reported_to = ""  # at which address: a master that is back does not know what a slave was told
         self.locked_until = 0.0  # orderly consumption: ours alone until then
         self.suspended_until = 0.0  # orderly consumption: nothing is handed out before
         self.last_pull = 0.0

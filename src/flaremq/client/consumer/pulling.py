@@ -86,11 +86,11 @@ class PullApi:
     ) -> PullReply:
         """Ask for messages from ``offset`` on; the broker may hold the request until some come.
 
-        ``commit_offset`` of 0 or more is reported along with it. With ``is_subscription_sent`` the request says what
-        it wants, else the broker goes by the group's last heartbeat.
+        ``commit_offset`` of 0 or more is reported along with it, to a master. With ``is_subscription_sent`` the request
+        says what it wants, else the broker goes by the group's last heartbeat.
         """
         flags = PULL_MAY_SUSPEND if hold_ms > 0 else 0
-        if commit_offset >= 0 and broker_id == 0:
+        if commit_offset >= 0 and broker_id == 0 and self._instance.routes.has_master(queue.broker_name):
             flags |= PULL_COMMITS_OFFSET
         ext = {
             "consumerGroup": self._group,

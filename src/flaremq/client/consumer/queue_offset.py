@@ -12,5 +12,5 @@ async def queue_offset(
 ) -> int:
     """One end of a queue, or the place of a time in it."""
     ext = {"topic": queue.topic, "queueId": str(queue.queue_id), "bname": queue.broker_name, **(more or {})}
-    reply = await instance.transport.call(instance.routes.master(queue.broker_name), code, ext)
+    reply = await instance.transport.call(instance.routes.keeper(queue.broker_name), code, ext)
     return reply.int_field("offset")

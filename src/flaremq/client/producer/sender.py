@@ -18,7 +18,7 @@ from flaremq.client.routes import MASTER_ID, TopicRoute
 from flaremq.errors import FlareMQError, RemoteProtocolError, UnavailableError
 from flaremq.message.batch import encode_batch_item
 from flaremq.protocol.bodies.queue import MessageQueue
-from flaremq.protocol.codes import RequestCode, ResponseCode
+from flaremq.protocol.codes import ROLE_FIELD, RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.remoting.connection import RequestTimeoutError
 
@@ -37,7 +37,9 @@ _WORTH_RETRYING: Final = frozenset(
         205,  # not in the current unit
     )
 )
-_PAUSES: Final = (0.02, 0.1, 0.3, 0.5, 1.0)  # seconds before the second, third, … and any later try on the same broker
+# Seconds before the second, third, … and any later try on the same broker. Short at first: where a controller chooses
+# the master, the next one is there after some tens of milliseconds.
+_PAUSES: Final = (0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 _BATCH_PROPERTIES: Final = "WAIT\x01true\x02"
 _T = TypeVar("_T")
 
@@ -142,6 +144,14 @@ class Sender:
         failure: FlareMQError | None = None
         stored: list[SendResult] | None = None
         while tries_left > 0:
+            if queue is None and not route.write_queues and route.lacks_masters:
+                failure = UnavailableError(f"no broker of topic {topic!r} has a master at the moment")
+                attempt += 1
+                await asyncio.sleep(_PAUSES[min(attempt, len(_PAUSES)) - 1])
+                if clock.monotonic() - began >= patience:
+                    break
+                route = await self._another_look(topic, route)
+                continue
             target = queue or self._selector.pick(route.write_queues, last_broker=last_broker)
             if attempt and target.broker_name == last_broker:
                 await asyncio.sleep(_PAUSES[min(attempt, len(_PAUSES)) - 1])
@@ -159,9 +169,16 @@ class Sender:
                 self.faults.record(last_broker, clock.monotonic() - started, failed=True)
                 failure = error
                 if isinstance(error, RequestTimeoutError):
+                    self._instance.spawn(self._settle(topic))  # the next send goes to the master there is by then
                     break  # maybe stored by a slow broker: another try would store it twice and slow it further
                 if clock.monotonic() - began >= patience:
                     tries_left -= 1
+                route = await self._another_look(topic, route)
+                continue
+            if reply.ext and ROLE_FIELD in reply.ext and clock.monotonic() - began < patience:
+                # It is no master any more, or not sure to be one: the next master is waited for like a restart.
+                self.faults.record(last_broker, clock.monotonic() - started, failed=True)
+                failure = reply_error(reply, f"sending to topic {topic!r} on {target.broker_name}", address)
                 route = await self._another_look(topic, route)
                 continue
             tries_left -= 1
@@ -209,11 +226,11 @@ class Sender:
             return route
 
     async def _settle(self, topic: str) -> None:
-        """A send created the topic: take over its own route as soon as the name server has it."""
+        """A send created the topic, or its master does not answer: take over the route that the name server has."""
         try:
             await self._routes.refresh(topic)
         except UnavailableError as error:
-            _log.info("the route of new topic %s is not known yet: %s", topic, error)
+            _log.info("the route of topic %s is not known: %s", topic, error)
 
     def _command(
         self, messages: Sequence[Outgoing], queue: MessageQueue, code: RequestCode, *, oneway: bool = False
