@@ -20,11 +20,14 @@ pytestmark = pytest.mark.xdist_group("architecture")  # one worker reads all sou
 ORDER = {
     "message": """properties topics sys_flag java_hash tags delay hosts record compression message_id message
         message_ext batch stored_form transaction write_stream""",
+    "replication": "frames epochs record_gate source follower sync_rules sync_state replicas membership",
     "protocol": "codes command header_json header_binary frame signing bodies queue_allocation headers",
     "storage": """files runtime config option_names options status log queue index dispatch get put at_rest
         arrow engine verify message_store rebuild rescue""",
-    "broker": """pace options scheduler filter store_loop catalog statistics members long_polling delay ingest pop
-        transactions streams live_config requests administration registration parts registry service""",
+    "broker": """pace options role scheduler filter store_loop replication catalog statistics members long_polling
+        delay ingest pop transactions streams live_config requests administration registration parts metadata_copy
+        ha_service controller_mode registry service""",
+    "controller": "groups liveness election outcomes state options stores office requests service",
     "namesrv": "options kv_config topic_queues broker_table route_info requests service",
     "client": """options errors arguments blocking client_id transport routes heartbeats instance producer consumer
         admin scan streams""",

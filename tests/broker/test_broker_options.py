@@ -67,8 +67,9 @@ def test_name_that_only_rocketmq_has_is_kept_as_a_warning() -> None:
 
 
 def test_option_without_effect_says_so() -> None:
-    assert BrokerOptions(slave_read_enable=True).warnings == [
-        "slaveReadEnable=true has no effect: this version does not replicate"
+    assert BrokerOptions(filter_support_retry=True).warnings == [
+        "filterSupportRetry=true has no effect: a consumer subscribes to its retry topic with an expression of its "
+        "own, and that one is applied"
     ]
 
 
@@ -155,21 +156,20 @@ def test_refused_change_says_why_or_what_was_meant(name: str, sentence: str) -> 
 
 
 @pytest.mark.parametrize(
-    "assignment",
+    ("assignments", "sentence"),
     [
-        "brokerRole=SYNC_MASTER", "brokerRole=SLAVE", "brokerId=1", "inSyncReplicas=2", "minInSyncReplicas=2",
-        "totalReplicas=3", "enableAutoInSyncReplicas=true", "allAckInSyncStateSet=true", "enableControllerMode=true",
-        "enableSlaveActingMaster=true", "enableDLegerCommitLog=true",
+        (["brokerRole=SLAVE"], "brokerRole=SLAVE needs a brokerId of 1 or more"),
+        (
+            ["enableSlaveActingMaster=true"],
+            "enableSlaveActingMaster='true' is not allowed: acting masters do not exist",
+        ),
+        (["enableDLegerCommitLog=true"], "enableDLegerCommitLog='true' is not allowed: logs by consensus"),
+        (["inSyncReplicas=2", "minInSyncReplicas=3"], "minInSyncReplicas=3 is more than inSyncReplicas=2"),
     ],
-)  # fmt: skip
-def test_broker_refuses_to_promise_copies_that_nobody_makes(assignment: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"{assignment} cannot be kept: this version does not replicate"):
-        load_options(None, parse_assignments([assignment]))
-
-
-def test_broker_made_in_python_refuses_the_same(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="does not replicate"):
-        BrokerService(tmp_path, store_options=StoreOptions(broker_role="SLAVE"))
+)
+def test_broker_refuses_roles_that_cannot_be(assignments: list[str], sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=sentence):
+        BrokerService(tmp_path, *load_options(None, parse_assignments(assignments)))
     assert not any(tmp_path.iterdir())
 
 
@@ -180,7 +180,7 @@ def test_options_that_say_what_is_so_anyway_are_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    "assignment", ["haListenPort=10999", "useReentrantLockWhenPutMessage=false", "sendMessageThreadPoolNums=64"]
+    "assignment", ["totalReplicas=3", "useReentrantLockWhenPutMessage=false", "sendMessageThreadPoolNums=64"]
 )
 def test_option_without_effect_is_said_in_the_log_of_a_starting_broker(
     assignment: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -15,6 +15,7 @@ import pytest
 from flaremq.broker.options import BrokerOptions
 from flaremq.cli.mqadmin.table import ABSENT, COMMANDS
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
+from flaremq.controller.options import ControllerOptions
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.options import rows
 from flaremq.remoting.options import RemotingOptions
@@ -25,13 +26,14 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 # A module, package or folder as the pages write it: storage/log/commit_log.py, storage/log/commit_log, broker/delay
 PATH = re.compile(
-    r"(?<![\w/.-])(?:message|protocol|storage|remoting|namesrv|broker|client|testing|pipeline|cli|tests)/[a-z_]+[\w/]*(?:\.py)?"
+    r"(?<![\w/.-])(?:message|protocol|storage|remoting|namesrv|controller|broker|client|testing|pipeline|cli|tests)/[a-z_]+[\w/]*(?:\.py)?"
 )
 LAYERS = (
     StoreOptions,
     BrokerOptions,
     RemotingOptions,
     NamesrvOptions,
+    ControllerOptions,
     ClientOptions,
     ProducerOptions,
     ConsumerOptions,

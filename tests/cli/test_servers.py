@@ -89,6 +89,32 @@ def test_name_server_and_broker_of_their_own_find_each_other(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_controller_says_when_it_is_ready_and_remembers_after_a_kill(tmp_path: Path) -> None:
+    arguments = ["controller", "--listen", "127.0.0.1:0", "--data", tmp_path / "state"]
+    names = {"clusterName": "c", "brokerName": "b"}
+    with server(*arguments, cwd=tmp_path) as controller:
+        line = controller.ready()
+        (address,) = ADDRESS.findall(line)
+        assert "controller is ready" in line and str(tmp_path / "state") in line
+        applied = {**names, "appliedBrokerId": "1", "registerCheckCode": "x"}
+        assert ask(address, RemotingCommand.request(RequestCode.CONTROLLER_APPLY_BROKER_ID, applied)).code == 0
+        controller.process.kill()
+        controller.wait()
+    with server(*arguments, cwd=tmp_path) as controller:
+        (address,) = ADDRESS.findall(controller.ready())
+        reply = ask(address, RemotingCommand.request(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, names))
+        assert (reply.ext or {})["nextBrokerId"] == "2"
+        assert controller.stop() == 0
+        assert controller.errors == ""
+
+
+def test_controller_needs_one_place_for_its_state(tmp_path: Path) -> None:
+    assert "--data DIR or --etcd URL" in flaremq("controller").err
+    both = flaremq("controller", "--data", tmp_path, "--etcd", "http://127.0.0.1:1")
+    assert both.code == 2 and "exclude each other" in both.err
+
+
+@pytest.mark.slow
 def test_several_processes_are_one_cluster_with_stores_and_ports_of_their_own(tmp_path: Path) -> None:
     with server("namesrv", "--listen", "127.0.0.1:0", cwd=tmp_path) as namesrv:
         (name_server,) = ADDRESS.findall(namesrv.ready())

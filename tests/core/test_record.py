@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flaremq.core.arrays import Bytes, as_array
-from flaremq.core.record import parse_at, resync
+from flaremq.core.record import nonzero_end, parse_at, resync
 from flaremq.core.record import walk as walk_kernel
 from flaremq.core.table import (
     BLANK,
@@ -394,3 +394,23 @@ def test_a_read_only_mapping_is_walked_in_place(tmp_path: Path) -> None:
 
 def test_body_checksum_in_the_table_is_the_stored_one() -> None:
     assert walk(make_record(body=b"hello"), base=1234)[3][BODY_CRC][0] == body_crc(b"hello")
+
+
+@pytest.mark.parametrize(
+    ("content", "start", "end", "found"),
+    [
+        (b"", 0, 0, 0),
+        (b"\0\0\0", 0, 3, 0),
+        (b"\0a\0\0", 0, 4, 2),
+        (b"\0a\0\0", 2, 4, 2),
+        (b"\0a\0b", 0, 3, 2),
+        (b"a", 0, 99, 1),
+        (b"a", 5, 9, 5),
+        (b"\0" * 70_000 + b"a" + bytes(200_000), 0, 270_001, 70_001),
+        (bytes(300_000), 17, 300_000, 17),
+    ],
+)
+def test_the_last_byte_that_is_not_zero_is_found_from_the_back(
+    content: bytes, start: int, end: int, found: int
+) -> None:
+    assert nonzero_end(content, start, end) == found

@@ -247,5 +247,10 @@ def test_every_code_with_fields_in_its_table_has_a_header() -> None:
         RequestCode.SET_MESSAGE_REQUEST_MODE,
         RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
         RequestCode.GET_BROKER_HA_STATUS,
+        RequestCode.CONTROLLER_GET_METADATA_INFO,
+        RequestCode.CONTROLLER_GET_SYNC_STATE_DATA,
+        RequestCode.GET_BROKER_EPOCH_CACHE,
+        RequestCode.UPDATE_CONTROLLER_CONFIG,
+        RequestCode.GET_CONTROLLER_CONFIG,
         RequestCode.BATCH_ACK_MESSAGE,
     }

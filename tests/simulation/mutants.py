@@ -10,7 +10,6 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +23,7 @@ from flaremq.storage.dispatch import dispatcher as dispatch
 from flaremq.storage.engine import checkpointer, recovery
 from flaremq.storage.engine.dispatch_service import DispatchService
 from flaremq.storage.engine.flush_service import FlushService
+from flaremq.storage.engine.index_recovery import IndexRecovery
 from flaremq.storage.engine.recovery import Recovery
 from flaremq.storage.engine.retention import Retention
 from flaremq.storage.engine.store_engine import StoreEngine
@@ -35,6 +35,7 @@ from flaremq.storage.get.reader import MessageReader
 from flaremq.storage.index.index_service import IndexService
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.log.flush import GroupCommit
+from flaremq.storage.log.put_lock import PutLock
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.queue.table import ConsumeQueues
 from flaremq.storage.runtime.health import Health, RunningFlag
@@ -213,13 +214,13 @@ def _truncate_in_memory(patch: pytest.MonkeyPatch) -> None:
 
 
 def _index_dropped_at_recovery(patch: pytest.MonkeyPatch) -> None:
-    def restore(recovery: Recovery, start: int) -> int:
+    def restore(recovery: IndexRecovery, start: int) -> int:
         assert recovery._index is not None
         recovery._index.drop_all()
         recovery._dispatcher.index_from = start
         return start
 
-    patch.setattr(Recovery, "_restore_index", restore)
+    patch.setattr(IndexRecovery, "restore", restore)
 
 
 def _state_file_in_place(patch: pytest.MonkeyPatch) -> None:
@@ -285,14 +286,14 @@ def _lost_append_lock(patch: pytest.MonkeyPatch) -> None:
 
     def init(log: CommitLog, *arguments: Any, **settings: Any) -> None:
         honest_init(log, *arguments, **settings)
-        log.lock = _NoLock()  # type: ignore[assignment]
+        log.lock = _NoLock()
 
     patch.setattr(ManualClock, "now_ms", slow_now_ms)
     patch.setattr(CommitLog, "__init__", init)
 
 
-class _NoLock(nullcontext[None]):
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+class _NoLock(PutLock):
+    def acquire(self, timeout: float = -1) -> bool:
         return True
 
     def release(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.simulation import bounded, deep, flips, io_errors
+from tests.simulation import bounded, deep, flips, io_errors, replica_group, replica_group_store
 
 
 def main(arguments: list[str]) -> None:
@@ -17,6 +17,10 @@ def main(arguments: list[str]) -> None:
             bounded.check_image(image, twice=True)
     elif kind == "deep":
         deep.run_history(int(rest[0]), deep.Tally())
+    elif kind == "group":
+        print(replica_group.run_history(int(rest[0])))
+    elif kind == "store-group":
+        print(replica_group_store.run_store_history(int(rest[0])))
     elif kind in ("fault", "recovery-fault"):
         mode, error, times, at = rest
         assert error in io_errors.KINDS

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from flaremq.broker.administration.broker import AdminHandler, DelayProgress
 from flaremq.broker.administration.group_query import GroupQueryHandler
 from flaremq.broker.administration.progress import ConsumeStatsHandler
 from flaremq.broker.administration.relay import ClientRelayHandler
+from flaremq.broker.administration.replication import ReplicationHandler
 from flaremq.broker.administration.reset_offset import ResetOffsetHandler
 from flaremq.broker.catalog.catalog import Catalog
+from flaremq.broker.delay.timer import TimerService
 from flaremq.broker.live_config import Applier, ConfigAdmin
 from flaremq.broker.members.client_info import ClientInfo
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.requests.queries import QueryHandler
+from flaremq.broker.role import Role
 from flaremq.broker.statistics.counters import BrokerStatistics
 from flaremq.broker.statistics.runtime_info import RuntimeInfo
 from flaremq.broker.store_loop.store_loop import StoreLoop
@@ -25,6 +28,7 @@ from flaremq.message.message import Message
 from flaremq.message.stored_form import StoredForm
 from flaremq.protocol.bodies.client import ConsumerData, SubscriptionData
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
+from flaremq.protocol.bodies.replication import HARuntimeInfo
 from flaremq.protocol.bodies.topic import TopicConfig
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.handlers import HandlerTable
@@ -37,6 +41,24 @@ from tests.support.store_lab import SMALL
 
 ADDRESS = "127.0.0.1:10911"
 _BORN_HOST = encode_host("127.0.0.1:40001")
+
+
+def replication_alone(store: MessageStore) -> ReplicationHandler:
+    """That of a master without slaves, and without timers."""
+
+    class Facts:
+        master_flush_offset = 0
+
+        def runtime_info(self) -> HARuntimeInfo:
+            return HARuntimeInfo(master=True, master_commit_log_max_offset=store.max_physical_offset)
+
+        def own_addresses(self) -> tuple[str, str]:
+            return "127.0.0.1:10911", "127.0.0.1:10912"
+
+        def look_for_master(self) -> None:
+            raise AssertionError("a master looks for none")
+
+    return ReplicationHandler(Role(is_master=True, broker_id=0), cast(TimerService, None), lambda: False, Facts())
 
 
 class AdminLab:
@@ -79,6 +101,7 @@ class AdminLab:
             GroupQueryHandler(options, store_loop, offsets, consumers, statistics),
             QueryHandler(store_loop),
             ResetOffsetHandler(options, store_loop, topics, groups, offsets, consumers),
+            replication_alone(self.store),
         ):
             handler.register(self.table)
         return self

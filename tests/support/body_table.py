@@ -13,6 +13,12 @@ from flaremq.protocol.bodies.client import (
     ProducerTableInfo,
     QuerySubscriptionResponseBody,
 )
+from flaremq.protocol.bodies.controller import (
+    BrokerReplicasInfo,
+    ElectMasterResponseBody,
+    EpochEntryCache,
+    SyncStateSet,
+)
 from flaremq.protocol.bodies.group import (
     GetConsumerListByGroupResponseBody,
     GroupList,
@@ -69,6 +75,8 @@ REQUEST_BODIES: Final[dict[RequestCode, type[Bean]]] = {
     RequestCode.QUERY_DATA_VERSION: DataVersion,
     RequestCode.QUERY_ASSIGNMENT: QueryAssignmentRequestBody,
     RequestCode.SET_MESSAGE_REQUEST_MODE: SetMessageRequestModeRequestBody,
+    RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: SyncStateSet,
+    RequestCode.NOTIFY_BROKER_ROLE_CHANGED: SyncStateSet,
     RequestCode.BATCH_ACK_MESSAGE: BatchAckMessageRequestBody,
 }
 
@@ -115,4 +123,10 @@ RESPONSE_BODIES: Final[dict[RequestCode, type[Bean]]] = {
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: MessageRequestModeSerializeWrapper,
     RequestCode.GET_BROKER_MEMBER_GROUP: GetBrokerMemberGroupResponseBody,
     RequestCode.GET_BROKER_HA_STATUS: HARuntimeInfo,
+    RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: SyncStateSet,
+    RequestCode.CONTROLLER_ELECT_MASTER: ElectMasterResponseBody,
+    RequestCode.CONTROLLER_REGISTER_BROKER: SyncStateSet,
+    RequestCode.CONTROLLER_GET_REPLICA_INFO: SyncStateSet,
+    RequestCode.CONTROLLER_GET_SYNC_STATE_DATA: BrokerReplicasInfo,
+    RequestCode.GET_BROKER_EPOCH_CACHE: EpochEntryCache,
 }

@@ -546,6 +546,9 @@ class CrashFile:
             raise
         self._node.persist()
 
+    def fileno(self) -> int:
+        raise StoreIOError("descriptor", self.path, OSError("a simulated file has none"))
+
     def data_end(self) -> int:
         self._filesystem._begin("seek", self.path)
         return min((max(self._node.allocated, default=-1) + 1) * PAGE, len(self._node.memory))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from flaremq.protocol.codes import RequestCode
-from flaremq.protocol.headers import admin, consume, namesrv, pop, send
+from flaremq.protocol.headers import admin, consume, controller, namesrv, pop, send
 from flaremq.protocol.headers.custom_header import (
     CustomHeader,
     integer,
@@ -177,6 +177,16 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[CustomHeader]]] = {
     RequestCode.OPEN_WRITE_STREAM: send.OpenWriteStreamRequestHeader,
     RequestCode.GET_BROKER_MEMBER_GROUP: namesrv.GetBrokerMemberGroupRequestHeader,
     RequestCode.BROKER_HEARTBEAT: namesrv.BrokerHeartbeatRequestHeader,
+    RequestCode.EXCHANGE_BROKER_HA_INFO: controller.ExchangeHAInfoHeader,
+    RequestCode.RESET_MASTER_FLUSH_OFFSET: controller.ResetMasterFlushOffsetHeader,
+    RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: controller.AlterSyncStateSetRequestHeader,
+    RequestCode.CONTROLLER_ELECT_MASTER: controller.ElectMasterRequestHeader,
+    RequestCode.CONTROLLER_REGISTER_BROKER: controller.RegisterBrokerToControllerRequestHeader,
+    RequestCode.CONTROLLER_GET_REPLICA_INFO: controller.GetReplicaInfoRequestHeader,
+    RequestCode.NOTIFY_BROKER_ROLE_CHANGED: controller.NotifyBrokerRoleChangedRequestHeader,
+    RequestCode.CLEAN_BROKER_DATA: controller.CleanControllerBrokerDataRequestHeader,
+    RequestCode.CONTROLLER_GET_NEXT_BROKER_ID: controller.GetNextBrokerIdRequestHeader,
+    RequestCode.CONTROLLER_APPLY_BROKER_ID: controller.ApplyBrokerIdRequestHeader,
     RequestCode.POP_MESSAGE: pop.PopMessageRequestHeader,
     RequestCode.ACK_MESSAGE: pop.AckMessageRequestHeader,
     RequestCode.PEEK_MESSAGE: pop.PeekMessageRequestHeader,
@@ -209,6 +219,13 @@ RESPONSE_HEADERS: Final[dict[RequestCode, type[CustomHeader]]] = {
     RequestCode.ADD_WRITE_PERM_OF_BROKER: namesrv.AddWritePermOfBrokerResponseHeader,
     RequestCode.LITE_PULL_MESSAGE: PullMessageResponseHeader,
     RequestCode.RECALL_MESSAGE: RecallMessageResponseHeader,
+    RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: controller.AlterSyncStateSetResponseHeader,
+    RequestCode.CONTROLLER_ELECT_MASTER: controller.ElectMasterResponseHeader,
+    RequestCode.CONTROLLER_REGISTER_BROKER: controller.RegisterBrokerToControllerResponseHeader,
+    RequestCode.CONTROLLER_GET_REPLICA_INFO: controller.GetReplicaInfoResponseHeader,
+    RequestCode.CONTROLLER_GET_METADATA_INFO: controller.GetMetaDataResponseHeader,
+    RequestCode.CONTROLLER_GET_NEXT_BROKER_ID: controller.GetNextBrokerIdResponseHeader,
+    RequestCode.CONTROLLER_APPLY_BROKER_ID: controller.ApplyBrokerIdResponseHeader,
     RequestCode.POP_MESSAGE: pop.PopMessageResponseHeader,
     RequestCode.PEEK_MESSAGE: pop.PopMessageResponseHeader,
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME: pop.ChangeInvisibleTimeResponseHeader,

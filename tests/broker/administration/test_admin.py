@@ -14,7 +14,6 @@ from flaremq.broker.statistics.runtime_info import format_bytes, format_runtime
 from flaremq.broker.statistics.store_rates import Counters, StoreRates
 from flaremq.java_json import parse_java_json
 from flaremq.options import parse_properties, rows
-from flaremq.protocol.bodies.replication import HARuntimeInfo
 from flaremq.protocol.bodies.topic import DataVersion, KVTable
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.remoting.options import RemotingOptions
@@ -355,16 +354,5 @@ def test_delay_progress_is_told_as_rocketmq_tells_it(tmp_path: Path) -> None:
             assert reply.body_bytes == b'{"dataVersion":{"counter":1},"offsetTable":{3:5,4:7}}'
         async with AdminLab(tmp_path) as lab:
             assert (await lab.ask(RequestCode.GET_ALL_DELAY_OFFSET)).body_bytes == b'{"offsetTable":{}}'
-
-    asyncio.run(run())
-
-
-def test_ha_status_is_that_of_a_master_alone(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with AdminLab(tmp_path) as lab:
-            await lab.send("T")
-            body = HARuntimeInfo.from_json((await lab.ask(RequestCode.GET_BROKER_HA_STATUS)).body_bytes)
-            assert body.master and body.in_sync_slave_nums == 0 and body.ha_connection_info == ()
-            assert body.master_commit_log_max_offset == lab.store.max_physical_offset
 
     asyncio.run(run())

@@ -12,6 +12,7 @@ import pytest
 from flaremq.broker.catalog.topics import TopicTable
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.registration.name_servers import Registration
+from flaremq.broker.role import Role
 from flaremq.clock import ManualClock
 from flaremq.errors import InvalidArgumentError
 from flaremq.namesrv.options import NamesrvOptions
@@ -94,7 +95,9 @@ class Lab:
             self.options, ConfigFile(LocalFileSystem(), str(self.folder / "topics.json")), self.clock
         )
         self.topics.load()
-        self.registration = Registration(self.options, self.topics, self.clock)
+        is_master = self.options.broker_id == 0
+        self.role = Role(is_master=is_master, broker_id=self.options.broker_id)
+        self.registration = Registration(self.options, self.topics, self.clock, role=self.role)
         await self.registration.start(ADDRESS, HA_ADDRESS)
         return self.registration
 
@@ -367,6 +370,61 @@ def test_registration_tells_who_the_name_server_takes_for_the_master(tmp_path: P
         registration = await lab.broker(lab.first.address)
         assert registration.master_address == "10.0.0.1:10911"
         assert registration.master_ha_address == "10.0.0.1:10912"
+
+    run(tmp_path, scenario)
+
+
+def test_slave_asks_every_few_seconds_until_it_knows_its_master(tmp_path: Path) -> None:
+    async def scenario(lab: Lab) -> None:
+        registration = await lab.broker(lab.first.address, brokerId="2")
+        assert lab.first.requests[0].field("brokerId") == "2"
+        changes: list[str | None] = []
+        registration.on_master.append(lambda: changes.append(registration.master_address))
+        told = {"masterAddr": "10.0.0.1:10911", "haServerAddr": "10.0.0.1:10912"}
+        lab.first.answer = lambda _: RemotingCommand.response(ext=told)
+        lab.clock.advance(3_000)
+        lab.run_due()
+        await until(lambda: changes == ["10.0.0.1:10911"])
+        lab.clock.advance(29_999)
+        lab.run_due()
+        assert len(lab.first.requests) == 2, "it knows, so it asks no more often than a master"
+        lab.first.answer = lambda _: RemotingCommand.response()
+        lab.clock.advance(2)
+        lab.run_due()
+        await until(lambda: changes == ["10.0.0.1:10911", None])
+        assert registration.master_ha_address == "10.0.0.1:10912", "it may come back there"
+
+    run(tmp_path, scenario)
+
+
+def test_slave_whose_master_does_not_answer_asks_where_it_is(tmp_path: Path) -> None:
+    async def scenario(lab: Lab) -> None:
+        told = {"masterAddr": "10.0.0.1:10911", "haServerAddr": "10.0.0.1:10912"}
+        lab.first.answer = lambda _: RemotingCommand.response(ext=told)
+        registration = await lab.broker(lab.first.address, brokerId="1")
+        registration.look_for_master(True)
+        for count in (2, 3):
+            lab.clock.advance(3_000)
+            lab.run_due()
+            await until(lambda count=count: len(lab.first.requests) == count)  # type: ignore[misc]
+        registration.look_for_master(False)
+        lab.clock.advance(3_000)
+        lab.run_due()
+        await until(lambda: len(lab.first.requests) == 4)  # the last one was planned before
+        lab.clock.advance(29_000)
+        lab.run_due()
+        assert len(lab.first.requests) == 4
+
+    run(tmp_path, scenario)
+
+
+def test_change_of_the_role_is_registered_at_once_with_its_epoch(tmp_path: Path) -> None:
+    async def scenario(lab: Lab) -> None:
+        await lab.broker(lab.first.address, brokerId="3")
+        lab.role.become_master(epoch=7)
+        await until(lambda: len(lab.first.requests) == 2)
+        assert lab.first.requests[-1].field("brokerId") == "0"
+        assert lab.first.version().state_version == 7
 
     run(tmp_path, scenario)
 

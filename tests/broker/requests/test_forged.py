@@ -57,6 +57,8 @@ HARMLESS = frozenset(
         RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,  # to clients
         RequestCode.BROKER_HEARTBEAT,  # to controllers
         RequestCode.DELETE_SUBSCRIPTIONGROUP,  # whether offsets go too
+        RequestCode.RESET_MASTER_FLUSH_OFFSET,  # shown to tools, used for nothing
+        RequestCode.EXCHANGE_BROKER_HA_INFO,  # a hint at most
     }
 )
 # A receipt that changes nothing may be answered like one that is no longer good.

@@ -617,6 +617,25 @@ def test_batch_is_stored_as_records_of_consecutive_offsets(flush: str) -> None:
     run(scenario, flushDiskType=flush)
 
 
+@pytest.mark.parametrize("serialize_type", [0, 1], ids=["json", "compact"])
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_batch_is_answered_alike_with_and_without_a_key_of_its_own(serialize_type: int, flush: str) -> None:
+    async def scenario(lab: BrokerLab) -> None:
+        body = batch_body((0, b"one", b""), (0, b"two", b""))
+        answers = []
+        for properties in ("", "UNIQ_KEY\x01of the batch\x02"):
+            ext = send_header("orders", batch=True, properties=properties).encode_letters()
+            reply = await lab.ask(SEND_BATCH, ext, body, serialize_type=serialize_type)
+            assert (reply.code, reply.remark, reply.serialize_type) == (0, None, serialize_type)
+            answers.append({name: str(value) for name, value in (reply.ext or {}).items()})
+        assert answers[1].pop("transactionId") == "of the batch"
+        assert [answer.pop("queueOffset") for answer in answers] == ["0", "2"]
+        assert [answer.pop("msgId").count(",") for answer in answers] == [1, 1]
+        assert answers[0] == answers[1]
+
+    run(scenario, flushDiskType=flush)
+
+
 def test_batch_by_a_plain_code_with_the_batch_field_set_is_a_batch() -> None:
     async def scenario(lab: BrokerLab) -> None:
         body = batch_body((0, b"one", b""), (0, b"two", b""))

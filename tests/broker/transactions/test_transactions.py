@@ -15,7 +15,6 @@ from flaremq.broker.delay.message_rules import TimerRules, prepare_half
 from flaremq.broker.delay.timer import TimerService
 from flaremq.broker.members.producers import ProducerTable
 from flaremq.broker.options import BrokerOptions
-from flaremq.broker.requests.transactions import EndTransactionHandler
 from flaremq.broker.transactions.service import TransactionService
 from flaremq.clock import ManualClock
 from flaremq.message.properties import encode_properties
@@ -287,14 +286,6 @@ def test_commit_and_rollback_by_request() -> None:
         assert reply is not None and not isinstance(reply, RemotingCommand)
         assert run(reply).code == 0  # type: ignore[union-attr]
         assert bank.committed() == expected
-
-
-def test_slave_ends_no_transaction() -> None:
-    bank = Bank()
-    handler = EndTransactionHandler(bank.service, is_slave=True)
-    with pytest.raises(RequestError) as caught:
-        handler.end(bank.producer.connection, end_request(bank.half(b"a"), outcome=8))
-    assert caught.value.code == ResponseCode.SLAVE_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("missing", ["producerGroup", "tranStateTableOffset", "commitLogOffset", "commitOrRollback"])

@@ -246,6 +246,18 @@ def test_silent_broker_is_a_timeout_that_names_it() -> None:
     play(test)
 
 
+def test_after_a_timeout_the_route_is_asked_for_so_that_the_next_send_goes_to_the_next_master() -> None:
+    async def test(cluster: FakeCluster, producer: Producer) -> None:
+        assert (await producer.send(Message("T", b"x"))).ok
+        cluster.broker("broker-a").ignore_sends()
+        asked = len(cluster.name_server.of(RequestCode.GET_ROUTEINFO_BY_TOPIC))
+        with pytest.raises(RequestTimeoutError):
+            await producer.send(Message("T", b"x"), timeout=0.3)
+        await cluster.name_server.until(asked + 1, RequestCode.GET_ROUTEINFO_BY_TOPIC)
+
+    play(test)
+
+
 def test_stored_but_not_flushed_is_a_status_and_not_an_error() -> None:
     async def test(cluster: FakeCluster, producer: Producer) -> None:
         def answer(request: RemotingCommand) -> RemotingCommand:
@@ -323,8 +335,22 @@ def test_route_without_a_master_is_unavailable() -> None:
         (broker,) = route.broker_datas
         slave = type(broker)(cluster="C", broker_name="broker-a", broker_addrs={1: broker.broker_addrs[0]})
         cluster.name_server.routes["T"] = TopicRouteData(broker_datas=(slave,), queue_datas=route.queue_datas)
-        with pytest.raises(UnavailableError, match="no queue that can be written to"):
-            await producer.send(Message("T", b"x"))
+        with pytest.raises(UnavailableError, match="no broker of topic 'T' has a master at the moment"):
+            await producer.send(Message("T", b"x"), timeout=0.3)
+
+    play(test)
+
+
+def test_send_waits_for_a_master_to_come_back() -> None:
+    async def test(cluster: FakeCluster, producer: Producer) -> None:
+        route = cluster.route()
+        (broker,) = route.broker_datas
+        slave = type(broker)(cluster="C", broker_name="broker-a", broker_addrs={1: broker.broker_addrs[0]})
+        cluster.name_server.routes["T"] = TopicRouteData(broker_datas=(slave,), queue_datas=route.queue_datas)
+        sending = asyncio.create_task(producer.send(Message("T", b"x")))
+        await asyncio.sleep(0)
+        cluster.name_server.routes["T"] = route
+        assert (await sending).ok
 
     play(test)
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
-from tests.interop.wire import programs, servers
+from tests.interop.wire import programs
 
 _START_S = 120.0
 _COMMAND_S = 60.0
@@ -34,16 +35,26 @@ class Answer:
         return "Exception" in self.text or "command failed" in self.text
 
 
+class Target(Protocol):
+    """What the tool looks at: a name server, and the broker that ``{broker}`` stands for."""
+
+    @property
+    def name_server(self) -> str: ...
+    @property
+    def broker(self) -> str: ...
+
+
 class Mqadmin:
     """A JVM with the tool of one release, and clients for it to look at; their names are in ``names``."""
 
-    def __init__(self, version: str, target: servers.Servers, run: str, scratch: Path) -> None:
+    def __init__(self, version: str, target: Target, run: str, scratch: Path) -> None:
         scratch.mkdir(parents=True, exist_ok=True)
         (scratch / "conf").mkdir(exist_ok=True)
         # 4.9 insists on a configuration of its logging.
         (scratch / "conf" / "logback_tools.xml").write_text(_LOGBACK)
         arguments = [f"namesrv={target.name_server}", f"run={run}"]
         command = programs.java_command(version, "Admin", arguments, header=programs.JSON, scratch=scratch)
+        self.version = version
         self._name_server = target.name_server
         self._log = scratch / "mqadmin.log"
         with self._log.open("w") as errors:

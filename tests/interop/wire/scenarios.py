@@ -47,6 +47,8 @@ JAVA_5 = ("pop", "pop_two_instances", "timer", "recall")
 JSON_ONLY = ("pop", "pop_two_instances")
 # The broker goes away and comes back; run alone, at the end.
 JAVA_RESTART = ("broker_restarted", "broker_killed")
+# Of the programs in Java, Go and Node; for a master and a slave, see ../replication.
+REPLICATED = ("master_lost",)
 
 GO = (
     "transaction",

@@ -28,7 +28,7 @@ READY_S = 90.0
 # Below the ports that outgoing connections get, so that none of ours is taken in between.
 _PORTS = range(15_000, 32_000)
 # The broker's own port; the one for priority requests; the one for replication.
-_BROKER_PORT_NEIGHBOURS = (0, -2, 1)
+BROKER_PORT_NEIGHBOURS = (0, -2, 1)
 
 # Under RocketMQ's names, for its broker and for ours.
 _ALWAYS: Mapping[str, str] = {
@@ -93,6 +93,18 @@ class RocketMQ:
         }
         return self._start("org.apache.rocketmq.broker.BrokerStartup", folder, "broker", {**settings, **options})
 
+    def controller(self, folder: Path, address: str, options: Mapping[str, str]) -> ServerProcess:
+        """A group of one; the port of its only member is the one it listens at."""
+        settings = {
+            "controllerDLegerGroup": "group1",
+            "controllerDLegerPeers": f"n0-{address}",
+            "controllerDLegerSelfId": "n0",
+            "controllerStorePath": str(folder / "controller"),
+            "listenPort": address.rsplit(":", 1)[1],
+            **options,
+        }
+        return self._start("org.apache.rocketmq.controller.ControllerStartup", folder, "controller", settings)
+
     def _start(self, main: str, folder: Path, name: str, settings: Mapping[str, str]) -> ServerProcess:
         home = folder / "home"
         (home / "conf").mkdir(parents=True, exist_ok=True)
@@ -117,6 +129,10 @@ class FlareMQ:
     def name_server(self, folder: Path, address: str, options: Mapping[str, str]) -> ServerProcess:
         settings = {"kvConfigPath": str(folder / "kv.json"), **options}
         return self._start(["namesrv", "--listen", address], folder, "namesrv", settings)
+
+    def controller(self, folder: Path, address: str, options: Mapping[str, str]) -> ServerProcess:
+        arguments = ["controller", "--listen", address, "--data", str(folder / "controller")]
+        return self._start(arguments, folder, "controller", options)
 
     def broker(self, folder: Path, address: str, name_server: str, options: Mapping[str, str]) -> ServerProcess:
         arguments = ["broker", "-n", name_server, "--data", str(folder / "store"), "--listen", address]
@@ -146,11 +162,11 @@ class Servers:
         self._name_server_options = name_server_options or {}
         self.target = target
         self._folder = folder
-        self._namesrv_side = _side(first, flags)
-        self._broker_side = _side(second or first, flags)
-        port = _free_port((0,))
+        self._namesrv_side = side(first, flags)
+        self._broker_side = side(second or first, flags)
+        port = free_port((0,))
         self.name_server = f"127.0.0.1:{port}"
-        self.broker = f"127.0.0.1:{_free_port(_BROKER_PORT_NEIGHBOURS, avoid=port)}"
+        self.broker = f"127.0.0.1:{free_port(BROKER_PORT_NEIGHBOURS, avoid=port)}"
         if options is None:
             options = _FOR_TESTS
         self._options = {**_ALWAYS, **options}
@@ -256,7 +272,8 @@ def why_not(target: str) -> str | None:
     return None
 
 
-def _side(name: str, flags: tuple[str, ...]) -> RocketMQ | FlareMQ:
+def side(name: str, flags: tuple[str, ...] = TEST_JVM) -> RocketMQ | FlareMQ:
+    """The servers of one kind: ``flaremq`` or ``rocketmq-VERSION``."""
     if name == "flaremq":
         return FlareMQ()
     version = name.removeprefix("rocketmq-")
@@ -265,7 +282,7 @@ def _side(name: str, flags: tuple[str, ...]) -> RocketMQ | FlareMQ:
     return RocketMQ(version, flags=flags)
 
 
-def _free_port(neighbours: tuple[int, ...], *, avoid: int = 0) -> int:
+def free_port(neighbours: tuple[int, ...], *, avoid: int = 0) -> int:
     for port in random.sample(_PORTS, 200):
         ports = [port + distance for distance in neighbours]
         if avoid not in ports and all(_is_free(each) for each in ports):

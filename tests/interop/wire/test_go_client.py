@@ -54,4 +54,4 @@ def test_every_scenario_of_the_go_program_is_run() -> None:
     done = subprocess.run(
         [str(programs.go_program()), "list=1"], capture_output=True, text=True, timeout=60, check=True
     )
-    assert sorted(json.loads(done.stdout)) == sorted(scenarios.GO)
+    assert sorted(json.loads(done.stdout)) == sorted(scenarios.GO + scenarios.REPLICATED)

@@ -71,7 +71,7 @@ def test_every_scenario_of_the_node_program_is_run(scratch: Path) -> None:
         check=True,
         env={**os.environ, **_environment(scratch)},
     )
-    assert sorted(json.loads(done.stdout)) == sorted(scenarios.NODE)
+    assert sorted(json.loads(done.stdout)) == sorted(scenarios.NODE + scenarios.REPLICATED)
 
 
 def _environment(scratch: Path) -> dict[str, str]:

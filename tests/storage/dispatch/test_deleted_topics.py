@@ -20,6 +20,7 @@ from flaremq.storage.dispatch.deleted_topics import DeletedTopics, pack_deletion
 from flaremq.storage.dispatch.view_writer import ViewWriter
 from flaremq.storage.engine.driver import StoreDriver
 from flaremq.storage.files.filesystem import LocalFileSystem
+from flaremq.storage.log.put_lock import PutLock
 from flaremq.storage.queue.batch_consume_queue import BatchUnit
 from flaremq.storage.rescue.rescue import rescue_store
 from flaremq.storage.verify.finding import Severity
@@ -376,27 +377,22 @@ def test_rescue_does_not_miss_damaged_records_of_the_earlier_life(lab: StoreLab,
 # While others work
 
 
-class _DeletesFirst:
+class _DeletesFirst(PutLock):
     """A log lock behind which, at the first try to take it, a topic has just been deleted."""
 
     def __init__(self, lab: StoreLab) -> None:
+        super().__init__()
         self._lock = lab.store._commit_log.lock
         self._lab: StoreLab | None = lab
 
-    def acquire(self, *arguments: Any, **options: Any) -> bool:
+    def acquire(self, timeout: float = -1) -> bool:
         lab, self._lab = self._lab, None
         if lab is not None:
             delete(lab, AGAIN)
-        return self._lock.acquire(*arguments, **options)
+        return self._lock.acquire(timeout)
 
     def release(self) -> None:
         self._lock.release()
-
-    def __enter__(self) -> bool:
-        return self.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
 
 @pytest.mark.parametrize("put", ["put", "append", "batch"])
@@ -418,21 +414,22 @@ def test_put_that_was_waiting_while_its_topic_was_deleted_counts_from_zero(
     assert all_bodies(lab.store, AGAIN) == [b"a", b"b"]
 
 
-class _NotedLock:
+class _NotedLock(PutLock):
     """A lock that tells by its name when it is held."""
 
     def __init__(self, name: str, held: set[str]) -> None:
+        super().__init__()
         self._name = name
-        self._held = held
-        self._lock = threading.Lock()
+        self._all_held = held
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        self._held.add(self._name)
+    def acquire(self, timeout: float = -1) -> bool:
+        taken = super().acquire(timeout)
+        self._all_held.add(self._name)
+        return taken
 
-    def __exit__(self, *_: object) -> None:
-        self._held.discard(self._name)
-        self._lock.release()
+    def release(self) -> None:
+        self._all_held.discard(self._name)
+        super().release()
 
 
 def test_nobody_dispatches_before_the_queues_are_gone_and_appends_do_not_wait_for_the_disk(

@@ -46,6 +46,16 @@ def test_the_next_file_and_the_one_after_it_are_made_ahead(tmp_path: Path) -> No
     service.stop()
 
 
+def test_pages_of_a_file_are_made_ready_by_the_thread(tmp_path: Path) -> None:
+    service = service_on(tmp_path)
+    assert not service.populate(service.take(0), 0, 4096)  # nobody there to do it
+    service.start()
+    file = service.take(SIZE)
+    assert service.populate(file, 4096, SIZE)
+    eventually(lambda: file.mapping().resident(4096, 4096) == b"\1", "the page is in memory")
+    service.stop()
+
+
 def test_stopping_deletes_files_that_were_not_used(tmp_path: Path) -> None:
     service = service_on(tmp_path)
     service.start()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -121,6 +123,34 @@ def test_impatient_waiter_gives_up_and_the_sync_goes_on() -> None:
     assert commit._waiting == []
     sync.store_loop.release()
     assert leader.value() is True
+
+
+def test_those_who_give_up_at_any_moment_leave_nobody_waiting() -> None:
+    appended = itertools.count(1)
+    end = 0
+
+    def sync() -> int:
+        reached = end
+        threading.Event().wait(0.0002)  # others come, and some of them give up, meanwhile
+        return reached
+
+    commit = GroupCommit(sync, durable=0)
+
+    def work(seed: int) -> None:
+        nonlocal end
+        chance = random.Random(seed)
+        for _ in range(100):
+            offset = next(appended)
+            end = max(end, offset)
+            if chance.random() < 0.3:
+                commit.wait(offset, chance.random() * 0.001)
+            else:
+                while not commit.wait(offset):  # one that was appended behind a sync of another's ``end``
+                    pass
+
+    runners = [Runner(lambda seed=seed: work(seed)) for seed in range(12)]  # type: ignore[misc]
+    assert [runner.value() for runner in runners] == [None] * 12
+    assert commit._waiting == []
 
 
 def test_failed_sync_answers_everyone_and_is_never_tried_again() -> None:

@@ -12,6 +12,7 @@ from flaremq.errors import InvalidArgumentError, StoreIOError
 from flaremq.message.message import Message
 from flaremq.message.message_id import decode_message_id
 from flaremq.message.topics import SCHEDULE_TOPIC
+from flaremq.storage.log.put_lock import PutLock
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.status import PutMessageStatus
 from tests.support.crash_fs import CrashFS
@@ -177,21 +178,22 @@ def test_put_that_meets_a_closing_store_is_refused(warm: StoreLab, batch: bool) 
     store, log = warm.store, warm.store._commit_log
     end = store.max_physical_offset
 
-    class ClosingLock:
+    class ClosingLock(PutLock):
         """Lets close() win the race between a put's first look and its append."""
 
-        def __init__(self, real: Any) -> None:
+        def __init__(self, real: PutLock) -> None:
+            super().__init__()
             self._real = real
 
-        def acquire(self, *args: Any, **limits: Any) -> bool:
+        def acquire(self, timeout: float = -1) -> bool:
             log.lock = self._real
             store.close()
-            return bool(self._real.acquire(*args, **limits))
+            return self._real.acquire(timeout)
 
         def release(self) -> None:
             self._real.release()
 
-    log.lock = ClosingLock(log.lock)  # type: ignore[assignment]
+    log.lock = ClosingLock(log.lock)
     message = Message(TOPIC, b"late")
     result = store.put_batch([message]) if batch else store.put(message)
     assert result.status is Status.SERVICE_NOT_AVAILABLE

@@ -2,10 +2,12 @@
 //
 //	wire namesrv=ADDR broker=ADDR run=NAME scenarios=a,b,c
 //
-// All of them run at the same time: most of a scenario is waiting.
+// All of them run at the same time: most of a scenario is waiting. One that needs something done to the servers prints
+// {"ask":"..."} and waits for a line on standard input.
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -40,7 +42,10 @@ var scenarios = []scenario{
 	{"send_compressed", sendCompressed},
 	{"pull", pull},
 	{"administer", administer},
+	{"master_lost", masterLost},
 }
+
+var printing sync.Mutex
 
 type line struct {
 	Scenario string  `json:"scenario"`
@@ -70,7 +75,6 @@ func main() {
 		known[one.name] = one.run
 	}
 	var running sync.WaitGroup
-	var printing sync.Mutex
 	for _, name := range strings.Split(arguments["scenarios"], ",") {
 		run, found := known[name]
 		if !found {
@@ -88,6 +92,19 @@ func main() {
 		}()
 	}
 	running.Wait()
+}
+
+// Have the caller do something to the servers; returns when it is done.
+func ask(what string) error {
+	text, _ := json.Marshal(map[string]string{"ask": what})
+	printing.Lock()
+	fmt.Println(string(text))
+	printing.Unlock()
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil || strings.TrimSpace(answer) != "done" {
+		return fmt.Errorf("asked for %s, was answered %q (%v)", what, answer, err)
+	}
+	return nil
 }
 
 func perform(name string, run func(*stage) error, arguments map[string]string) (result line) {

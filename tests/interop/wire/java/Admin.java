@@ -7,6 +7,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
@@ -46,8 +47,13 @@ public final class Admin {
             arguments.put(word.substring(0, at), word.substring(at + 1));
         }
         PrintStream out = System.out;
-        Stage stage = new Stage(new Clients(arguments.get("namesrv"), arguments.get("run")), "admin");
-        out.println(Json.text(prepare(stage)));
+        Clients clients = new Clients(arguments.get("namesrv"), arguments.get("run"));
+        Map<String, Object> names = prepare(new Stage(clients, "admin"));
+        String producers = (String) names.get("producers");
+        String topic = (String) names.get("topic");
+        // The first heartbeat that tells brokers of a producer leaves it a second after its start.
+        Stage.await("connection of the producer", () -> isConnected(clients, producers, topic));
+        out.println(Json.text(names));
         out.flush();
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
@@ -55,6 +61,14 @@ public final class Admin {
             out.flush();
         }
         Runtime.getRuntime().halt(0);
+    }
+
+    private static boolean isConnected(Clients clients, String producers, String topic) throws Exception {
+        try {
+            return !clients.admin.examineProducerConnectionInfo(producers, topic).getConnectionSet().isEmpty();
+        } catch (MQBrokerException unknown) {
+            return false;
+        }
     }
 
     private static Map<String, Object> prepare(Stage stage) throws Exception {

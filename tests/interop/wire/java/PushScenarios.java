@@ -117,6 +117,9 @@ final class PushScenarios {
             MessageQueue from = new MessageQueue(topic, message.getBrokerName(), message.getQueueId());
             Stage.check(owned.contains(from), "the second consumer was given a message of " + from);
         }
+        // Seen by the listener is not yet acknowledged: what a consumer leaves unacknowledged comes again, rightly.
+        Stage.await("the second consumer to have acknowledged all", () -> two.getDefaultMQPushConsumerImpl().getRebalanceImpl()
+            .getProcessQueueTable().values().stream().allMatch(queue -> queue.getMsgCount().get() == 0));
         two.shutdown();
         Stage.await("the first consumer to own all queues again", () -> queuesOf(one, topic).size() == queues.size());
         for (MessageQueue queue : queues) {

@@ -46,6 +46,7 @@ public final class Wire {
         }
         Map<String, Scenario> alone = new LinkedHashMap<>();
         RestartScenarios.add(alone);
+        FailoverScenarios.add(alone);
         Map<String, Scenario> all = scenarios();
         all.putAll(alone);
         if (arguments.containsKey("list")) {

@@ -4,9 +4,11 @@
 //
 //   node wire.js namesrv=ADDR run=NAME scenarios=a,b,c
 //
-// ali-ons cannot make topics: RUN-SCENARIO has to exist for each of them. All run at the same time.
+// ali-ons cannot make topics: RUN-SCENARIO has to exist for each of them. All run at the same time. A scenario that needs
+// something done to the servers prints {"ask":"..."} and waits for a line on standard input.
 
 const assert = require('assert');
+const readline = require('readline');
 const httpclient = require('urllib');
 const { Consumer, Message, Producer } = require('ali-ons');
 
@@ -111,6 +113,15 @@ async function send(producer, topic, word, count) {
     bodies.push(`${word} ${i}`);
   }
   return bodies;
+}
+
+// Have the caller do something to the servers; returns when it is done.
+async function ask(what) {
+  const lines = readline.createInterface({ input: process.stdin });
+  const answer = new Promise(resolve => lines.once('line', resolve));
+  console.log(JSON.stringify({ ask: what }));
+  assert.strictEqual(await answer, 'done');
+  lines.close();
 }
 
 const scenarios = {
@@ -238,6 +249,25 @@ const scenarios = {
     const second = await send(producer, stage.topic, 'second', 8);
     await stage.listen(group, '*', after);
     await after.await(second);
+  },
+
+  // The master of the queues ends for good: the rest comes from the slave.
+  async master_lost(stage) {
+    let gate = Promise.resolve();
+    const inbox = new Inbox(() => gate);
+    // Few messages are kept by the client: what comes after the end of the master came from the slave.
+    const few = { pullThresholdForQueue: 4, pullBatchSize: 4, pollNameServerInteval: 1000 };
+    await stage.listen(stage.name(), '*', inbox, few);
+    const producer = await stage.producer();
+    const bodies = await send(producer, stage.topic, 'before', 20);
+    await inbox.await(bodies);
+    let open;
+    gate = new Promise(resolve => { open = resolve; });
+    bodies.push(...await send(producer, stage.topic, 'rest', 200));
+    await ask('lose_master');
+    open();
+    await until('the rest from the slave', () => new Set(inbox.bodies()).size >= bodies.length);
+    assert.deepStrictEqual([ ...new Set(inbox.bodies()) ], bodies.sort());
   },
 };
 
