@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from benchmarks import rounds
 from benchmarks.clients import clients
 from benchmarks.growth import growth
+from benchmarks.replication import replication
 from benchmarks.rounds import Measurement, Outcome
 from benchmarks.settings import Settings
 from benchmarks.spark import spark
@@ -95,6 +96,15 @@ _ALL = (
         "machine. Both sessions are set up as `spark_session` does it for users.",
         lambda context: spark.run(context.settings, context.folder),
         spark.why_not,
+        needs_peers=True,
+    ),
+    Part(
+        "replication",
+        "Replication",
+        "A master and a slave on one machine, both of RocketMQ 5.5.0 or both ours, driven by RocketMQ's Java client; "
+        "the flush type is the same on both sides. Failover: two brokers, a controller of their kind, default times.",
+        lambda context: replication.run(context.settings, context.folder),
+        replication.why_not,
         needs_peers=True,
     ),
     Part(

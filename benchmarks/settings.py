@@ -40,6 +40,8 @@ class Settings:
     client_backlog: int  # messages that are consumed
     growth_messages: int  # and ten and a hundred times as many
     growth_rounds: int
+    replication_rounds: int  # a pair of ours and one of theirs take turns this often
+    replication_bytes: int  # of log that a slave catches up with
 
 
 FULL = Settings(
@@ -74,6 +76,8 @@ FULL = Settings(
     client_backlog=400_000,
     growth_messages=10_000,
     growth_rounds=1,
+    replication_rounds=3,
+    replication_bytes=4_000_000_000,
 )
 QUICK = Settings(
     rounds=1,
@@ -107,6 +111,8 @@ QUICK = Settings(
     client_backlog=100_000,
     growth_messages=2_000,
     growth_rounds=1,
+    replication_rounds=1,
+    replication_bytes=1_000_000_000,
 )
 SMOKE = Settings(
     rounds=1,
@@ -140,6 +146,8 @@ SMOKE = Settings(
     client_backlog=5_000,
     growth_messages=200,
     growth_rounds=1,
+    replication_rounds=1,
+    replication_bytes=40_000_000,
 )
 
 
@@ -154,4 +162,5 @@ def with_rounds(settings: Settings, rounds: int) -> Settings:
         spark_rounds=rounds,
         spark_latency_rounds=rounds,
         client_rounds=rounds,
+        replication_rounds=rounds,
     )

@@ -22,6 +22,8 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
@@ -173,10 +175,11 @@ public final class WirePeer {
                 Samples mine = new Samples();
                 for (long now = System.nanoTime(); now < end; now = System.nanoTime()) {
                     try {
-                        if (batch == 1) {
-                            producer.send(new Message(topic, body));
-                        } else {
-                            producer.send(batch(topic, body, batch));
+                        SendResult result = batch == 1
+                            ? producer.send(new Message(topic, body)) : producer.send(batch(topic, body, batch));
+                        if (result.getSendStatus() != SendStatus.SEND_OK) {
+                            failed.increment();
+                            continue;
                         }
                     } catch (Exception failure) {
                         failed.increment();

@@ -96,7 +96,8 @@ class _Marks:
 
     def __init__(self, servers: Sequence[int], client: int) -> None:
         self._time = time.monotonic()
-        self._servers = sum(processor_seconds(pid) for pid in servers)
+        self._each = [processor_seconds(pid) for pid in servers]
+        self._servers = sum(self._each)
         self._client = processor_seconds(client)
         self._all = machine_seconds()
 
@@ -110,6 +111,11 @@ class _Marks:
             "client_cores": round(client / elapsed, 2),
             "other_cores": round(other / elapsed, 2),
             "server_us_per_message": round(1e6 * servers / messages, 2) if messages else None,
+            # In the order of the process ids.
+            "each_us_per_message": [
+                round(1e6 * (end - start) / messages, 2) if messages else None
+                for end, start in zip(self._each, begin._each, strict=True)
+            ],
         }
 
 
