@@ -14,6 +14,7 @@ from typing import Any
 from flaremq.broker.options import BrokerOptions
 from flaremq.cli.mqadmin.table import ABSENT, COMMANDS, AdminCommand, Flag
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
+from flaremq.controller.options import ControllerOptions
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.options import OptionRow, markdown_table, rows
 from flaremq.remoting.options import RemotingOptions
@@ -57,6 +58,7 @@ LAYERS: tuple[tuple[str, str, type[Any], type[Any] | None], ...] = (
         None,
     ),
     ("Name server", "`flaremq namesrv -c FILE` reads them.", NamesrvOptions, None),
+    ("Controller", "`flaremq controller -c FILE` reads them.", ControllerOptions, None),
     ("Clients", "Arguments of `ClientOptions`; producers and consumers have them too.", ClientOptions, None),
     ("Producer", "Arguments of `ProducerOptions`.", ProducerOptions, ClientOptions),
     ("Consumer", "Arguments of `ConsumerOptions`.", ConsumerOptions, ClientOptions),
@@ -74,6 +76,7 @@ def options_page() -> str:
         parts.append(f"## {title}\n\n{sentence}\n\n{markdown_table(row for row in rows(kind) if row.key not in told)}")
     names = "\n".join(f"- {sentence}." for sentence in IGNORED_BY_ROCKETMQ.values())
     server_rows = [*store_rows, *rows(BrokerOptions), *rows(RemotingOptions), *rows(NamesrvOptions)]
+    server_rows += rows(ControllerOptions)
     parts.append(
         "## Names without a row\n\n"
         f"Ours alone, unknown to RocketMQ and ignored by it: {_own_names(server_rows)}.\n\n"
@@ -135,7 +138,7 @@ def _flag_cell(flag: Flag) -> str:
 ROOMS_BEGIN = "<!-- rooms: written by `make docs` from the packages; change it there -->\n"
 ROOMS_END = "<!-- end of rooms -->\n"
 LAYERS_UPWARDS = (
-    *("message", "protocol", "storage", "remoting", "namesrv"),
+    *("message", "protocol", "replication", "storage", "remoting", "namesrv", "controller"),
     *("broker", "client", "testing", "pipeline", "cli"),
 )
 
