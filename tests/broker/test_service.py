@@ -26,6 +26,7 @@ from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
 from flaremq.storage.message_store import MessageStore
 from tests.support.broker_lab import UNIQUE, BrokerLab, bodies, send_header, until
+from tests.support.ports import free_ports
 
 SMALL_STORE: dict[str, Any] = {
     "mappedFileSizeCommitLog": "1048576",
@@ -46,19 +47,6 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
         await asyncio.wait_for(scenario(), 60)
 
     asyncio.run(main())
-
-
-def free_port() -> int:
-    """A port with nobody on it or on the one two below, where the VIP server goes."""
-    while True:
-        with socket.socket() as main, socket.socket() as vip:
-            main.bind(("127.0.0.1", 0))
-            port: int = main.getsockname()[1]
-            try:
-                vip.bind(("127.0.0.1", port - 2))
-            except OSError:
-                continue
-            return port
 
 
 async def route(name_server: str, topic: str) -> TopicRouteData | None:
@@ -286,7 +274,7 @@ def test_store_in_use_fails_the_start_and_leaves_the_port_free(tmp_path: Path) -
     async def scenario() -> None:
         first = service(tmp_path / "store")
         await first.start()
-        port = free_port()
+        port = free_ports()
         second = service(tmp_path / "store", listenPort=port)
         with pytest.raises(UnavailableError, match="store"):
             await second.start()
@@ -334,7 +322,7 @@ def test_stopping_twice_and_stopping_what_never_started_is_harmless(tmp_path: Pa
 
 def test_vip_port_serves_everything_but_what_consumers_wait_for(tmp_path: Path) -> None:
     async def scenario() -> None:
-        broker = service(tmp_path / "store", listenPort=free_port())
+        broker = service(tmp_path / "store", listenPort=free_ports())
         await broker.start()
         client = RemotingClient()
         vip = f"127.0.0.1:{broker.port - 2}"
@@ -353,7 +341,7 @@ def test_vip_port_serves_everything_but_what_consumers_wait_for(tmp_path: Path) 
 
 def test_taken_vip_port_costs_only_itself(tmp_path: Path) -> None:
     async def scenario() -> None:
-        port = free_port()
+        port = free_ports()
         with socket.create_server(("127.0.0.1", port - 2)):
             broker = service(tmp_path / "store", listenPort=port)
             await broker.start()

@@ -16,7 +16,8 @@ from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
 from tests.support.broker_lab import send_header
 from tests.support.cli import flaremq
-from tests.support.server_process import SMALL, free_ports, server
+from tests.support.ports import free_ports
+from tests.support.server_process import SMALL, server
 
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 

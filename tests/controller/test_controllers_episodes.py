@@ -25,7 +25,8 @@ from flaremq.protocol.bodies.controller import ElectMasterResponseBody, SyncStat
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
 from tests.support.etcd_lab import needs_etcd, running_etcd
-from tests.support.server_process import Server, free_ports, server
+from tests.support.ports import free_ports
+from tests.support.server_process import Server, server
 
 pytestmark = [needs_etcd, pytest.mark.slow]
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+")

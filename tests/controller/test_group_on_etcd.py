@@ -17,7 +17,8 @@ from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
 from tests.support.etcd_lab import needs_etcd, running_etcd
-from tests.support.server_process import SMALL, Server, free_ports, server
+from tests.support.ports import free_ports
+from tests.support.server_process import SMALL, Server, server
 
 pytestmark = [needs_etcd, pytest.mark.slow]
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
-import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,6 +29,7 @@ from tests.interop import jvm
 from tests.interop.wire.programs import why_no_java
 from tests.interop.wire.server_process import ServerProcess
 from tests.interop.wire.servers import SMALL_OPTIONS, RocketMQ
+from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.interop
 
@@ -104,26 +103,9 @@ async def our_name_server(folder: Path) -> AsyncIterator[tuple[NamesrvService, W
 
 def java_broker(release: str, folder: Path, name_server: str, **options: str) -> tuple[ServerProcess, str]:
     folder.mkdir()
-    address = f"127.0.0.1:{free_port(0, -2, 1)}"
+    address = f"127.0.0.1:{free_ports()}"
     size = {"mapedFileSizeCommitLog" if release.startswith("4") else "mappedFileSizeCommitLog": str(16 << 20)}
     return RocketMQ(release).broker(folder, address, name_server, {**SMALL_OPTIONS, **size, **options}), address
-
-
-def free_port(*neighbours: int) -> int:
-    """A port that is free together with its neighbours, below those that outgoing connections get."""
-    while True:
-        port = random.randrange(15_000, 32_000)
-        if all(_is_free(port + distance) for distance in neighbours or (0,)):
-            return port
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def run(scenario: Coroutine[None, None, None]) -> None:
@@ -207,7 +189,7 @@ def test_real_slave_finds_its_master_through_ours(release: str, tmp_path: Path) 
 @pytest.mark.parametrize("packed", ["false", "true"])
 def test_our_registration_is_understood_by_the_real_name_server(release: str, packed: str, tmp_path: Path) -> None:
     async def scenario() -> None:
-        address = f"127.0.0.1:{free_port()}"
+        address = f"127.0.0.1:{free_ports()}"
         server = RocketMQ(release).name_server(tmp_path, address)
         options = BrokerOptions(namesrv_addr=address, compressed_register=packed == "true")
         clock = SystemClock()

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from flaremq.cli.servers.child import free_ports
 from flaremq.clock import ManualClock
 from flaremq.errors import UnavailableError
 from flaremq.message.batch import encode_batch_item
@@ -30,6 +29,7 @@ from flaremq.storage.options import StoreOptions
 from flaremq.storage.status import PutMessageStatus
 from flaremq.testing import ephemeral_broker
 from tests.support.hostile_messages import BORN, Hostile, Item, expected_status
+from tests.support.ports import free_ports
 from tests.support.store_lab import StoreLab
 from tests.support.wire import Wire, sends_compiled
 
@@ -125,7 +125,7 @@ async def send_all(path: Path, port: int, frames: list[bytes], *, compiled: bool
 def run_doors(root: Path, doors: dict[str, tuple[Callable[[int, Item], bytes], bool]], items: list[Item]) -> Outcome:
     """All doors, one after the other on one port, which records carry; the outcome that all of them had."""
     for attempt in range(5):
-        (port,) = free_ports(1)
+        port = free_ports()
         try:
             outcomes = {
                 name: asyncio.run(

@@ -35,7 +35,8 @@ from tests.support.broker_lab import UNIQUE, bodies, pull_fields, send_header, t
 from tests.support.golden_frames import sample_frames
 from tests.support.header_table import REQUEST_HEADERS
 from tests.support.hostile_names import requests_with_names
-from tests.support.server_process import SMALL, Server, free_ports, server
+from tests.support.ports import free_ports
+from tests.support.server_process import SMALL, Server, server
 
 ANNOUNCED = struct.pack(">iI", (16 << 20) - 4, 1 << 16) + b"{"  # 16 MiB to come, one byte of them
 PATIENCE = 30.0  # seconds in which a server on a busy machine answers an honest client

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ports import free_ports
+
 needs_etcd = pytest.mark.skipif(
     shutil.which("etcd") is None, reason="needs etcd (Debian: apt-get install etcd-server) on the PATH"
 )
@@ -23,7 +25,8 @@ class Etcd:
 
     def __init__(self, folder: Path, tls: tuple[str, str] | None = None) -> None:
         self._folder = folder
-        self._ports = _free_ports(2)
+        first = free_ports(2)
+        self._ports = (first, first + 10)
         self._tls = tls  # certificate and key of the port for clients
         self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self._ports[0]}"
         self._process: subprocess.Popen[bytes] | None = None
@@ -82,11 +85,3 @@ def running_etcd(folder: Path, tls: tuple[str, str] | None = None) -> Iterator[E
         yield etcd
     finally:
         etcd.stop()
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [held.getsockname()[1] for held in sockets]
-    for held in sockets:
-        held.close()
-    return ports

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -37,25 +36,30 @@ class Server:
             stderr=subprocess.PIPE,
             text=True,
         )
-        self._lines: SimpleQueue[str] = SimpleQueue()
+        self._lines: SimpleQueue[str | None] = SimpleQueue()  # None: it ended
         self._errors: list[str] = []
         self._readers = [
             threading.Thread(target=self._read_lines, daemon=True),
             threading.Thread(target=lambda: self._errors.extend(self.process.stderr or ()), daemon=True),
         ]
-        for reader in self._readers:
+        for reader in reversed(self._readers):  # the first waits for the second
             reader.start()
 
     def _read_lines(self) -> None:
         for line in self.process.stdout or ():
             self._lines.put(line)
+        self._readers[1].join(60)  # what it said of its end
+        self._lines.put(None)
 
     def ready(self) -> str:
         """The line that says so."""
         try:
-            return self._lines.get(timeout=60)
+            line = self._lines.get(timeout=60)
         except Empty:
-            raise AssertionError(f"no ready line; stderr: {''.join(self._errors)}") from None
+            line = None
+        if line is None:
+            raise AssertionError(f"no ready line; stderr: {self.errors}")
+        return line
 
     def wait(self) -> int:
         code = self.process.wait(60)
@@ -81,26 +85,5 @@ def server(*arguments: object, cwd: Path) -> Iterator[Server]:
     try:
         yield started
     finally:
-        if started.process.poll() is None:
-            started.process.kill()
-            started.wait()
-
-
-def free_ports(count: int, step: int = 10) -> int:
-    """The first of ``count`` ports, ``step`` apart, that nobody uses now."""
-    while True:
-        sockets = []
-        try:
-            first = socket.create_server(("127.0.0.1", 0))
-            sockets.append(first)
-            port: int = first.getsockname()[1]
-            if port + step * count > 60_000:
-                continue
-            for number in range(1, count):
-                sockets.append(socket.create_server(("127.0.0.1", port + step * number)))
-            return port
-        except OSError:
-            continue
-        finally:
-            for each in sockets:
-                each.close()
+        started.process.kill()
+        started.wait()  # also if it ended by itself: its streams are open

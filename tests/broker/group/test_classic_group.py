@@ -16,7 +16,7 @@ from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
 from tests.support.broker_lab import UNIQUE, bodies, until
 from tests.support.group_lab import FakeSlave, GroupLab, Member, caught_up, run
-from tests.support.server_process import free_ports
+from tests.support.ports import free_ports
 
 
 def test_slave_finds_its_master_and_serves_its_messages(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from flaremq import Message
 from flaremq.sync import Admin, Consumer, Producer
-from tests.support.server_process import SMALL, Server, free_ports, server
+from tests.support.ports import free_ports
+from tests.support.server_process import SMALL, Server, server
 
 
 class Processes:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from flaremq.cli.servers.child import free_ports
 from flaremq.clock import ManualClock
 from flaremq.errors import UnavailableError
 from flaremq.protocol.command import RemotingCommand
@@ -18,6 +17,7 @@ from flaremq.protocol.frame import FrameDecoder, encode_frame
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.options import RemotingOptions
 from flaremq.testing import ephemeral_broker
+from tests.support.ports import free_ports
 from tests.support.wire import Wire, sends_compiled
 
 _KEY = "UNIQ_KEY\x01C00002021CA84E0E2F2A4F5E49AD0000\x02"
@@ -86,7 +86,7 @@ async def run(
 
 def compare(tmp_path: Path, reads: list[bytes], flush: str = "ASYNC_FLUSH") -> tuple[dict[int, Any], int]:
     for attempt in range(5):
-        (port,) = free_ports(1)  # records carry it, so both need the same
+        port = free_ports()  # records carry it, so both need the same
         try:
             plain, plain_log, _ = asyncio.run(
                 run(tmp_path / f"plain{attempt}", reads, compiled=False, flush=flush, port=port)

@@ -22,6 +22,7 @@ from tests.interop.replication.group import OPTIONS, Member
 from tests.interop.replication.talk import Talk
 from tests.interop.wire import probe, servers
 from tests.interop.wire.server_process import ServerProcess
+from tests.support.ports import free_ports
 from tests.support.tcp_proxy import TcpProxy
 
 BROKER_NAME = "broker-a"
@@ -50,9 +51,9 @@ class ControllerGroup:
         self.kinds = kinds
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.name_server = f"127.0.0.1:{servers.free_port((0,))}"
+        self.name_server = f"127.0.0.1:{free_ports()}"
         # Java's controller with a group of one talks to itself at this port only.
-        self.controller = f"127.0.0.1:{servers.free_port((0,))}"
+        self.controller = f"127.0.0.1:{free_ports()}"
         self._sides = (servers.side("flaremq"), servers.side(controller, flags))
         self._processes: dict[str, ServerProcess] = {}
         # Of three, two must have a message. Of two, one may go on alone: the other then cannot become the master.
@@ -64,7 +65,7 @@ class ControllerGroup:
         self.relays: list[TcpProxy] = []  # of each broker to the name server
         self.ha_links: dict[tuple[int, int], TcpProxy] = {}  # from one broker to the HA port of another
         for number, kind in enumerate(kinds.split("+")):
-            link = TcpProxy(self.controller, port=servers.free_port((0,)))
+            link = TcpProxy(self.controller, port=free_ports())
             self.controller_links.append(link)
             own = {**shared, "controllerAddr": link.address}
             self.members.append(Member(kind, folder / f"broker-{number + 1}", own, flags=flags))
@@ -72,7 +73,7 @@ class ControllerGroup:
             rewrite = {}
             for there, other in enumerate(self.members):
                 if there != here:
-                    proxy = TcpProxy(other.ha_address, port=servers.free_port((0,)))
+                    proxy = TcpProxy(other.ha_address, port=free_ports())
                     self.ha_links[here, there] = proxy
                     rewrite[other.ha_address] = proxy.address
             self.relays.append(TcpProxy(self.name_server, rewrite=rewrite))

@@ -27,6 +27,7 @@ from tests.interop.replication import store_files
 from tests.interop.replication.talk import Talk
 from tests.interop.wire import probe, servers
 from tests.interop.wire.server_process import ServerProcess
+from tests.support.ports import free_ports
 from tests.support.tcp_proxy import TcpProxy
 
 FILE_SIZE = 1 << 20
@@ -64,7 +65,7 @@ class Member:
         self.kind = kind
         self.folder = folder
         self.options = dict(options)
-        self.address = f"127.0.0.1:{servers.free_port(servers.BROKER_PORT_NEIGHBOURS)}"
+        self.address = f"127.0.0.1:{free_ports()}"
         self.ha_address = f"127.0.0.1:{int(self.address.rsplit(':', 1)[1]) + 1}"
         self.talk = Talk(self.address)
         self._side = servers.side(kind, flags)
@@ -150,7 +151,7 @@ class Group:
         self.kinds = kinds
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.name_server = f"127.0.0.1:{servers.free_port((0,))}"
+        self.name_server = f"127.0.0.1:{free_ports()}"
         self._name_server_side = servers.side(name_server)
         self._name_server: ServerProcess | None = None
         at_master = {"brokerId": "0", "brokerRole": "ASYNC_MASTER", **(master_options or {})}
@@ -163,7 +164,7 @@ class Group:
             self.slaves.append(Member(kind, folder / f"slave-{number}", {**shared, **own}, flags=flags))
             if not has_proxies:
                 continue
-            link = TcpProxy(self.master.ha_address, port=servers.free_port((0,)))
+            link = TcpProxy(self.master.ha_address, port=free_ports())
             self.links.append(link)
             rewrite = {self.master.ha_address: link.address}
             self._relays.append(TcpProxy(self.name_server, rewrite=rewrite))

@@ -13,8 +13,6 @@ times where the defaults would make a test wait, small files, all features on.
 
 from __future__ import annotations
 
-import random
-import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,12 +21,9 @@ from pathlib import Path
 from tests.interop import jvm
 from tests.interop.wire import probe
 from tests.interop.wire.server_process import ServerProcess
+from tests.support.ports import free_ports
 
 READY_S = 90.0
-# Below the ports that outgoing connections get, so that none of ours is taken in between.
-_PORTS = range(15_000, 32_000)
-# The broker's own port; the one for priority requests; the one for replication.
-BROKER_PORT_NEIGHBOURS = (0, -2, 1)
 
 # Under RocketMQ's names, for its broker and for ours.
 _ALWAYS: Mapping[str, str] = {
@@ -164,9 +159,9 @@ class Servers:
         self._folder = folder
         self._namesrv_side = side(first, flags)
         self._broker_side = side(second or first, flags)
-        port = free_port((0,))
+        port = free_ports()
         self.name_server = f"127.0.0.1:{port}"
-        self.broker = f"127.0.0.1:{free_port(BROKER_PORT_NEIGHBOURS, avoid=port)}"
+        self.broker = f"127.0.0.1:{free_ports()}"
         if options is None:
             options = _FOR_TESTS
         self._options = {**_ALWAYS, **options}
@@ -280,20 +275,3 @@ def side(name: str, flags: tuple[str, ...] = TEST_JVM) -> RocketMQ | FlareMQ:
     if version == name:
         raise ValueError(f"target {name!r}: expected flaremq or rocketmq-VERSION")
     return RocketMQ(version, flags=flags)
-
-
-def free_port(neighbours: tuple[int, ...], *, avoid: int = 0) -> int:
-    for port in random.sample(_PORTS, 200):
-        ports = [port + distance for distance in neighbours]
-        if avoid not in ports and all(_is_free(each) for each in ports):
-            return port
-    raise RuntimeError(f"no free port in {_PORTS}")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as listener:
-        try:
-            listener.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

@@ -18,7 +18,7 @@ from flaremq.pipeline.archive.root import ArchiveRoot
 from flaremq.pipeline.archive.row_digest import RowDigest, digest_batch
 from flaremq.pipeline.jobs.archive.increment import finish, recover
 from flaremq.pipeline.jobs.archive.task import ArchiveTask, archive_batches, run_archive_task
-from flaremq.pipeline.model.source import SourceSpec, TopicSelector
+from flaremq.pipeline.model.source import Source, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.sources.archive import ArchiveSource
 from flaremq.pipeline.sources.open import open_source
@@ -64,6 +64,14 @@ def test_offset_by_time_agrees_with_the_store(orders_store: FilledStore, tmp_pat
                     assert archive.offset_by_time(queue, time_ms) == source.offset_by_time(queue, time_ms)
 
 
+def spans_of(source: Source, count: int) -> list[Span]:
+    """Every queue whole, once its queues hold so many: an acknowledged message is in its queue a moment later."""
+    while True:
+        extents = source.extents(TopicSelector(("wired",)))
+        if sum(extent.max_offset - extent.min_offset for extent in extents) == count:
+            return [Span(extent.queue, extent.min_offset, extent.max_offset) for extent in extents]
+
+
 def test_wire_and_archive_of_it_have_the_digest_of_the_rows(tmp_path: Path) -> None:
     with ephemeral_broker(clock=SystemClock(), flushDiskType="ASYNC_FLUSH") as broker:
         with Producer(broker.name_server) as producer:
@@ -74,8 +82,7 @@ def test_wire_and_archive_of_it_have_the_digest_of_the_rows(tmp_path: Path) -> N
             producer.flush()
         spec = SourceSpec(name_server=broker.name_server)
         with open_source(spec) as source:
-            extents = source.extents(TopicSelector(("wired",)))
-            spans = [Span(extent.queue, extent.min_offset, extent.max_offset) for extent in extents]
+            spans = spans_of(source, len(messages))
             read = sum((digest_batch(batch) for batch in source.read(spans, EVERYTHING)), RowDigest())
             archive = archive_of(spec, tmp_path)
             assert rows_of(archive, spans) == rows_of(source, spans)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.server_process import SMALL, free_ports, server
+from tests.support.ports import free_ports
+from tests.support.server_process import SMALL, server
 
 if TYPE_CHECKING:
     from tests.pipeline.cluster.standalone import StandaloneCluster

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import site
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyspark
+
+from tests.support.ports import free_ports
 
 DRIVERS = Path(__file__).resolve().parent / "drivers"
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -51,7 +52,7 @@ class StandaloneCluster:
     def __init__(self, folder: Path, python: Path, *, workers: int = 2) -> None:
         self._folder = folder
         self._python = python
-        self._port = _free_port()
+        self._port = free_ports()
         self._workers = workers
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._submitted = 0
@@ -187,9 +188,3 @@ def answer(done: dict[str, Any], step: str) -> Any:
 
 def _tail(path: Path) -> str:
     return path.read_text(errors="replace")[-6000:]
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
