@@ -55,7 +55,8 @@ test: java lint ## lint, types and all tests but interop and soak
 	@$(MAKE) --no-print-directory interpreted
 
 tests: setup
-	$(PYTEST) -m "not interop and not soak"
+	.ci/etcd .cache/etcd
+	PATH="$(CURDIR)/.cache/etcd/usr/bin:$$PATH" $(PYTEST) -m "not interop and not soak"
 
 # What stands on the core, with the same sources run by the interpreter.
 INTERPRETED := core golden message property/test_codec_properties.py storage/put storage/get storage/log \
@@ -97,7 +98,8 @@ wire: setup ## the core of it: real clients and mqadmin against our servers, in 
 	.ci/wire $(BIN)/python
 
 soak: setup ## long random histories and kill loops
-	HYPOTHESIS_PROFILE=soak $(PYTEST) -m soak
+	.ci/etcd .cache/etcd
+	PATH="$(CURDIR)/.cache/etcd/usr/bin:$$PATH" HYPOTHESIS_PROFILE=soak $(PYTEST) -m soak
 
 coverage: setup ## which lines the tests run
 	$(BIN)/coverage run -m pytest -m "not interop and not soak"
