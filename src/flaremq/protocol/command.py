@@ -34,6 +34,7 @@ class RemotingCommand:
     language: str = "PYTHON"
     version: int = VERSION
     serialize_type: int = JSON_HEADER
+    null_fields: tuple[str, ...] = ()  # ext fields that came without a value: not in ``ext``, but they may be signed
 
     @classmethod
     def request(

@@ -45,9 +45,10 @@ def decode_header(data: bytes, body: Body) -> RemotingCommand:
     at += 4
     if ext_length < 0 or at + ext_length > len(data):
         raise RemoteProtocolError(f"ext fields of {ext_length} bytes do not fit a header of {len(data)}")
+    nulls: list[str] = []
     return RemotingCommand(
         code,
-        ext=_decode_ext(data, at, at + ext_length),
+        ext=_decode_ext(data, at, at + ext_length, nulls),
         body=body,
         remark=remark,
         flag=flag,
@@ -55,6 +56,7 @@ def decode_header(data: bytes, body: Body) -> RemotingCommand:
         language=LANGUAGES[language] if language < len(LANGUAGES) else "OTHER",
         version=version,
         serialize_type=BINARY_HEADER,
+        null_fields=tuple(nulls),
     )
 
 
@@ -84,8 +86,8 @@ def encode_header(command: RemotingCommand) -> bytes:
     return b"".join(parts)
 
 
-def _decode_ext(data: bytes, at: int, end: int) -> dict[str, str]:
-    """The ext fields."""
+def _decode_ext(data: bytes, at: int, end: int, nulls: list[str]) -> dict[str, str]:
+    """The ext fields; ``nulls`` gets the names of those without a value."""
     ext: dict[str, str] = {}
     view = view_of(data)
     start = at
@@ -107,8 +109,8 @@ def _decode_ext(data: bytes, at: int, end: int) -> dict[str, str]:
             at = value_at + size
             if size:  # a value of no length is read back as none, as Java does
                 ext[data[name_at : name_at + length].decode("utf-8")] = data[value_at:at].decode("utf-8")
-            elif not data[name_at : name_at + length].isascii():
-                data[name_at : name_at + length].decode("utf-8")
+            else:
+                nulls.append(data[name_at : name_at + length].decode("utf-8"))
     except UnicodeDecodeError:
         pass
     raise _ext_error(data, start, end)

@@ -46,11 +46,13 @@ def decode_header(data: Body, body: Body) -> RemotingCommand:
         raise RemoteProtocolError("the remark of a header must be a text")
     if not -0x80000000 <= command.opaque <= 0x7FFFFFFF or not -0x80000000 <= command.code <= 0x7FFFFFFF:
         raise RemoteProtocolError("code and opaque of a header must fit 32 bits")
+    command.null_fields = ()
     if ext is None:
         ext = {}
     elif type(ext) is not dict:
         raise RemoteProtocolError("extFields must be an object")
     elif ext and set(map(type, ext.values())) != _TEXT_ONLY:
+        command.null_fields = tuple(name for name, value in ext.items() if value is None)
         ext = _as_text(ext)
     command.ext = ext
     command.body = body
