@@ -1,0 +1,62 @@
+"""Attempts: who tries in vain. Counted by address, said once a minute, and slowed down beyond this machine."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from flaremq.access.addresses import is_loopback
+
+_log = logging.getLogger(__name__)
+_ADDRESSES_MAX: Final = 10_000
+_LINE_SECONDS: Final = 60.0
+_BURST_SECONDS: Final = 10.0
+_BURST: Final = 10  # failures in that time after which a connection is closed
+_FREE: Final = 3  # failures that cost nothing: a mistyped secret
+_DELAY_MAX: Final = 5.0
+
+
+@dataclass(slots=True)
+class _Failures:
+    count: int = 0  # since the last line about them
+    recent: list[float] = field(default_factory=list)
+    next_line: float = 0.0
+
+
+class Attempts:
+    """Failed proofs of identity by address. Event loop only."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._by_address: OrderedDict[str, _Failures] = OrderedDict()
+        self.total = 0
+
+    def failed(self, address: str, reason: str) -> float:
+        """Note a failure; the seconds its answer should wait, negative: the connection should be closed."""
+        now = self._monotonic()
+        self.total += 1
+        failures = self._by_address.get(address)
+        if failures is None:
+            if len(self._by_address) >= _ADDRESSES_MAX:
+                self._by_address.popitem(last=False)
+            failures = self._by_address[address] = _Failures()
+        self._by_address.move_to_end(address)
+        failures.count += 1
+        if now >= failures.next_line:
+            _log.warning("%d requests from %s were refused, the last one: %s", failures.count, address, reason)
+            failures.count, failures.next_line = 0, now + _LINE_SECONDS
+        if is_loopback(address):
+            return 0.0
+        failures.recent = [at for at in failures.recent if now - at < _BURST_SECONDS][-_BURST:]
+        failures.recent.append(now)
+        number = len(failures.recent)
+        if number > _BURST:
+            return -1.0
+        return 0.0 if number <= _FREE else min(_DELAY_MAX, 0.1 * 2 ** (number - _FREE))
+
+    @property
+    def addresses(self) -> int:
+        return len(self._by_address)
