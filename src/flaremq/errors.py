@@ -13,6 +13,7 @@
     │   └── RemoteProtocolError  the peer did
     └── RequestError             a request ended with this response code and remark
         └── ReplyError           a server refused a request of ours; carries its address
+            └── AccessDeniedError  because of who we are: other credentials, or another policy there
 
 A refusal is at the same time the error that says what to do next, so nobody needs to know codes: a topic that does not
 exist is a ``NotFoundReplyError`` (a ``NotFoundError``), a busy broker an ``UnavailableReplyError`` (an
@@ -118,6 +119,10 @@ class UnavailableReplyError(ReplyError, UnavailableError):
 
 class InvalidReplyError(ReplyError, InvalidArgumentError):
     """The server will never accept this."""
+
+
+class AccessDeniedError(ReplyError):
+    """The server does not believe who sends the request, or does not let them: another try changes nothing."""
 
 
 class TransactionStateError(InvalidArgumentError):

@@ -36,6 +36,8 @@ SECURITY: Final = "who may reach the server is not decided over the wire"
 STORED: Final = "messages that are stored already depend on it"
 AT_START: Final = "it is read once, at the start"
 
+MASK: Final = "******"  # what is shown of a secret
+
 _ROW = "flaremq.option"  # key of the row in a field's metadata
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
@@ -58,6 +60,7 @@ class OptionRow:
     unused: str  # why setting it changes nothing here; empty when it works
     live: bool  # may be changed while the server runs; every part looks it up, or is told
     fixed: str  # why it may not; empty where that is no question (options of clients)
+    secret: bool  # nobody is shown its value: not in a repr, a properties text, an error
 
     @property
     def field_name(self) -> str:
@@ -103,7 +106,12 @@ class OptionRow:
 
     def refusal(self, value: object) -> InvalidArgumentError:
         """The error for a value that is not allowed; for checks that a row cannot express."""
-        return InvalidArgumentError(f"option {self.key}={value!r} is not allowed: {self.allowed}")
+        shown = MASK if self.secret else repr(value)
+        return InvalidArgumentError(f"option {self.key}={shown} is not allowed: {self.allowed}")
+
+    def shown(self, value: OptionValue) -> str:
+        """The value as a properties file spells it; of a secret only whether there is one."""
+        return MASK if self.secret and value != self.default else value_text(value)
 
 
 def option(
@@ -121,6 +129,7 @@ def option(
     unused: str = "",
     live: bool = False,
     fixed: str = "",
+    secret: bool = False,
 ) -> T:
     """Declare one field of an options dataclass, named by exactly one of ``rocketmq`` and ``flaremq``."""
     assert bool(rocketmq) != bool(flaremq), "an option has one name"
@@ -140,8 +149,9 @@ def option(
         unused=unused,
         live=live,
         fixed=fixed,
+        secret=secret,
     )
-    return dataclasses.field(default=default, metadata={_ROW: row})
+    return dataclasses.field(default=default, repr=not secret, metadata={_ROW: row})
 
 
 def rows(options_class: type[Any]) -> tuple[OptionRow, ...]:
@@ -191,7 +201,7 @@ def change_live(properties: Mapping[str, str], layers: Sequence[Any]) -> None:
 def idle_warnings(options: object) -> list[str]:
     """A sentence for each option that was set and has no effect here."""
     return [
-        f"{row.key}={value_text(getattr(options, row.field_name))} has no effect: {row.unused.rstrip('.')}"
+        f"{row.key}={row.shown(getattr(options, row.field_name))} has no effect: {row.unused.rstrip('.')}"
         for row in rows(type(options))
         if row.unused and getattr(options, row.field_name) != row.default
     ]
@@ -221,12 +231,12 @@ def values_from_properties(options_class: type[Any], properties: Mapping[str, st
 
 
 def properties_of(options: object, *, changed_only: bool = False) -> dict[str, str]:
-    """The options as a properties file spells them."""
+    """The options as a properties file spells them; of a secret only whether it is set."""
     result = {}
     for row in rows(type(options)):
         value = getattr(options, row.field_name)
         if not changed_only or value != row.default:
-            result[row.key] = value_text(value)
+            result[row.key] = row.shown(value)
     return result
 
 
@@ -380,7 +390,7 @@ def markdown_table(option_rows: Iterable[OptionRow]) -> str:
     titles = ["Option", "Default", "Allowed", *(["Live"] if of_server else []), "Meaning"]
     lines = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
     for row in option_rows:
-        default = value_text(row.default)
+        default = value_text(row.default)  # that of a secret is no secret
         meaning = row.doc if not row.unused else f"{row.doc} **No effect here**: {row.unused}"
         live = ["yes" if row.live else f"no: {row.fixed}"] if of_server else []
         cells = (f"`{row.key}`", f"`{default}`" if default else "(empty)", row.allowed, *live, meaning)

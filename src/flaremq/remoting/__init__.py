@@ -7,4 +7,5 @@ Start reading: ``connection``, ``handlers``, ``server``.
 
 __all__ = [
     "address", "client", "connection", "descriptors", "direct_write", "event_loop", "handlers", "options", "server",
+    "tls",
 ]  # fmt: skip

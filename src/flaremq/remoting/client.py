@@ -12,6 +12,7 @@ from flaremq.remoting.address import parse_address
 from flaremq.remoting.connection import Connection, RequestTimeoutError
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
+from flaremq.remoting.tls import TlsContext, TlsSettings
 
 __all__ = ["RemotingClient", "RequestTimeoutError"]
 
@@ -27,12 +28,13 @@ class RemotingClient:
         options: RemotingOptions | None = None,
         table: HandlerTable | None = None,
         *,
-        tls: ssl.SSLContext | None = None,
+        tls: TlsContext | ssl.SSLContext | None = None,
         on_close: Callable[[str], None] | None = None,
     ) -> None:
+        """Without ``tls`` the options say whether connections are encrypted."""
         self._options = options or RemotingOptions()
         self._table = table or HandlerTable()
-        self._tls = tls
+        self._tls = tls or TlsContext.of(TlsSettings.of_outgoing(self._options))
         self._on_close = on_close
         self._connections: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
@@ -63,11 +65,12 @@ class RemotingClient:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
+                tls = await self._tls.fresh() if isinstance(self._tls, TlsContext) else self._tls
                 _, connection = await loop.create_connection(
                     lambda: Connection(self._table, self._options, closed=lambda _: self._lost(address)),
                     host,
                     port,
-                    ssl=self._tls,
+                    ssl=tls,
                 )
         except (OSError, TimeoutError) as error:
             raise UnavailableError(f"cannot connect to {address}: {str(error) or 'timed out'}") from error
@@ -96,11 +99,15 @@ class RemotingClient:
     async def request(self, address: str, command: RemotingCommand, timeout: float = 3.0) -> RemotingCommand:
         """Send a request and wait for the reply, whatever its code."""
         connection = self.connected(address) or await self.connect(address)
+        if self._options.sign is not None:
+            self._options.sign(command)
         return await connection.call(command, timeout)
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:
         """Send a request that gets no reply."""
         connection = self.connected(address) or await self.connect(address)
+        if self._options.sign is not None:
+            self._options.sign(command)
         connection.notify(command)
 
     async def close(self) -> None:

@@ -4,6 +4,8 @@ Everything runs on the event loop. Whatever arrived in one read is parsed and ha
 answered meanwhile is written in one go; nothing is written per reply. A peer that does not read its replies is not
 read from either (back-pressure), so that it can fill nobody's memory but its own: its requests wait in its own
 *backlog*, and so do those of a peer that sent more in one go than its share of the loop's time.
+
+Long on purpose: reading, handling and writing look at each other's state with every read.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from flaremq.errors import LocalProtocolError, RemoteProtocolError, UnavailableError
 from flaremq.protocol.codes import ResponseCode
@@ -21,7 +23,8 @@ from flaremq.protocol.frame import HEADER_SIZE_MAX, REPLY_HEADER_SIZE_MAX, Frame
 from flaremq.remoting.address import describe_peer
 from flaremq.remoting.budget import SMALL_BYTES, ByteBudget
 from flaremq.remoting.direct_write import socket_of, write_now
-from flaremq.remoting.handlers import HandlerTable, error_response
+from flaremq.remoting.handlers import TAKEN, HandlerTable, after_guard, error_response
+from flaremq.remoting.tls import certificate_name
 
 if TYPE_CHECKING:
     from flaremq.remoting.options import RemotingOptions
@@ -53,6 +56,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self._table = table
         self._entries = table.entries
+        self._guard = table.guard if opened is not None else None
         self._reads = table.reads
         self._options = options
         self._opened = opened
@@ -79,9 +83,12 @@ class Connection(asyncio.Protocol):
         self._stalled_since: float | None = None  # the peer does not read
         self._drained: asyncio.Future[None] | None = None
         self.on_close: list[Callable[[Connection], None]] = []
+        self.visitor: Any = None  # what a guard keeps of the connection
         self.peer = "unknown:0"
         self.peer_host = bytes(8)
         self.local_port = 0
+        self.is_encrypted = False
+        self.peer_certificate_name: str | None = None  # common name; None: no certificate was shown and checked
         self.is_open = False
         self.opened_at = self.last_activity = self._received_at = self._loop.time()
         self._frame_since: float | None = self.opened_at  # a frame is awaited or under way since then
@@ -93,6 +100,9 @@ class Connection(asyncio.Protocol):
         self.peer, self.peer_host = describe_peer(transport.get_extra_info("peername"))
         name = transport.get_extra_info("sockname")
         self.local_port = name[1] if isinstance(name, tuple) else 0
+        tls = transport.get_extra_info("ssl_object")
+        self.is_encrypted = tls is not None
+        self.peer_certificate_name = certificate_name(tls)
         self.is_open = True
         self._descriptor = socket_of(transport)
         self._transport.set_write_buffer_limits(high=self._options.write_buffer_high_bytes)
@@ -108,7 +118,13 @@ class Connection(asyncio.Protocol):
             data = decoder.joined(data)
         fast_path = self._table.fast_path
         taken = 0
-        if fast_path is not None and data and not self._backlog and decoder.failure is None:
+        if (
+            fast_path is not None
+            and (self._guard is None or self._table.verify_sends is not None)
+            and data
+            and not self._backlog
+            and decoder.failure is None
+        ):
             uncork = not self._corked
             self._corked = True
             taken = fast_path(self, data)
@@ -136,7 +152,7 @@ class Connection(asyncio.Protocol):
         """Serve requests in order, until they are done or must wait."""
         uncork = not self._corked
         self._corked = True
-        entries = self._entries
+        entries, guard = self._entries, self._guard
         until = monotonic() + _SLICE_SECONDS
         for number, command in enumerate(commands):
             if (
@@ -151,6 +167,18 @@ class Connection(asyncio.Protocol):
                 self._take_reply(command)
                 continue
             entry = entries.get(command.code)
+            if guard is not None:
+                try:
+                    verdict = guard(self, command, is_served=entry is not None)
+                except Exception as error:  # what the guard cannot judge does not pass
+                    verdict = error_response(error, command)
+                if verdict is not None:
+                    if type(verdict) is RemotingCommand:
+                        self.reply(command, verdict)
+                    elif verdict is not TAKEN:
+                        assert entry is not None
+                        entry[1].enter(self, command, after_guard(verdict, entry[0], self, command))  # type: ignore[arg-type]  # an awaitable
+                    continue
             if entry is None:
                 remark = f" request type {command.code} not supported"
                 self.reply(command, RemotingCommand.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))

@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from flaremq.errors import FlareMQError, UnavailableError
 from flaremq.protocol.codes import ResponseCode
@@ -26,6 +26,19 @@ _log = logging.getLogger(__name__)
 
 Outcome = RemotingCommand | None | Awaitable[RemotingCommand | None]
 Handler = Callable[["Connection", RemotingCommand], Outcome]
+
+
+class Taken:
+    """Said by a guard that answers a request by itself, now or later."""
+
+
+TAKEN = Taken()
+
+
+class Guard(Protocol):
+    """Says of each request whether it may reach its handler: None, or its answer, or what will come to be either."""
+
+    def __call__(self, connection: Connection, request: RemotingCommand, *, is_served: bool) -> Outcome | Taken: ...
 
 
 class Lane:
@@ -122,6 +135,21 @@ async def _answer(connection: Connection, request: RemotingCommand, work: Awaita
         connection.reply(request, response)
 
 
+# Whether this peer may store these messages: connection, account, topic, signatures and what each of them signs.
+VerifySends = Callable[["Connection", str, str, Sequence[bytes], Sequence[bytes]], bool]
+
+
+async def after_guard(
+    verdict: Awaitable[RemotingCommand | None], handler: Handler, connection: Connection, request: RemotingCommand
+) -> RemotingCommand | None:
+    """Serve a request about which the guard had to find something out, or give its refusal."""
+    refusal = await verdict
+    if refusal is not None:
+        return refusal
+    outcome = handler(connection, request)
+    return outcome if outcome is None or isinstance(outcome, RemotingCommand) else await outcome
+
+
 def error_response(error: Exception, request: RemotingCommand) -> RemotingCommand:
     """The reply for an error; unexpected ones are logged with their traceback, the peer gets one line."""
     if isinstance(error, RequestError):
@@ -173,6 +201,10 @@ class HandlerTable:
         self.reads = ReadCount()
         # Answers whole frames at the start of what was read, past the handlers, and returns their bytes; 0: none.
         self.fast_path: Callable[[Connection, bytes], int] | None = None
+        # Asked about every request before anything else is done with it; None lets everybody in.
+        self.guard: Guard | None = None
+        # The guard's word on sends that the fast path has taken apart: it stands still where there is none.
+        self.verify_sends: VerifySends | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -190,5 +222,6 @@ class HandlerTable:
         table = HandlerTable()
         table.lanes = self.lanes
         table.reads = self.reads
+        table.guard = self.guard
         table.entries = {code: entry for code, entry in self.entries.items() if code not in codes}
         return table

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from flaremq.options import AT_START, PATH, check_values, option
+from flaremq.options import AT_START, PATH, SECURITY, check_values, option
+from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.descriptors import DEFAULT_MAX
 
 
@@ -50,13 +52,31 @@ class RemotingOptions:
         "enforcing"),
         doc="TLS on the same port: never, if the client begins with it, or always.")
     tls_cert_path: str = option(
-        "", flaremq="tlsCertPath", affects="behaviour", fixed=PATH, doc="Certificate chain of the server, PEM.")
+        "", flaremq="tlsCertPath", affects="behaviour", fixed=PATH,
+        doc="Certificate chain of the server, PEM. It is shown to other servers as well. A change of this and the "
+            "files below is noticed within seconds, and new connections get it.")
     tls_key_path: str = option(
         "", flaremq="tlsKeyPath", affects="behaviour", fixed=PATH, doc="Private key of the server, PEM.")
+    tls_key_password_file: str = option(
+        "", flaremq="tlsKeyPasswordFile", affects="behaviour", fixed=PATH,
+        doc="File with the password of the private key, if it has one; only its owner may be able to read it.")
     tls_trust_path: str = option(
         "", flaremq="tlsTrustPath", affects="behaviour", fixed=PATH,
-        doc="Certificates a server asks its clients for; empty asks for none.")
+        doc="Certificates, PEM, that sign for clients (see `tlsClientAuth`) and for other servers; empty asks clients "
+            "for nothing, and takes what the system trusts for servers.")
+    tls_client_auth: str = option(
+        "auto", flaremq="tlsClientAuth", affects="behaviour", fixed=SECURITY,
+        choices=("auto", "none", "optional", "require"),
+        doc="Whether clients that speak TLS are asked for a certificate, and must show one. `auto`: they must where "
+            "`tlsTrustPath` is set.")
+    tls_outgoing: str = option(
+        "auto", flaremq="tlsOutgoing", affects="behaviour", fixed=SECURITY, choices=("auto", "always", "never"),
+        doc="Whether the server speaks TLS to name servers, controllers and other brokers. `auto`: where its own "
+            "`tlsMode` is enforcing.")
     # fmt: on
+
+    # How a server signs its own requests to others, where those ask who it is; no option of this class.
+    sign: Callable[[RemotingCommand], None] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_values(self)

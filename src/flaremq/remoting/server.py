@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
 from collections import Counter
 
-from flaremq.errors import InvalidArgumentError, UnavailableError
+from flaremq.errors import UnavailableError
 from flaremq.remoting import descriptors
 from flaremq.remoting.budget import ByteBudget
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
+from flaremq.remoting.tls import TlsContext, TlsSettings
 from flaremq.remoting.tls_acceptor import TlsAcceptor
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,8 @@ class RemotingServer:
         self._server: asyncio.Server | None = None
         self._acceptor: TlsAcceptor | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        self._tls = _tls_context(self._options)
+        self._tls = TlsContext.of(TlsSettings.of_server(self._options))
+        self._look: asyncio.Task[object] | None = None  # at the files of TLS
         self._budget = ByteBudget(self._options.in_flight_bytes_max, self._options.half_received_bytes_max)
         self._next_line = 0.0
         self.port = 0
@@ -139,6 +140,8 @@ class RemotingServer:
             connection.sweep_server_side(now)
         if self._budget.is_overdrawn:
             self._relieve(now)
+        if self._tls is not None and self._tls.is_due:
+            self._look = loop.create_task(self._tls.fresh())
 
     def _relieve(self, now: float) -> None:
         """Frames that are not complete take all the memory there is for them, and those allowed to go on do not."""
@@ -154,19 +157,3 @@ class RemotingServer:
 def _buffered(connection: Connection) -> int:
     return connection.buffered
 
-
-def _tls_context(options: RemotingOptions) -> ssl.SSLContext | None:
-    if options.tls_mode == "disabled":
-        return None
-    if not options.tls_cert_path or not options.tls_key_path:
-        raise InvalidArgumentError(f"tlsMode={options.tls_mode} needs tlsCertPath and tlsKeyPath")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(options.tls_cert_path, options.tls_key_path)
-        if options.tls_trust_path:
-            context.load_verify_locations(options.tls_trust_path)
-            context.verify_mode = ssl.CERT_REQUIRED
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidArgumentError(f"the TLS certificate or key cannot be used: {error}") from error
-    return context

@@ -1,7 +1,8 @@
 """TlsAcceptor: accepts on a port where connections may begin with TLS; the first byte tells.
 
 A connection is *greeted* until its first byte and its handshake have come. Greetings are bounded: with too many the
-oldest is given up, which had the most time, so that peers who say nothing keep nobody out.
+oldest is given up, which had the most time, so that peers who say nothing keep nobody out. Of the descriptors that the
+process has for connections they get half.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 
 from flaremq.remoting import descriptors
 from flaremq.remoting.connection import Connection
+from flaremq.remoting.tls import TlsContext
 
 _log = logging.getLogger(__name__)
 _TLS_HELLO: Final = 0x16
@@ -28,7 +30,7 @@ class TlsAcceptor:
     def __init__(
         self,
         listener: socket.socket,
-        context: ssl.SSLContext,
+        context: TlsContext,
         make: Callable[[], Connection],
         *,
         enforcing: bool,
@@ -66,16 +68,21 @@ class TlsAcceptor:
                 _log.warning("cannot accept a connection: %s", error)
                 await asyncio.sleep(0.1)
                 continue
+            if len(self._greetings) >= min(GREETINGS_MAX, descriptors.connections_allowed() // 2):
+                await self._give_up_oldest()
             if not self._has_room():
                 self.refused += 1
                 client.close()
                 continue
             descriptors.take()
-            if len(self._greetings) >= GREETINGS_MAX:
-                next(iter(self._greetings)).cancel()
             greeting = asyncio.create_task(self._greet(client))
             self._greetings[greeting] = None
             greeting.add_done_callback(self._greeted)
+
+    async def _give_up_oldest(self) -> None:
+        oldest = next(iter(self._greetings))
+        oldest.cancel()
+        await asyncio.wait([oldest])  # its descriptor is free now
 
     def _greeted(self, greeting: asyncio.Task[None]) -> None:
         self._greetings.pop(greeting, None)
@@ -95,7 +102,7 @@ class TlsAcceptor:
             await loop.connect_accepted_socket(
                 self._make,
                 client,
-                ssl=self._context if encrypted else None,
+                ssl=self._context.current if encrypted else None,
                 ssl_handshake_timeout=_GREETING_SECONDS if encrypted else None,
             )
         except (OSError, TimeoutError, ssl.SSLError) as error:
