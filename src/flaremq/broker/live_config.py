@@ -53,7 +53,7 @@ class ConfigAdmin:
         in_effect: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._in_effect = in_effect  # what is other than the options say, because somebody decided it since
-        self._layers = (broker, store, remoting)
+        self._layers = (broker, store, remoting, broker.access)
         self._clock = clock
         self._appliers = dict(appliers or {})
         assert self._appliers.keys() <= APPLIED
@@ -61,7 +61,7 @@ class ConfigAdmin:
         self.on_change: list[Listener] = []  # called with the changed names and their texts
 
     def properties(self) -> dict[str, str]:
-        """Every option by its RocketMQ name, sorted. None is a secret; keys and passwords are in files of their own."""
+        """Every option by its RocketMQ name, sorted. Of a secret only whether it is set."""
         merged = {name: text for options in reversed(self._layers) for name, text in properties_of(options).items()}
         merged.update(self._in_effect())
         return dict(sorted(merged.items()))

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from flaremq.access.options import AccessOptions, check_bind
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.topics import NAME_LETTER
 from flaremq.options import (
@@ -45,7 +46,6 @@ from flaremq.storage.options import StoreOptions
 
 _NAME = f"{NAME_LETTER}{{1,127}}"
 _NAME_FORM = "1 to 127 of ASCII letters, digits, '%', '-', '_', '|'"
-_NO_ACCESS_CONTROL = "this version knows no users; it would serve everybody although the option says otherwise"
 _LONG_MAX = 2**63 - 1
 
 
@@ -74,7 +74,8 @@ class BrokerOptions:
         doc="Address the broker listens at. RocketMQ's default is every address of the machine.")
     insecure_bind_enable: bool = option(
         False, flaremq="insecureBindEnable", affects="behaviour", fixed=SECURITY,
-        doc="Allow a `bindAddress` that other machines reach, although everybody who reaches it may do everything.")
+        doc="Allow a `bindAddress` that other machines reach without access control: everybody who reaches it may do "
+            "everything.")
     listen_port: int = option(
         10911, rocketmq="listenPort", affects="behaviour", fixed=IDENTITY, maximum=65535,
         doc="Port the broker listens at; 2 less is the port for sends of old clients. 0 takes any free port.")
@@ -392,18 +393,11 @@ class BrokerOptions:
         doc="Slaves that may be connected at a time.")
 
     # --- access control -------------------------------------------------------------------------------------
-    acl_enable: bool = option(
-        False, rocketmq="aclEnable", affects="behaviour", fixed=SECURITY,
-        doc="Check users by `plain_acl.yml` (RocketMQ 4). Only false is accepted.")
-    authentication_enabled: bool = option(
-        False, rocketmq="authenticationEnabled", affects="behaviour", fixed=SECURITY,
-        doc="Ask who a client is (RocketMQ 5). Only false is accepted.")
-    authorization_enabled: bool = option(
-        False, rocketmq="authorizationEnabled", affects="behaviour", fixed=SECURITY,
-        doc="Check what a user may do (RocketMQ 5). Only false is accepted.")
 
     # fmt: on
 
+    # Who may do what: rows of their own class, loaded from the same file.
+    access: AccessOptions = field(default_factory=AccessOptions)
     # Names that were loaded but change nothing; no option, only the memory that `warnings` needs.
     ignored_names: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
@@ -411,17 +405,11 @@ class BrokerOptions:
         check_values(self)
         for name, value in (("brokerIP1", self.broker_ip1), ("brokerIP2", self.broker_ip2 or self.broker_ip1)):
             _checked_address(name, value)
-        if not _checked_address("bindAddress", self.bind_address).is_loopback and not self.insecure_bind_enable:
-            raise InvalidArgumentError(
-                f"option bindAddress={self.bind_address!r} lets other machines in, and this version knows no users: "
-                "set insecureBindEnable=true if everybody who reaches that address may do everything"
-            )
+        _checked_address("bindAddress", self.bind_address)
+        check_bind(self.bind_address, self.access, insecure=self.insecure_bind_enable)
         if self.ha_bind_address:
             _checked_address("haBindAddress", self.ha_bind_address)
         parse_networks(self.ha_allowed_addresses)
-        for name in ("aclEnable", "authenticationEnabled", "authorizationEnabled"):
-            if getattr(self, rows_by_key(BrokerOptions)[name].field_name):
-                raise InvalidArgumentError(f"option {name}='true' is not allowed: {_NO_ACCESS_CONTROL}")
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> BrokerOptions:
@@ -430,7 +418,9 @@ class BrokerOptions:
         if unknown:
             raise InvalidArgumentError("; ".join(map(str, unknown)))
         values: dict[str, Any] = dict(values_from_properties(cls, properties))
-        return cls(**values, ignored_names=tuple(name for name in properties if name in _ONLY_IN_ROCKETMQ))
+        access: dict[str, Any] = dict(values_from_properties(AccessOptions, properties))
+        ignored = tuple(name for name in properties if name in _ONLY_IN_ROCKETMQ)
+        return cls(**values, access=AccessOptions(**access), ignored_names=ignored)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None) -> BrokerOptions:
@@ -443,7 +433,8 @@ class BrokerOptions:
 
     def to_properties(self, *, changed_only: bool = False) -> dict[str, str]:
         """The names and texts that :meth:`from_properties` would read back."""
-        return properties_of(self, changed_only=changed_only)
+        own = properties_of(self, changed_only=changed_only)
+        return {**own, **properties_of(self.access, changed_only=changed_only)}
 
     @property
     def address(self) -> str:
@@ -465,7 +456,7 @@ class BrokerOptions:
         return [f"clients are told to come to brokerIP1={told}, where only those of this machine find the broker"]
 
 
-_BROKER_NAMES = frozenset(rows_by_key(BrokerOptions))
+_BROKER_NAMES = frozenset(rows_by_key(BrokerOptions)) | frozenset(rows_by_key(AccessOptions))
 _REMOTING_NAMES = frozenset(rows_by_key(RemotingOptions))
 _STORE_NAMES = frozenset(rows_by_key(StoreOptions))
 _IDLE_STORE_NAMES = frozenset(row.key for row in rows(StoreOptions) if row.unused)

@@ -17,7 +17,9 @@ import os
 import socket
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from flaremq.access.inner import signing
 from flaremq.broker.controller_mode.controller_mode import ControllerMode
 from flaremq.broker.controller_mode.epoch_store import EpochStore
 from flaremq.broker.controller_mode.handlers import ControllerModeHandler
@@ -43,6 +45,9 @@ from flaremq.storage.config.broker_note import write_broker_note
 from flaremq.storage.files.filesystem import FileSystem, LocalFileSystem
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
+
+if TYPE_CHECKING:
+    from flaremq.access.control import AccessControl
 
 _log = logging.getLogger(__name__)
 _VIP_STEP = 2
@@ -77,13 +82,14 @@ class BrokerService:
             parse_addresses(self.options.namesrv_addr)  # refused now rather than with the store open
         self._store_options = store_options or StoreOptions()
         check_role(self.options, self._store_options)
-        self._remoting_options = remoting_options or RemotingOptions()
+        self._remoting_options = signing(remoting_options or RemotingOptions(), self.options.access)
         self.clock = clock or SystemClock()
         self._filesystem = filesystem or LocalFileSystem()
         self._exit = AsyncExitStack()
         self._stopping = False
         self.controller_mode: ControllerMode | None = None
         self._is_registering = False
+        self.access: AccessControl | None = None
         self._takes_any_port = False  # for slaves
         self.is_open = False
         if self.options.enable_controller_mode:
@@ -98,6 +104,8 @@ class BrokerService:
         for warning in [*self.options.warnings, *self._store_options.warnings, *notes]:
             _log.warning("%s", warning)
         self._choose_port()
+        if self.options.access.is_enabled:
+            self.access = await asyncio.to_thread(self._make_access_control)
         if self.options.enable_controller_mode:
             self.controller_mode = await asyncio.to_thread(self._make_controller_mode)
         try:
@@ -107,6 +115,16 @@ class BrokerService:
             raise
         if self.controller_mode is not None:
             self.controller_mode.start()
+
+    def _make_access_control(self) -> AccessControl:
+        from flaremq.broker.guarding import access_control  # what only guarded brokers need
+
+        return access_control(self.options, self.path, self.clock, lambda: self.state)
+
+    def _install(self, access: AccessControl, table: HandlerTable) -> None:
+        from flaremq.broker.guarding import install
+
+        install(access, self.options, table)
 
     def _make_controller_mode(self) -> ControllerMode:
         options, filesystem = self.options, self._filesystem
@@ -143,6 +161,10 @@ class BrokerService:
         if mode is not None:
             mode.attach()
             ControllerModeHandler(mode, options, self.store_loop.driver).register(table)
+        if self.access is not None:
+            self._install(self.access, table)
+            self.access.start()
+            self._exit.push_async_callback(self.access.stop)
         self.store_loop.durability.reads = table.reads
         await self.ha.start(any_port=self._takes_any_port)
         self._exit.push_async_callback(self.ha.stop)

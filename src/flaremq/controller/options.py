@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from flaremq.access.options import AccessOptions, check_bind
 from flaremq.errors import InvalidArgumentError
 from flaremq.options import (
     AT_START,
@@ -70,7 +71,8 @@ class ControllerOptions:
         doc="Address to listen at. RocketMQ's default is every address of the machine.")
     insecure_bind_enable: bool = option(
         False, flaremq="insecureBindEnable", affects="behaviour", fixed=SECURITY,
-        doc="Allow a `bindAddress` that other machines reach, although everybody who reaches it may do everything.")
+        doc="Allow a `bindAddress` that other machines reach without access control: everybody who reaches it may do "
+            "everything.")
     listen_port: int = option(
         9878, rocketmq="listenPort", affects="behaviour", fixed=IDENTITY, maximum=65535,
         doc="Port to listen at; 0 takes a free one.")
@@ -126,6 +128,8 @@ class ControllerOptions:
 
     # Limits and timings of the connections: rows of their own class, loaded from the same file.
     remoting: RemotingOptions = field(default_factory=_remoting_options)
+    # Who may do what, likewise.
+    access: AccessOptions = field(default_factory=AccessOptions)
     # Names that were loaded but change nothing; no option, only the memory that `warnings` needs.
     ignored_names: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
@@ -135,11 +139,7 @@ class ControllerOptions:
             address = ipaddress.ip_address(self.bind_address)
         except ValueError:
             raise rows_by_key(type(self))["bindAddress"].refusal(self.bind_address) from None
-        if not address.is_loopback and not self.insecure_bind_enable:
-            raise InvalidArgumentError(
-                f"option bindAddress={self.bind_address!r} lets other machines in, and this version knows no users: "
-                "set insecureBindEnable=true if everybody who reaches that address may do everything"
-            )
+        check_bind(str(address), self.access, insecure=self.insecure_bind_enable)
         if address.is_unspecified and not self.advertised_address:
             raise InvalidArgumentError(
                 f"option bindAddress={self.bind_address!r} is no address to be found at: set advertisedAddress"
@@ -152,12 +152,18 @@ class ControllerOptions:
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> ControllerOptions:
         """Options from the names and texts of a ``controller.conf``; unknown names and bad values are refused."""
-        unknown = find_unknown_names(properties, {*rows_by_key(cls), *rows_by_key(RemotingOptions), *NOT_IMPLEMENTED})
+        unknown = find_unknown_names(
+            properties,
+            {*rows_by_key(cls), *rows_by_key(RemotingOptions), *rows_by_key(AccessOptions), *NOT_IMPLEMENTED},
+        )
         if unknown:
             raise InvalidArgumentError("; ".join(map(str, unknown)))
         values: dict[str, Any] = dict(values_from_properties(cls, properties))
+        access: dict[str, Any] = dict(values_from_properties(AccessOptions, properties))
         ignored = tuple(name for name in properties if name in NOT_IMPLEMENTED)
-        return cls(**values, remoting=_remoting_options(properties), ignored_names=ignored)
+        return cls(
+            **values, remoting=_remoting_options(properties), access=AccessOptions(**access), ignored_names=ignored
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None) -> ControllerOptions:
@@ -167,11 +173,12 @@ class ControllerOptions:
     def to_properties(self, *, changed_only: bool = False) -> dict[str, str]:
         """The names and texts that :meth:`from_properties` would read back."""
         own = properties_of(self, changed_only=changed_only)
-        return {**own, **properties_of(self.remoting, changed_only=changed_only)}
+        network = properties_of(self.remoting, changed_only=changed_only)
+        return {**own, **network, **properties_of(self.access, changed_only=changed_only)}
 
     def change(self, properties: Mapping[str, str]) -> None:
         """Change options of a running server: all of them, or none and InvalidArgumentError."""
-        change_live(properties, [self, self.remoting])
+        change_live(properties, [self, self.remoting, self.access])
 
     @property
     def warnings(self) -> list[str]:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from typing import TYPE_CHECKING
 
+from flaremq.access.inner import signing
 from flaremq.clock import Clock, SystemClock
 from flaremq.controller.office import Office
 from flaremq.controller.options import ControllerOptions
@@ -26,6 +28,9 @@ from flaremq.remoting.address import format_address
 from flaremq.remoting.client import RemotingClient
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.server import RemotingServer
+
+if TYPE_CHECKING:
+    from flaremq.access.control import AccessControl
 
 _log = logging.getLogger(__name__)
 _LATE_SECONDS = 1.0  # by which a look may be late before brokers get the time back
@@ -45,6 +50,7 @@ class ControllerService:
         self._store = store or store_of(self.options)
         self._client: RemotingClient | None = None
         self._server: RemotingServer | None = None
+        self.access: AccessControl | None = None
         self._office = Office(self._store, self.options, self._clock, self._tell)
         self._look = asyncio.Event()  # set: look for lost masters now
         self._watch: asyncio.Task[None] | None = None
@@ -57,7 +63,10 @@ class ControllerService:
         table = HandlerTable()
         BrokerHandlers(self._office, self._look.set).register(table)
         AdminHandlers(self._office, self.options).register(table)
-        self._client = RemotingClient(self.options.remoting)
+        self.access = await asyncio.to_thread(self._access_control)
+        if self.access is not None:
+            self.access.install(table)
+        self._client = RemotingClient(signing(self.options.remoting, self.options.access))
         self._server = RemotingServer(table, self.options.remoting)
         # The port first: the others learn the address together with who leads. Until then nobody leads here.
         await self._server.start(self.options.bind_address, self.options.listen_port)
@@ -68,6 +77,8 @@ class ControllerService:
             await self.stop()
             raise
         self._watch = asyncio.create_task(self._watch_masters())
+        if self.access is not None:
+            self.access.start()
         _log.info("controller listens at %s", self.address)
 
     async def stop(self) -> None:
@@ -83,6 +94,19 @@ class ControllerService:
             await self._server.stop()
         if self._client is not None:
             await self._client.close()
+        if self.access is not None:
+            await self.access.stop()
+
+    def _access_control(self) -> AccessControl | None:
+        access, folder = self.options.access, self.options.store_folder
+        if not access.is_enabled:
+            return None
+        from flaremq.access.authority import CONTROLLER  # what only guarded servers need
+        from flaremq.access.control import AccessControl, Places
+        from flaremq.access.rules import Surroundings
+
+        places = Places(home=folder, users=folder, state=folder)
+        return AccessControl(access, places, CONTROLLER, Surroundings(access.access_cluster_name), self._clock)
 
     @property
     def port(self) -> int:

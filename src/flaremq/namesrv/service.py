@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+from typing import TYPE_CHECKING
 
 from flaremq.clock import Clock, SystemClock
 from flaremq.namesrv.broker_table import LiveBroker
@@ -23,6 +25,9 @@ from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.server import RemotingServer
 
+if TYPE_CHECKING:
+    from flaremq.access.control import AccessControl
+
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.5
 
@@ -35,6 +40,7 @@ class NamesrvService:
         self.routes = RouteInfo()
         self._clock = clock or SystemClock()
         self._server: RemotingServer | None = None
+        self.access: AccessControl | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._scanned_at = self._clock.monotonic()
 
@@ -47,9 +53,14 @@ class NamesrvService:
         BrokerHandlers(self.routes, kv_config, self.options, self._clock).register(table)
         RouteHandlers(self.routes, kv_config, self.options, self._clock).register(table)
         ConfigHandlers(kv_config, self.options).register(table)
+        self.access = await asyncio.to_thread(self._access_control)
+        if self.access is not None:
+            self.access.install(table)
         server = RemotingServer(table, self.options.remoting)
         await server.start(self.options.bind_address, self.options.listen_port)
         self._server = server
+        if self.access is not None:
+            self.access.start()
         self._schedule()
         _log.info("name server listens at %s", self.address)
 
@@ -59,6 +70,20 @@ class NamesrvService:
             self._timer.cancel()
         if self._server is not None:
             await self._server.stop()
+        if self.access is not None:
+            await self.access.stop()
+
+    def _access_control(self) -> AccessControl | None:
+        access = self.options.access
+        if not access.is_enabled:
+            return None
+        from flaremq.access.authority import NAME_SERVER  # what only guarded servers need
+        from flaremq.access.control import AccessControl, Places
+        from flaremq.access.rules import Surroundings
+
+        folder = os.path.dirname(os.path.abspath(self.options.kv_config_file))
+        places = Places(home=folder, users=folder, state=folder)
+        return AccessControl(access, places, NAME_SERVER, Surroundings(access.access_cluster_name), self._clock)
 
     @property
     def port(self) -> int:

@@ -29,6 +29,7 @@ from flaremq.protocol.headers.admin import (
     GetConsumerRunningInfoRequestHeader,
     GetConsumerStatusRequestHeader,
 )
+from flaremq.protocol.signing import without_proof
 from flaremq.remoting.connection import RequestTimeoutError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class ClientRelayHandler:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"The Consumer {who} Version <{info.version}> too low")
         try:
             answer = await info.connection.request(
-                RemotingCommand.request(request.code, ext, body), timeout=_RELAY_SECONDS
+                RemotingCommand.request(request.code, without_proof(ext), body), timeout=_RELAY_SECONDS
             )
         except RequestTimeoutError as error:
             raise RequestError(ResponseCode.CONSUME_MSG_TIMEOUT, f"consumer {who} Timeout: {error}") from None

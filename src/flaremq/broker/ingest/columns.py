@@ -5,4 +5,6 @@ from __future__ import annotations
 
 KIND, OPAQUE, FLAG, TOPIC_AT, TOPIC_LENGTH, QUEUE_ID, SYS_FLAG, BORN, MESSAGE_FLAG = range(9)
 PROPERTIES_AT, PROPERTIES_LENGTH, BODY_AT, BODY_LENGTH, RECORD_OFFSET, QUEUE_OFFSET = range(9, 15)
-COLUMN_COUNT = 15
+# What a signature covers: the account, the properties as they came, and place and length of each field "a" to "n".
+RAW_LENGTH, KEY_AT, KEY_LENGTH, SIGNATURE_AT, SIGNATURE_LENGTH, LETTERS = range(15, 21)
+COLUMN_COUNT = 48

@@ -17,7 +17,7 @@ from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.protocol.codes import VERSION, RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.connection import Connection
-from flaremq.remoting.handlers import error_response
+from flaremq.remoting.handlers import HandlerTable, error_response
 from flaremq.storage.engine.driver import StoreDriver
 from flaremq.storage.log.append import TopicEntry
 from flaremq.storage.log.commit_log import CommitLog
@@ -40,7 +40,9 @@ class Ingest:
         plain_queues: dict[str, int],
         replies: SendReplies,
         confirm: Confirm,
+        handlers: HandlerTable,
     ) -> None:
+        self._handlers = handlers
         self._store_loop = store_loop
         self._confirm = confirm
         self._driver: StoreDriver = store_loop.driver
@@ -50,6 +52,8 @@ class Ingest:
         self._table = array("q", bytes(8 * _ROWS * columns.COLUMN_COUNT))
         self._scratch = bytearray(_SCRATCH)
         self._out = bytearray(_ROWS * _ACK_BYTES)
+        self._signed = bytearray()  # what the sends of a run sign, where anybody asks
+        self._ends = array("q", bytes(8 * _ROWS))
         self._stamp = replies.stamp.encode()
         self._host = replies.host_text.encode()
         self._topics: dict[bytes, str] = {}
@@ -91,6 +95,8 @@ class Ingest:
             or len(connection.peer_host) != 8
         ):
             return False
+        if self._handlers.guard is not None and not self._is_admitted(connection, data, topic, count):
+            return False  # plain code says why
         used = count * columns.COLUMN_COUNT
         queue_ids = table[columns.QUEUE_ID : used : columns.COLUMN_COUNT].tolist()
         if max(queue_ids) >= queues:
@@ -108,6 +114,31 @@ class Ingest:
             for request, _ in self._requests(table[:used]):
                 connection.reply(request, error_response(error, request))
         return True
+
+    def _is_admitted(self, connection: Connection, data: bytes, topic: str, count: int) -> bool:
+        """Whether all sends of the run are signed by who may send to the topic."""
+        verify, table = self._handlers.verify_sends, self._table
+        key_at, key_length = table[columns.KEY_AT], table[columns.KEY_LENGTH]
+        if verify is None or key_length <= 0:
+            return False
+        if len(self._signed) < len(data) + len(self._scratch):
+            self._signed = bytearray(len(data) + len(self._scratch))
+        size = kernels.write_signed(data, self._scratch, table, count, self._signed, self._ends)
+        if size < 0:
+            return False
+        signatures, contents, start = [], [], 0
+        with memoryview(self._signed) as view:
+            for number in range(count):
+                at = number * columns.COLUMN_COUNT + columns.SIGNATURE_AT
+                place, length = table[at], table[at + 1]
+                if length <= 0:
+                    return False
+                signatures.append(data[place : place + length])
+                end = self._ends[number]
+                contents.append(bytes(view[start:end]))
+                start = end
+        key = data[key_at : key_at + key_length].decode("ascii")
+        return verify(connection, key, topic, signatures, contents)
 
     def _acknowledge(self, connection: Connection, topic: str, count: int, end: int) -> None:
         """Answer appended sends, now or when they are durable and slaves have them."""

@@ -1,8 +1,9 @@
 cimport cython
 from libc.stdint cimport int64_t
 from flaremq.broker.ingest.columns cimport (
-    BODY_AT, BODY_LENGTH, BORN, COLUMN_COUNT, FLAG, KIND, MESSAGE_FLAG, OPAQUE, PROPERTIES_AT, PROPERTIES_LENGTH, QUEUE_ID,
-    QUEUE_OFFSET, RECORD_OFFSET, SYS_FLAG, TOPIC_AT, TOPIC_LENGTH,
+    BODY_AT, BODY_LENGTH, BORN, COLUMN_COUNT, FLAG, KEY_AT, KEY_LENGTH, KIND, LETTERS, MESSAGE_FLAG, OPAQUE, PROPERTIES_AT,
+    PROPERTIES_LENGTH, QUEUE_ID, QUEUE_OFFSET, RAW_LENGTH, RECORD_OFFSET, SIGNATURE_AT, SIGNATURE_LENGTH, SYS_FLAG, TOPIC_AT,
+    TOPIC_LENGTH,
 )
 from flaremq.core.memory cimport (
     Longs, View, bytes_view, copy_bytes, load_i16, load_i32, load_u8, longs_of, same_bytes, store_i32, store_i64, store_u8, view_of,
@@ -12,7 +13,7 @@ from flaremq.core.write cimport Head, write_head
 from flaremq.storage.log.append cimport TopicEntry, next_offset
 from flaremq.storage.log.log_end cimport LogEnd
 
-cdef int64_t _CODE, _ONEWAY, _QUOTE, _COMMA, _COLON, _OPEN, _CLOSE, _ESCAPE, _NAME_END, _VALUE_END, _FRAME_MAX, _PROPERTIES_MAX, _NOTHING, _N_CODE, _N_FLAG, _N_OPAQUE, _N_VERSION, _N_EXT, _N_DELAY, _N_TRAN, _N_CLUSTER, _N_TRACE, _N_POP, _N_WAIT, _N_TRUE, _N_KEY, _N_TIMER, _N_INNER, _N_REGION, _N_FALSE
+cdef int64_t _CODE, _ONEWAY, _QUOTE, _COMMA, _COLON, _OPEN, _CLOSE, _ESCAPE, _NAME_END, _VALUE_END, _FRAME_MAX, _PROPERTIES_MAX, _NOTHING, _N_CODE, _N_FLAG, _N_OPAQUE, _N_VERSION, _N_EXT, _N_DELAY, _N_TRAN, _N_CLUSTER, _N_TRACE, _N_POP, _N_WAIT, _N_TRUE, _N_KEY, _N_TIMER, _N_INNER, _N_REGION, _N_FALSE, _N_ACCESS, _N_SIGNATURE
 
 @cython.locals(value=int64_t, place=int64_t)
 cdef int64_t _name(View view, int64_t at, int64_t length) noexcept nogil
@@ -27,12 +28,16 @@ cdef int64_t _unescape(View view, int64_t at, int64_t end, View target, int64_t 
 cdef bint _is_plain(View view, int64_t at, int64_t length) noexcept nogil
 @cython.locals(number=int64_t)
 cdef bint _take_field(View view, int64_t letter, int64_t at, int64_t length, Longs cells, int64_t row) noexcept nogil
-@cython.locals(properties=int64_t, has_code=bint, has_opaque=bint, name_end=int64_t, name_at=int64_t, size=int64_t, name=int64_t, first=int64_t, stop=int64_t, letter=int64_t, byte=int64_t, number=int64_t)
+cdef bint _take_proof(View view, int64_t name_at, int64_t at, int64_t length, Longs cells, int64_t row) noexcept nogil
+cdef bint _same_account(View view, Longs cells, int64_t row) noexcept nogil
+@cython.locals(properties=int64_t, has_code=bint, has_opaque=bint, name_end=int64_t, name_at=int64_t, size=int64_t, name=int64_t, first=int64_t, stop=int64_t, letter=int64_t, byte=int64_t, number=int64_t, proof_at=int64_t)
 cdef int64_t _parse_json(View view, int64_t at, int64_t end, Longs cells, int64_t row, View scratch, int64_t scratch_at, int64_t room) noexcept nogil
-@cython.locals(properties=int64_t, letter=int64_t, length=int64_t, byte=int64_t, place=int64_t)
+@cython.locals(properties=int64_t, letter=int64_t, length=int64_t, byte=int64_t, place=int64_t, size=int64_t, name_at=int64_t)
 cdef int64_t _parse_compact(View view, int64_t at, int64_t end, Longs cells, int64_t row, View scratch, int64_t scratch_at, int64_t room) noexcept nogil
 @cython.locals(read=View, marks=View, notes=View, cells=Longs, at=int64_t, used=int64_t, count=int64_t, total=int64_t, length=int64_t, word=int64_t, kind=int64_t, header=int64_t, row=int64_t, column=int64_t, room=int64_t, header_at=int64_t, size=int64_t, body_length=int64_t, topic_length=int64_t)
 cpdef tuple parse_sends(object data, int64_t start, int64_t body_max, object stamp, object scratch, object table)
+@cython.locals(read=View, notes=View, target=View, cells=Longs, places=Longs, done=int64_t, number=int64_t, row=int64_t, letter=int64_t, at=int64_t, length=int64_t, total=int64_t)
+cpdef int64_t write_signed(object data, object scratch, object table, int64_t count, object out, object ends) except? -2
 @cython.locals(
     read=View, notes=View, cells=Longs, head=Head, fixed=int64_t, total=int64_t, number=int64_t, row=int64_t, at=int64_t,
     now=int64_t, base=int64_t, queue_id=int64_t, queue_offset=int64_t, length=int64_t, text=int64_t, flag=int64_t,

@@ -26,14 +26,20 @@ if not cython.compiled:
         BORN,
         COLUMN_COUNT,
         FLAG,
+        KEY_AT,
+        KEY_LENGTH,
         KIND,
+        LETTERS,
         MESSAGE_FLAG,
         OPAQUE,
         PROPERTIES_AT,
         PROPERTIES_LENGTH,
         QUEUE_ID,
         QUEUE_OFFSET,
+        RAW_LENGTH,
         RECORD_OFFSET,
+        SIGNATURE_AT,
+        SIGNATURE_LENGTH,
         SYS_FLAG,
         TOPIC_AT,
         TOPIC_LENGTH,
@@ -80,6 +86,7 @@ _N_DELAY, _N_TRAN, _N_CLUSTER, _N_TRACE = _word(b"DELAY"), _word(b"TRAN_MSG"), _
 _N_POP, _N_WAIT, _N_TRUE, _N_KEY = _word(b"POP_CK"), _word(b"WAIT"), _word(b"true"), _word(b"UNIQ_KEY")
 _N_TIMER, _N_INNER, _N_REGION = _word(b"TIMER_"), _word(b"INNER_"), _word(b"MSG_REGI")
 _N_FALSE = _word(b"false")
+_N_ACCESS, _N_SIGNATURE = _word(b"AccessKe"), _word(b"Signatur")
 
 
 def _name(view: View, at: int, length: int) -> int:
@@ -200,6 +207,10 @@ def _is_plain(view: View, at: int, length: int) -> bool:
 
 def _take_field(view: View, letter: int, at: int, length: int, cells: Longs, row: int) -> bool:
     """One ext field but the properties; False if it makes the send anything but plain."""
+    if letter < 97 or letter > 110:
+        return False
+    cells.data[row + LETTERS + 2 * (letter - 97)] = at
+    cells.data[row + LETTERS + 2 * (letter - 97) + 1] = length
     if letter == 98:  # b, the topic
         if length <= 0 or length > 127:
             return False
@@ -227,6 +238,29 @@ def _take_field(view: View, letter: int, at: int, length: int, cells: Longs, row
         return length == 5 and _name(view, at, 5) == _N_FALSE
     # group, default topic and its queues, unit mode, broker name
     return letter == 97 or letter == 99 or letter == 100 or letter == 107 or letter == 110
+
+
+def _take_proof(view: View, name_at: int, at: int, length: int, cells: Longs, row: int) -> bool:
+    """A field of nine letters that may stand in a plain send: its account or its signature."""
+    name = _name(view, name_at, 8)
+    if name == _N_ACCESS and load_u8(view, name_at + 8) == 121:
+        cells.data[row + KEY_AT] = at
+        cells.data[row + KEY_LENGTH] = length
+        return True
+    if name == _N_SIGNATURE and load_u8(view, name_at + 8) == 101:
+        cells.data[row + SIGNATURE_AT] = at
+        cells.data[row + SIGNATURE_LENGTH] = length
+        return True
+    return False
+
+
+def _same_account(view: View, cells: Longs, row: int) -> bool:
+    """Whether a send is signed by whom the first one of its run is."""
+    if cells.data[row + KEY_LENGTH] != cells.data[KEY_LENGTH]:
+        return False
+    return cells.data[KEY_LENGTH] < 0 or same_bytes(
+        view, cells.data[row + KEY_AT], view, cells.data[KEY_AT], cells.data[KEY_LENGTH]
+    )
 
 
 def _parse_json(
@@ -258,18 +292,22 @@ def _parse_json(
                 return _NOTHING
             at += 1
             while True:
-                if (
-                    end - at < 6
-                    or load_u8(view, at) != _QUOTE
-                    or load_u8(view, at + 2) != _QUOTE
-                    or load_u8(view, at + 3) != _COLON
-                ):
+                if end - at < 6 or load_u8(view, at) != _QUOTE:
                     return _NOTHING
-                letter = load_u8(view, at + 1)
-                if load_u8(view, at + 4) != _QUOTE:
+                letter, proof_at = load_u8(view, at + 1), _NOTHING
+                if load_u8(view, at + 2) != _QUOTE:  # a longer name
+                    proof_at = at + 1
+                    at += 8
+                    if end - at < 6 or load_u8(view, at + 2) != _QUOTE:
+                        return _NOTHING
+                if load_u8(view, at + 3) != _COLON or load_u8(view, at + 4) != _QUOTE:
                     return _NOTHING
                 at += 5
-                if letter == 105:  # i, the properties
+                if proof_at >= 0:
+                    stop = _string_end(view, at, end)
+                    if stop < 0 or not _take_proof(view, proof_at, at, stop - at, cells, row):
+                        return _NOTHING
+                elif letter == 105:  # i, the properties
                     if properties != _NOTHING:
                         return _NOTHING
                     stop = _unescape(view, at, end, scratch, scratch_at, room, cells, row)
@@ -335,17 +373,24 @@ def _parse_compact(
     cells.data[row + FLAG] = load_i32(view, at + 9)
     at += 21
     while at < end:
-        if end - at < 7 or load_i16(view, at) != 1:
+        if end - at < 7:
             return _NOTHING
-        letter, length = load_u8(view, at + 2), load_i32(view, at + 3)
-        at += 7
+        size = load_i16(view, at)
+        name_at = at + 2
+        if (size != 1 and size != 9) or end - at < size + 6:
+            return _NOTHING
+        letter, length = load_u8(view, name_at), load_i32(view, name_at + size)
+        at += size + 6
         if length <= 0 or length > end - at:
             return _NOTHING
         for place in range(at, at + length):
             byte = load_u8(view, place)
             if byte > 126 or (byte < 32 and letter != 105) or byte == 0:
                 return _NOTHING
-        if letter == 105:
+        if size == 9:
+            if not _take_proof(view, name_at, at, length, cells, row):
+                return _NOTHING
+        elif letter == 105:
             if length > room or properties != _NOTHING:
                 return _NOTHING
             copy_bytes(scratch, scratch_at, view, at, length)
@@ -403,8 +448,10 @@ def parse_sends(
         if count and (
             cells.data[row + TOPIC_LENGTH] != topic_length
             or not same_bytes(read, cells.data[row + TOPIC_AT], read, cells.data[TOPIC_AT], topic_length)
+            or not _same_account(read, cells, row)
         ):
             break
+        cells.data[row + RAW_LENGTH] = size
         if load_u8(notes, used + size - 1) != _VALUE_END:
             store_u8(notes, used + size, _VALUE_END)
             size += 1
@@ -419,6 +466,46 @@ def parse_sends(
         count += 1
         at += 4 + length
     return count, at, total
+
+
+def write_signed(data: Buffer, scratch: Buffer, table: array[int], count: int, out: bytearray, ends: array[int]) -> int:
+    """What each of the parsed sends signs, one behind the other; ``ends`` gets where. -1: ``out`` is too small.
+
+    The values of the fields in the order of their names: the account, "a" to "n"; then the body.
+    """
+    read, notes, target = view_of(data), view_of(scratch), writable_view_of(out)
+    cells, places = longs_of(table), writable_longs_of(ends)
+    total = 0
+    for number in range(count):
+        row = number * COLUMN_COUNT
+        total += cells.data[row + BODY_LENGTH] + cells.data[row + RAW_LENGTH] + max(cells.data[row + KEY_LENGTH], 0)
+        for letter in range(14):
+            total += max(cells.data[row + LETTERS + 2 * letter + 1], 0)
+    if total > target.size or count > places.size:
+        return -1
+    done = 0
+    for number in range(count):
+        row = number * COLUMN_COUNT
+        length = cells.data[row + KEY_LENGTH]
+        if length > 0:
+            copy_bytes(target, done, read, cells.data[row + KEY_AT], length)
+            done += length
+        for letter in range(14):
+            if letter == 8:  # i, the properties, whose escapes are undone
+                length = cells.data[row + RAW_LENGTH]
+                copy_bytes(target, done, notes, cells.data[row + PROPERTIES_AT], length)
+                done += length
+                continue
+            at = cells.data[row + LETTERS + 2 * letter]
+            length = cells.data[row + LETTERS + 2 * letter + 1]
+            if at >= 0:
+                copy_bytes(target, done, read, at, length)
+                done += length
+        length = cells.data[row + BODY_LENGTH]
+        copy_bytes(target, done, read, cells.data[row + BODY_AT], length)
+        done += length
+        places.data[number] = done
+    return done
 
 
 # Eight parameters on purpose: the log and what all records share, then the read and what was found in it.

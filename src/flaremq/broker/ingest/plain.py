@@ -57,7 +57,9 @@ class PlainSends:
     def _use_ingest(self) -> None:
         """Let compiled code handle the plain sends of a read before the decoder sees them."""
         if self._table is not None and kernels.IS_COMPILED:
-            ingest = Ingest(self._store_loop, self._statistics, self._plain_queues, self._replies, self.confirm)
+            ingest = Ingest(
+                self._store_loop, self._statistics, self._plain_queues, self._replies, self.confirm, self._table
+            )
             self._table.fast_path = ingest.take
 
     def send(self, connection: Connection, request: RemotingCommand, ext: Any, fields: tuple[str, ...]) -> Any:

@@ -68,7 +68,8 @@ class AdminHandlers:
             properties = parse_properties(request.body_bytes.decode())
         except UnicodeDecodeError:
             raise RequestError(ResponseCode.SYSTEM_ERROR, "the properties are not UTF-8") from None
-        refused = live_refusals(properties, [self._options, self._options.remoting], NOT_IMPLEMENTED)
+        layers = [self._options, self._options.remoting, self._options.access]
+        refused = live_refusals(properties, layers, NOT_IMPLEMENTED)
         if refused:
             raise RequestError(ResponseCode.NO_PERMISSION, f"nothing was changed: {'; '.join(refused[:8])}")
         self._options.change(properties)
