@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from benchmarks import rounds
+from benchmarks.access import access
 from benchmarks.clients import clients
 from benchmarks.growth import growth
 from benchmarks.replication import replication
@@ -105,6 +106,14 @@ _ALL = (
         "the flush type is the same on both sides. Failover: two brokers, a controller of their kind, default times.",
         lambda context: replication.run(context.settings, context.folder),
         replication.why_not,
+        needs_peers=True,
+    ),
+    Part(
+        "access",
+        "Access control",
+        "Signed sends of RocketMQ's Java client, ACL 1.0 on both sides, all on one machine; ASYNC flush.",
+        lambda context: access.run(context.settings, context.folder),
+        access.why_not,
         needs_peers=True,
     ),
     Part(

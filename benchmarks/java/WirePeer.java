@@ -14,6 +14,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.LockSupport;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
@@ -29,6 +31,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
 /**
@@ -120,7 +123,7 @@ public final class WirePeer {
     }
 
     private String topic() throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt();
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(account());
         admin.setNamesrvAddr(text("namesrv"));
         admin.setInstanceName("topic-" + System.nanoTime());
         admin.start();
@@ -134,8 +137,16 @@ public final class WirePeer {
         return "{\"made\":\"" + text("topic") + "\"}";
     }
 
+    /** What signs requests, or null: nothing does. */
+    private RPCHook account() {
+        if (!task.containsKey("accessKey")) {
+            return null;
+        }
+        return new AclClientRPCHook(new SessionCredentials(text("accessKey"), text("secretKey")));
+    }
+
     private DefaultMQProducer producer() throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer("benchmark");
+        DefaultMQProducer producer = new DefaultMQProducer("benchmark", account());
         producer.setNamesrvAddr(text("namesrv"));
         producer.setInstanceName("producer-" + System.nanoTime());
         producer.setCompressMsgBodyOverHowmuch(Integer.MAX_VALUE);

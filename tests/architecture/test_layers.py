@@ -27,7 +27,7 @@ BASE = {"core", "interpreted"} | {
 }
 STORE_SIDE = {"storage", "message"} | BASE
 WIRE_SIDE = {"remoting", "protocol"} | BASE
-SERVERS = {"broker", "namesrv", "controller", "client", "pipeline"}
+SERVERS = {"access", "broker", "namesrv", "controller", "client", "pipeline"}
 
 # What each part may import; a part may always import itself.
 MAY_IMPORT = {
@@ -46,10 +46,11 @@ MAY_IMPORT = {
     "replication": BASE | {"message"},
     "protocol": BASE,
     "remoting": WIRE_SIDE,
-    "namesrv": WIRE_SIDE,
-    "controller": WIRE_SIDE | STORE_SIDE,  # of storage: the file seam only
+    "access": WIRE_SIDE | {"message"},
+    "namesrv": WIRE_SIDE | {"access"},
+    "controller": WIRE_SIDE | STORE_SIDE | {"access"},  # of storage: the file seam only
     "client": WIRE_SIDE | {"message"},
-    "broker": WIRE_SIDE | STORE_SIDE | {"replication"},
+    "broker": WIRE_SIDE | STORE_SIDE | {"access", "replication"},
     "pipeline": STORE_SIDE | {"client"},
     "sync": WIRE_SIDE | {"message", "client"},
     "testing": WIRE_SIDE | STORE_SIDE | {"broker", "namesrv", "client"},

@@ -88,11 +88,39 @@ def test_address_that_others_reach_needs_a_word_more(address: str) -> None:
     assert BrokerOptions(bind_address=address, insecure_bind_enable=True).bind_address == address
 
 
-@pytest.mark.parametrize("name", ["aclEnable", "authenticationEnabled", "authorizationEnabled"])
-def test_access_control_cannot_be_pretended(name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"{name}='true' is not allowed"):
-        BrokerOptions.from_properties({name: "true"})
-    assert BrokerOptions.from_properties({name: "false"}) == BrokerOptions()
+@pytest.mark.parametrize(
+    ("properties", "sentence"),
+    [
+        ({"authorizationEnabled": "true"}, "without authenticationEnabled"),
+        ({"aclEnable": "true", "authenticationEnabled": "true"}, "two systems"),
+        ({"authenticationEnabled": "true", "authenticationProvider": "com.example.Mine"}, "authenticationProvider"),
+        (
+            {
+                "authenticationEnabled": "true",
+                "authenticationStrategy": "org.apache.rocketmq.auth.authentication.strategy."
+                "StatefulAuthenticationStrategy",
+            },
+            "authenticationStrategy",
+        ),
+    ],
+)
+def test_access_control_cannot_be_pretended(properties: dict[str, str], sentence: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=sentence):
+        BrokerOptions.from_properties(properties)
+
+
+def test_other_machines_are_let_in_with_access_control_or_when_told_so() -> None:
+    with pytest.raises(InvalidArgumentError, match="nobody is asked who they are"):
+        BrokerOptions.from_properties({"bindAddress": "0.0.0.0"})
+    for name in ("aclEnable", "authenticationEnabled", "insecureBindEnable"):
+        assert BrokerOptions.from_properties({"bindAddress": "0.0.0.0", name: "true"}).bind_address == "0.0.0.0"
+
+
+def test_secrets_of_the_configuration_are_not_shown() -> None:
+    secret = '{"username":"root","password":"marked-secret"}'
+    options = BrokerOptions.from_properties({"initAuthenticationUser": secret})
+    assert options.access.init_authentication_user == secret
+    assert "marked-secret" not in repr(options) + str(options.to_properties())
 
 
 @pytest.mark.parametrize(

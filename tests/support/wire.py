@@ -17,7 +17,7 @@ class Wire:
         self.written = b""
 
     def get_extra_info(self, name: str) -> Any:
-        return ("127.0.0.1", 40000)
+        return ("127.0.0.1", 40000) if name in ("peername", "sockname") else None
 
     def set_write_buffer_limits(self, high: int = 0) -> None: ...
 
