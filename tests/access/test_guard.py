@@ -342,7 +342,7 @@ def test_dated_requests_can_be_demanded(tmp_path: Path) -> None:
 def test_memory_of_signatures_is_bounded() -> None:
     from flaremq.access.replay import Remembered
 
-    remembered: Remembered[bool] = Remembered(size_max=10)
+    remembered: Remembered[str, bool] = Remembered(size_max=10)
     for number in range(1000):
         remembered.put(str(number), True, number)
     assert len(remembered) <= 20

@@ -130,7 +130,7 @@ def _write(path: Path, text: str) -> None:
 
 
 async def _replies(folder: Path, access: AccessOptions, recorded: list[Case]) -> dict[str, RemotingCommand | None]:
-    port = free_ports(1) + 2
+    port = free_ports()
     options = BrokerOptions(listen_port=port, access=access)
     broker = BrokerService(folder / "store", options)
     await broker.start()

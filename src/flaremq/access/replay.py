@@ -24,26 +24,27 @@ WINDOW_MS: Final = 300_000
 _GENERATION_MAX: Final = 100_000  # about 20 MB
 _EMPTY_FIELDS: Final = 2  # account and signature: where nothing else is signed all requests of the account look alike
 _SEEN: Final = "the same signed request came before, from elsewhere"
+_K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
-class Remembered(Generic[_V]):
+class Remembered(Generic[_K, _V]):
     """Keys of the last minutes, the oldest of too many left out."""
 
     __slots__ = ("_new", "_old", "_since_ms", "_size_max", "_span_ms")
 
     def __init__(self, span_ms: int = WINDOW_MS, size_max: int = _GENERATION_MAX) -> None:
-        self._new: dict[str, _V] = {}
-        self._old: dict[str, _V] = {}
+        self._new: dict[_K, _V] = {}
+        self._old: dict[_K, _V] = {}
         self._since_ms = 0
         self._span_ms = span_ms
         self._size_max = size_max
 
-    def get(self, key: str) -> _V | None:
+    def get(self, key: _K) -> _V | None:
         found = self._new.get(key)
         return self._old.get(key) if found is None else found
 
-    def put(self, key: str, value: _V, now_ms: int) -> None:
+    def put(self, key: _K, value: _V, now_ms: int) -> None:
         if len(self._new) >= self._size_max or now_ms - self._since_ms > self._span_ms:
             self._old, self._new, self._since_ms = self._new, {}, now_ms
         self._new[key] = value
@@ -69,9 +70,9 @@ class ReplayGuard:
         self._now_ms = now_ms
         self._dated_only = dated_only
         # A time may be off by the window in both directions, so a number counts for twice as long.
-        self._nonces: Remembered[bool] = Remembered(2 * WINDOW_MS)
-        self._sends: Remembered[Origin] = Remembered()
-        self._tools: Remembered[tuple[int, Origin]] = Remembered()  # of administration, reading included
+        self._nonces: Remembered[str, bool] = Remembered(2 * WINDOW_MS)
+        self._sends: Remembered[bytes, Origin] = Remembered()
+        self._tools: Remembered[str, tuple[int, Origin]] = Remembered()  # of administration, reading included
 
     def refusal(
         self,
@@ -106,8 +107,7 @@ class ReplayGuard:
         if self._dated_only:
             return False
         memory, now_ms = self._sends, self._now_ms()
-        for raw in signatures:
-            signature = raw.decode("utf-8", "replace")
+        for signature in signatures:
             seen = memory.get(signature)
             if seen is None:
                 memory.put(signature, origin, now_ms)

@@ -12,7 +12,7 @@ from flaremq.remoting.address import parse_address
 from flaremq.remoting.connection import Connection, RequestTimeoutError
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
-from flaremq.remoting.tls import TlsContext, TlsSettings
+from flaremq.remoting.tls import TlsContext, outgoing_tls
 
 __all__ = ["RemotingClient", "RequestTimeoutError"]
 
@@ -34,7 +34,7 @@ class RemotingClient:
         """Without ``tls`` the options say whether connections are encrypted."""
         self._options = options or RemotingOptions()
         self._table = table or HandlerTable()
-        self._tls = tls or TlsContext.of(TlsSettings.of_outgoing(self._options))
+        self._tls = tls or outgoing_tls(self._options)
         self._on_close = on_close
         self._connections: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}

@@ -136,7 +136,7 @@ async def _answer(connection: Connection, request: RemotingCommand, work: Awaita
 
 
 # Whether this peer may store these messages: connection, account, topic, signatures and what each of them signs.
-VerifySends = Callable[["Connection", str, str, Sequence[bytes], Sequence[bytes]], bool]
+VerifySends = Callable[["Connection", str, str, Sequence[bytes], Sequence[memoryview]], bool]
 
 
 async def after_guard(

@@ -13,7 +13,7 @@ from flaremq.remoting.budget import ByteBudget
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
-from flaremq.remoting.tls import TlsContext, TlsSettings
+from flaremq.remoting.tls import server_tls
 from flaremq.remoting.tls_acceptor import TlsAcceptor
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class RemotingServer:
         self._server: asyncio.Server | None = None
         self._acceptor: TlsAcceptor | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        self._tls = TlsContext.of(TlsSettings.of_server(self._options))
+        self._tls = server_tls(self._options)
         self._look: asyncio.Task[object] | None = None  # at the files of TLS
         self._budget = ByteBudget(self._options.in_flight_bytes_max, self._options.half_received_bytes_max)
         self._next_line = 0.0
@@ -156,4 +156,3 @@ class RemotingServer:
 
 def _buffered(connection: Connection) -> int:
     return connection.buffered
-

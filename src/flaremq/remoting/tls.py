@@ -46,10 +46,8 @@ class TlsSettings:
     trust_path: str = ""  # empty: what the system trusts
 
     @classmethod
-    def of_server(cls, options: RemotingOptions) -> TlsSettings | None:
-        """For the port of a server; None where TLS is disabled. Sees to it that nothing is missing."""
-        if options.tls_mode == "disabled":
-            return None
+    def of_server(cls, options: RemotingOptions) -> TlsSettings:
+        """For the port of a server. Sees to it that nothing is missing."""
         if not options.tls_cert_path or not options.tls_key_path:
             raise InvalidArgumentError(f"tlsMode={options.tls_mode} needs tlsCertPath and tlsKeyPath")
         proof = options.tls_client_auth
@@ -60,10 +58,8 @@ class TlsSettings:
         return cls(is_server=True, proof=_proof(proof), trust_path=options.tls_trust_path, **own_files(options))
 
     @classmethod
-    def of_outgoing(cls, options: RemotingOptions) -> TlsSettings | None:
-        """For the connections that a server opens to other servers; None if they are plain."""
-        if options.tls_outgoing == "never" or (options.tls_outgoing == "auto" and options.tls_mode != "enforcing"):
-            return None
+    def of_outgoing(cls, options: RemotingOptions) -> TlsSettings:
+        """For the connections that a server opens to other servers."""
         return cls(is_server=False, proof="require", trust_path=options.tls_trust_path, **own_files(options))
 
 
@@ -100,10 +96,8 @@ class TlsContext:
         _warn_of_readable_key(settings)
 
     @classmethod
-    def of(cls, settings: TlsSettings | None) -> TlsContext | None:
+    def of(cls, settings: TlsSettings) -> TlsContext:
         """The context for these settings, which others may use already."""
-        if settings is None:
-            return None
         context = _shared.get(settings)
         if context is None:
             context = _shared[settings] = cls(settings)
@@ -139,6 +133,19 @@ class TlsContext:
             self.current = context
             self._seen, self._refused = found, b""
             _log.info("new connections use the TLS files %s as they are now", names)
+
+
+def server_tls(options: RemotingOptions) -> TlsContext | None:
+    """The context of a server's port; None where TLS is disabled."""
+    return None if options.tls_mode == "disabled" else TlsContext.of(TlsSettings.of_server(options))
+
+
+def outgoing_tls(options: RemotingOptions) -> TlsContext | None:
+    """The context of the connections that a server opens to others; None where they are plain."""
+    mode = options.tls_outgoing
+    if mode == "never" or (mode == "auto" and options.tls_mode != "enforcing"):
+        return None
+    return TlsContext.of(TlsSettings.of_outgoing(options))
 
 
 def certificate_name(tls: ssl.SSLObject | None) -> str | None:

@@ -12,6 +12,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from flaremq.remoting import descriptors
@@ -77,15 +78,17 @@ class TlsAcceptor:
             descriptors.take()
             greeting = asyncio.create_task(self._greet(client))
             self._greetings[greeting] = None
-            greeting.add_done_callback(self._greeted)
+            greeting.add_done_callback(partial(self._greeted, client))
 
     async def _give_up_oldest(self) -> None:
         oldest = next(iter(self._greetings))
         oldest.cancel()
         await asyncio.wait([oldest])  # its descriptor is free now
 
-    def _greeted(self, greeting: asyncio.Task[None]) -> None:
+    def _greeted(self, client: socket.socket, greeting: asyncio.Task[None]) -> None:
         self._greetings.pop(greeting, None)
+        if greeting.cancelled():
+            client.close()  # it may have been given up before it had begun
         descriptors.give_back()  # its connection, if it became one, is counted by the server
 
     async def _greet(self, client: socket.socket) -> None:

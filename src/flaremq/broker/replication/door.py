@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import ssl
 import stat
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from flaremq.broker.options import BrokerOptions, parse_networks
 from flaremq.broker.replication.challenge import check_secret
 from flaremq.errors import InvalidArgumentError
 from flaremq.remoting.options import RemotingOptions
+from flaremq.remoting.tls import TlsContext, TlsSettings, own_files
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 LOOPBACK: tuple[_Network, ...] = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
@@ -31,8 +31,8 @@ class Door:
     group: str  # cluster/brokerName: a slave of another group is turned away
     networks: tuple[_Network, ...] = LOOPBACK
     secret: bytes | None = None
-    server_tls: ssl.SSLContext | None = None
-    client_tls: ssl.SSLContext | None = None
+    server_tls: TlsContext | None = None
+    client_tls: TlsContext | None = None
     connections_max: int = 64
 
     @classmethod
@@ -89,19 +89,12 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     return address
 
 
-def _tls_contexts(remoting: RemotingOptions, trust_path: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Contexts for both ends: each shows a certificate and asks for one that the trusted ones signed."""
+def _tls_contexts(remoting: RemotingOptions, trust_path: str) -> list[TlsContext]:
+    """Of the end that listens and the one that connects: each shows a certificate and asks for one that the trusted
+    ones signed."""
     if not (remoting.tls_cert_path and remoting.tls_key_path and trust_path):
         raise InvalidArgumentError("haTlsEnable needs tlsCertPath, tlsKeyPath and haTlsTrustPath (or tlsTrustPath)")
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.check_hostname = False  # brokers are told each other's addresses, not names: the signature counts
-    try:
-        for context in (server, client):
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
-            context.verify_mode = ssl.CERT_REQUIRED
-            context.load_cert_chain(remoting.tls_cert_path, remoting.tls_key_path)
-            context.load_verify_locations(trust_path)
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidArgumentError(f"the TLS certificates for replication cannot be used: {error}") from error
-    return server, client
+    return [
+        TlsContext.of(TlsSettings(is_server=is_server, proof="require", trust_path=trust_path, **own_files(remoting)))
+        for is_server in (True, False)
+    ]

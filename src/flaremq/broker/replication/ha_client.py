@@ -198,7 +198,8 @@ class HAClient:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                await loop.create_connection(lambda: link, host, port, ssl=self._door.client_tls)
+                tls = None if self._door.client_tls is None else await self._door.client_tls.fresh()
+                await loop.create_connection(lambda: link, host, port, ssl=tls)
         except TimeoutError:
             return _End("cannot connect: no answer in time", is_refusal=False)
         except OSError as failure:

@@ -126,7 +126,7 @@ class Listener:
 
     async def _connect(self, client: socket.socket) -> bool:
         loop = asyncio.get_running_loop()
-        tls = self._door.server_tls
+        tls = None if self._door.server_tls is None else await self._door.server_tls.fresh()
         try:
             await loop.connect_accepted_socket(
                 self._make, client, ssl=tls, ssl_handshake_timeout=_TLS_SECONDS if tls is not None else None
