@@ -210,7 +210,15 @@ _CHANGES: Final = frozenset(
         Code.CONTROLLER_ELECT_MASTER,
         Code.UPDATE_CONTROLLER_CONFIG,
         Code.CLEAN_BROKER_DATA,
-        *_ACCESS,
+        Code.UPDATE_AND_CREATE_ACL_CONFIG,
+        Code.DELETE_ACL_CONFIG,
+        Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+        Code.AUTH_CREATE_USER,
+        Code.AUTH_UPDATE_USER,
+        Code.AUTH_DELETE_USER,
+        Code.AUTH_CREATE_ACL,
+        Code.AUTH_UPDATE_ACL,
+        Code.AUTH_DELETE_ACL,
     )
 )
 _SENDS: Final = frozenset(

@@ -204,5 +204,5 @@ class PlainAclStore:
 
 
 def _to_config(fields: Any, *, is_admin: bool) -> dict[str, Any]:
-    shown = {name: fields[name] for name in sorted(ACCOUNT_FIELDS) if fields.get(name) is not None or name == "admin"}
-    return {**shown, "admin": is_admin, "secretKey": MASK}
+    shown = {**fields, "admin": is_admin, "secretKey": MASK}
+    return {name: shown[name] for name in sorted(ACCOUNT_FIELDS) if shown.get(name) is not None}
