@@ -7,7 +7,7 @@ import asyncio
 from flaremq.client.options import ProducerOptions
 from flaremq.client.producer.producer import Producer
 from flaremq.message.message import Message
-from flaremq.protocol.signing import signed
+from flaremq.protocol.signing import PROOF, content, read_proof, signature, signed
 from tests.support.fake_cluster import fake_cluster
 
 
@@ -38,7 +38,8 @@ def test_every_request_of_a_producer_with_an_account_is_signed() -> None:
         assert requests
         for request in requests:
             ext = {name: value for name, value in (request.ext or {}).items() if name != "Signature"}
-            again = signed(ext, request.body_bytes, access_key="ak1234567", secret_key="sk1234567")
-            assert request.field("Signature") == again["Signature"]
+            assert request.field("Signature") == signature(b"sk1234567", content(ext, request.body_bytes))
+            proof = read_proof(request.field(PROOF))
+            assert proof is not None and proof.code == request.code
 
     asyncio.run(run())

@@ -141,16 +141,20 @@ def test_peers_that_say_nothing_keep_no_tls_client_out(monkeypatch: pytest.Monke
     run(scenario, RemotingOptions(**TLS))  # type: ignore[arg-type]
 
 
-def test_greetings_count_as_connections_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    limit_descriptors(monkeypatch, 300)
+def test_greetings_count_as_connections_of_the_process_and_the_oldest_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limit_descriptors(monkeypatch, 300)  # 22 of them for connections
     before = descriptors._in_use
 
     async def scenario(server: RemotingServer) -> None:
         silent = [await dial(server) for _ in range(30)]
         acceptor = server._acceptor
         assert acceptor is not None
-        await until(lambda: acceptor.greetings + acceptor.refused == 30)
+        for reader, _ in silent[:8]:
+            assert await asyncio.wait_for(reader.read(), 10) == b""
         assert acceptor.greetings == 22
+        assert descriptors._in_use == before + 22
         for _, writer in silent:
             writer.close()
         await until(lambda: descriptors._in_use == before)

@@ -33,9 +33,7 @@ def make_certificate(folder: Path, name: str = "localhost") -> tuple[Path, Path]
     certificate_path, key_path = folder / f"{name}-cert.pem", folder / f"{name}-key.pem"
     certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     key_path.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     key_path.chmod(0o600)
     return certificate_path, key_path

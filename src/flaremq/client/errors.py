@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
-from flaremq.errors import InvalidReplyError, NotFoundReplyError, ReplyError, UnavailableReplyError
+from flaremq.errors import AccessDeniedError, InvalidReplyError, NotFoundReplyError, ReplyError, UnavailableReplyError
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RemotingCommand
 
@@ -30,11 +31,34 @@ _KINDS: dict[int, type[ReplyError]] = {
     ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST: NotFoundReplyError,
 }
 
+# Brokers answer NO_PERMISSION for a topic that nobody may write to, too, and those of 4.9 SYSTEM_ERROR for a wrong
+# signature. So it is the remark that tells a refusal because of who asks: of ACL 1.0, of 2.0, and of our servers.
+_REFUSED_CODES: Final = frozenset((ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION))
+_OF_ACL: Final = re.compile(r"(?:\w+\.)*AclException: (.*?)(?:, [\w.$]+\([\w.]+:\d+\))?", re.DOTALL)
+_ACCESS_REFUSAL: Final = re.compile(
+    r"access denied|check signature failed|username cannot be null|User:.* is (?:not found|disabled)\."
+    r"|has no permission to access |No accessKey is configured|No acl config for |No PlainAccessResource for "
+    r"|Need admin permission |No default permission for (?:topic|group):|authorization context error"
+    r"|super user can only be ",
+    re.IGNORECASE,
+)
+
 
 def reply_error(reply: RemotingCommand, what: str, address: str) -> ReplyError:
     """The error for a reply that says no."""
-    kind = _KINDS.get(reply.code, ReplyError)
-    return kind(reply.code, reply.remark or "", what=what, address=address, name=code_name(reply.code))
+    remark, kind = reply.remark or "", _KINDS.get(reply.code, ReplyError)
+    if is_access_refusal(reply):
+        kind = AccessDeniedError
+        if of_acl := _OF_ACL.fullmatch(remark):
+            remark = of_acl[1]  # without the place in the broker's source
+    return kind(reply.code, remark, what=what, address=address, name=code_name(reply.code))
+
+
+def is_access_refusal(reply: RemotingCommand) -> bool:
+    """Whether a server refused because of who asks, not because of what is asked for."""
+    if reply.code not in _REFUSED_CODES or not reply.remark:
+        return False
+    return _OF_ACL.fullmatch(reply.remark) is not None or _ACCESS_REFUSAL.search(reply.remark) is not None
 
 
 def code_name(code: int) -> str:

@@ -6,9 +6,25 @@ argument of its constructor instead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
+from typing import Final
 
+from flaremq.errors import InvalidArgumentError
 from flaremq.options import check_values, option
+
+# A secret may be named instead of given, so that whatever shows or stores options has nothing to show.
+FROM_ENVIRONMENT: Final = "env:"
+FROM_FILE: Final = "file:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Who signs requests. Its secrets are the values themselves, so it stays in the process."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    security_token: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,9 +36,12 @@ class ClientOptions:
         "", rocketmq="accessKey", affects="behaviour",
         doc="Name of the account that signs every request; empty signs none.")
     secret_key: str = option(
-        "", rocketmq="secretKey", affects="behaviour", doc="Secret of the account.")
+        "", rocketmq="secretKey", affects="behaviour", secret=True,
+        doc="Secret of the account; `env:NAME` or `file:PATH` says where it is found when a connection is made. It "
+            "signs and is never sent, nor shown by `repr` or in an error.")
     security_token: str = option(
-        "", rocketmq="securityToken", affects="behaviour", doc="Token of a temporary account, sent along and signed.")
+        "", rocketmq="securityToken", affects="behaviour", secret=True,
+        doc="Token of a temporary account, sent along and signed; `env:NAME` or `file:PATH` as well.")
     instance_name: str = option(
         "", rocketmq="instanceName", affects="behaviour",
         doc="Last part of the client id. Empty makes one that no other client has; a broadcasting consumer with a name "
@@ -44,10 +63,32 @@ class ClientOptions:
     tls_check_server: bool = option(
         True, flaremq="tlsCheckServer", affects="behaviour",
         doc="Whether a server must prove who it is; false encrypts against listeners but not against impostors.")
+    tls_cert_path: str = option(
+        "", flaremq="tlsCertPath", affects="behaviour",
+        doc="Certificate chain of the client, PEM, for servers that ask for one.")
+    tls_key_path: str = option(
+        "", flaremq="tlsKeyPath", affects="behaviour", doc="Its private key, PEM.")
+    tls_key_password_file: str = option(
+        "", flaremq="tlsKeyPasswordFile", affects="behaviour",
+        doc="File with the password of the private key, if it has one; only its owner may be able to read it.")
     # fmt: on
 
     def __post_init__(self) -> None:
         check_values(self)
+        if self.secret_key and not self.access_key:
+            raise InvalidArgumentError("secretKey is given without accessKey, the name of the account it belongs to")
+        if self.access_key and not self.secret_key:
+            raise InvalidArgumentError(f"accessKey={self.access_key!r} is given without its secretKey")
+        if self.security_token and not self.access_key:
+            raise InvalidArgumentError("securityToken is given without accessKey and secretKey")
+
+    def account(self) -> Account | None:
+        """Who signs, secrets looked up where the options say they are; None signs nothing."""
+        if not self.access_key:
+            return None
+        secret_key = secret_value(self.secret_key, "secretKey")
+        token = secret_value(self.security_token, "securityToken")
+        return Account(access_key=self.access_key, secret_key=secret_key, security_token=token)
 
     @property
     def timeout(self) -> float:
@@ -155,3 +196,31 @@ class ConsumerOptions(ClientOptions):
         "", flaremq="offsetStorePath", affects="behaviour",
         doc="Folder for the offsets of broadcasting consumers; empty means .flaremq_offsets in the home folder.")
     # fmt: on
+
+
+def secret_value(text: str, what: str) -> str:
+    """The secret that a text is or names. The errors never show what was found."""
+    if text.startswith(FROM_ENVIRONMENT):
+        name = text.removeprefix(FROM_ENVIRONMENT)
+        if not os.environ.get(name):
+            raise InvalidArgumentError(f"{what} is to be in the environment variable {name!r}, which is not set here")
+        return os.environ[name]
+    if text.startswith(FROM_FILE):
+        path = text.removeprefix(FROM_FILE)
+        try:
+            with open(path, encoding="utf-8") as file:
+                value = file.read().strip()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+            raise InvalidArgumentError(
+                f"{what} is to be in the file {path!r}, which cannot be read: {reason}"
+            ) from None
+        if not value:
+            raise InvalidArgumentError(f"{what} is to be in file {path!r}, which is empty")
+        return value
+    return text
+
+
+def names_a_secret(text: str) -> bool:
+    """Whether a text says where a secret is, and is none itself."""
+    return text.startswith((FROM_ENVIRONMENT, FROM_FILE))

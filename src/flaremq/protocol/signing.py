@@ -3,10 +3,10 @@
 The signature is an HMAC-SHA1 over the values of all ext fields in the order of their names, then the body. It covers
 neither the request code nor any time, so a recorded frame could be sent again, and one signature fits every code whose
 fields look alike. Names of fields, and where one value ends and the next begins, are not covered either. Clients of
-ours therefore add one field, the *proof*, which the signature covers like any other: the code, the time, a number used once
-and a digest of the names and lengths of everything else. Servers of RocketMQ sign over it and ignore it. It begins with
-a mark that nothing else has: a request in which the mark is found anywhere but at the start of that field was tampered
-with.
+ours therefore add one field, the *proof*, which the signature covers like any other: the code, the time, a number used
+once and a digest of the names and lengths of everything else. Servers of RocketMQ sign over it and ignore it. It begins
+with a mark that nothing else has: a request in which the mark is found anywhere but at the start of that field was
+tampered with.
 """
 
 from __future__ import annotations

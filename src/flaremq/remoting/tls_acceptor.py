@@ -1,8 +1,8 @@
 """TlsAcceptor: accepts on a port where connections may begin with TLS; the first byte tells.
 
-A connection is *greeted* until its first byte and its handshake have come. Greetings are bounded: with too many the
-oldest is given up, which had the most time, so that peers who say nothing keep nobody out. Of the descriptors that the
-process has for connections they get half.
+A connection is *greeted* until its first byte and its handshake have come. Greetings are bounded: with too many, or no
+descriptor left for another, the oldest is given up, which had the most time, so that peers who say nothing keep nobody
+out.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class TlsAcceptor:
                 _log.warning("cannot accept a connection: %s", error)
                 await asyncio.sleep(0.1)
                 continue
-            if len(self._greetings) >= min(GREETINGS_MAX, descriptors.connections_allowed() // 2):
+            if len(self._greetings) >= GREETINGS_MAX or (self._greetings and not descriptors.has_room()):
                 await self._give_up_oldest()
             if not self._has_room():
                 self.refused += 1

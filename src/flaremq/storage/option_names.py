@@ -101,8 +101,8 @@ OTHER_LAYERS_OWN: Final = frozenset(
     connectionsMax connectionsPerAddressMax consumerOffsetsMax filterExpressionBytesMax firstFrameSeconds
     frameSeconds groupsMax haAllowedAddresses haBindAddress haConnectionsMax halfReceivedBytesMax
     haSharedSecretFile haTlsEnable haTlsTrustPath heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable
-    queueLocksMax queuesPerTopicMax registrationsMax subscriptionsPerGroupMax tlsCertPath tlsKeyPath tlsMode
-    tlsTrustPath topicsMax writeBufferHighBytes writeStallSeconds
+    queueLocksMax queuesPerTopicMax registrationsMax subscriptionsPerGroupMax tlsCertPath tlsClientAuth
+    tlsKeyPasswordFile tlsKeyPath tlsMode tlsOutgoing tlsTrustPath topicsMax writeBufferHighBytes writeStallSeconds
     """.split()  # noqa: SIM905
 )
 

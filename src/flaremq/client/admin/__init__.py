@@ -1,8 +1,8 @@
 """Everything an operator asks of a cluster.
 
-Owns: topics, groups, offsets, messages, brokers, controllers.
+Owns: topics, groups, offsets, messages, brokers, controllers, users and policies.
 May import: the root of ``client``, ``consumer``.
 Start reading: ``admin``, ``base``.
 """
 
-__all__ = ["admin"]
+__all__ = ["access", "admin"]

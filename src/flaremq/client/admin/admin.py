@@ -1,19 +1,20 @@
-"""Admin: everything an operator asks of a cluster. Topics, groups, messages, controllers have modules of their own."""
+"""Admin: everything an operator asks of a cluster. Topics, groups, messages, controllers, access have modules of their
+own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Literal
 
+from flaremq.client.admin.access import AccessAdmin
 from flaremq.client.admin.base import properties_text
-from flaremq.client.admin.controllers import ControllerAdmin
 from flaremq.options import parse_properties
 from flaremq.protocol.bodies.replication import HARuntimeInfo
 from flaremq.protocol.bodies.topic import BrokerStatsData, KVTable
 from flaremq.protocol.codes import RequestCode, ResponseCode
 
 
-class Admin(ControllerAdmin):
+class Admin(AccessAdmin):
     """Orders to brokers and name servers.
 
     Use it inside ``async with``, or call :meth:`start` and :meth:`close`; from one event loop. Where a ``broker`` is

@@ -15,7 +15,7 @@ from flaremq.client.producer.outgoing import Outgoing
 from flaremq.client.producer.queue_selection import FaultTable, QueueSelector
 from flaremq.client.producer.send_result import STATUS_BY_CODE, SendResult, SendStatus
 from flaremq.client.routes import MASTER_ID, TopicRoute
-from flaremq.errors import FlareMQError, RemoteProtocolError, UnavailableError
+from flaremq.errors import AccessDeniedError, FlareMQError, RemoteProtocolError, UnavailableError
 from flaremq.message.batch import encode_batch_item
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.codes import ROLE_FIELD, RequestCode, ResponseCode
@@ -194,7 +194,7 @@ class Sender:
                     return stored
                 continue
             failure = reply_error(reply, f"sending to topic {topic!r} on {target.broker_name}", address)
-            if reply.code not in _WORTH_RETRYING:
+            if reply.code not in _WORTH_RETRYING or isinstance(failure, AccessDeniedError):
                 raise failure
             self.faults.record(last_broker, clock.monotonic() - started, failed=True)
             if reply.code == ResponseCode.TOPIC_NOT_EXIST:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 from flaremq.client.instance import ClientInstance
 from flaremq.client.scan.queue_pulls import Patience, QueuePlace, QueuePulls
 from flaremq.client.scan.queue_times import QueueTimes
-from flaremq.errors import NotFoundError, UnavailableError
+from flaremq.errors import AccessDeniedError, NotFoundError, UnavailableError
 from flaremq.message.topics import is_system_topic, reply_topic
 from flaremq.protocol.bodies.route import ClusterInfo
 from flaremq.protocol.bodies.stats import TopicStatsTable
@@ -148,17 +148,7 @@ class ClusterView:
         address = await self._pulls.master_address(any_queue)
         # Asked for one end, a broker of ours first catches up with what it has acknowledged, for all queues.
         await self._end(address, RequestCode.GET_MAX_OFFSET, any_queue)
-        reply = await self._instance.transport.call(
-            address,
-            RequestCode.GET_TOPIC_STATS_INFO,
-            {"topic": topic},
-            accept=(ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION),
-            what=f"the status of topic {topic!r}",
-        )
-        ends: dict[int, tuple[int, int]] = {}
-        if reply.code == ResponseCode.SUCCESS:
-            table = TopicStatsTable.from_json(reply.body_bytes).offset_table
-            ends = {queue.queue_id: (end.min_offset, end.max_offset) for queue, end in table.items()}
+        ends = await self._ask_status(topic, address)
         for queue_id in sorted(queue_ids - ends.keys()):  # brokers of 4.9 leave out queues that are not written to
             queue = Extent(topic, broker, queue_id, 0, 0)
             low, high = await asyncio.gather(
@@ -170,6 +160,23 @@ class ClusterView:
             Extent(topic, broker, queue_id, max(ends[queue_id][0], 0), max(*ends[queue_id], 0))
             for queue_id in sorted(queue_ids)
         ]
+
+    async def _ask_status(self, topic: str, address: str) -> dict[int, tuple[int, int]]:
+        """The ends of queues as the topic's status has them; nothing if the broker does not tell."""
+        try:
+            reply = await self._instance.transport.call(
+                address,
+                RequestCode.GET_TOPIC_STATS_INFO,
+                {"topic": topic},
+                accept=(ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION),
+                what=f"the status of topic {topic!r}",
+            )
+        except AccessDeniedError:  # an account that may only consume still gets the ends one by one
+            return {}
+        if reply.code != ResponseCode.SUCCESS:
+            return {}
+        table = TopicStatsTable.from_json(reply.body_bytes).offset_table
+        return {queue.queue_id: (end.min_offset, end.max_offset) for queue, end in table.items()}
 
     async def offset_by_time(self, queue: QueuePlace, timestamp_ms: int) -> int:
         """The first offset whose message was stored at or after a time; the end of the queue if there is none."""

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 from flaremq.client.errors import reply_error
 from flaremq.client.instance import ClientInstance
 from flaremq.client.routes import MASTER_ID
-from flaremq.errors import NotFoundError, RemoteProtocolError, ReplyError, UnavailableError
+from flaremq.errors import AccessDeniedError, NotFoundError, RemoteProtocolError, ReplyError, UnavailableError
 from flaremq.message.tags import ALL_TAGS, TAG
 from flaremq.protocol.codes import PULL_HAS_SUBSCRIPTION, RequestCode, ResponseCode
 from flaremq.protocol.command import RequestError
@@ -99,6 +99,8 @@ class QueuePulls:
                 return await self._pull_once(queue, offset, count, tags, tries)
             except UnavailableError as error:
                 failure: Exception = error
+            except AccessDeniedError:
+                raise
             except ReplyError as error:
                 if error.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST and self._may_change_group:
                     self._group, self._may_change_group = _TOOLS_GROUP, False

@@ -19,7 +19,7 @@ from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ProducerOptions
 from flaremq.client.producer.send_result import STATUS_BY_CODE
 from flaremq.client.streams.ledger import STATE, StreamLedger, StreamName, refusal
-from flaremq.errors import InvalidArgumentError, UnavailableError
+from flaremq.errors import AccessDeniedError, InvalidArgumentError, UnavailableError
 from flaremq.message.batch import decode_batch, item_start
 from flaremq.message.write_stream import NOTHING_STORED, Stored, chain_of
 from flaremq.protocol.bodies.queue import MessageQueue
@@ -218,7 +218,7 @@ class OpenStream:
         failure = reply_error(reply, f"writing to topic {self.name.topic!r} on {self.queue.broker_name}", address)
         if state == "fenced":
             raise refusal(reply, self.name, address)
-        if state is None and reply.code not in _WORTH_RETRYING:
+        if state is None and (reply.code not in _WORTH_RETRYING or isinstance(failure, AccessDeniedError)):
             raise failure
         await self._recover(failure)
 
