@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from flaremq.cli import failure
+from flaremq.cli.admin.credentials import credential_parameters
 from flaremq.cli.groups import LazyGroup
 
 # command -> (where it lives, one line for the overview), in the order the overview has
@@ -28,6 +29,8 @@ COMMANDS = {
     "message": ("flaremq.cli.admin.message:message", "Messages: send, tail, print, query, get."),
     "cluster": ("flaremq.cli.admin.cluster:cluster", "Brokers of a cluster: list, status."),
     "config": ("flaremq.cli.admin.config:config", "Options of running servers: get, set."),
+    "user": ("flaremq.cli.admin.access:user", "Users of brokers: list, create, update, delete."),
+    "acl": ("flaremq.cli.admin.access:acl", "What users may do: list, set, delete."),
     "mqadmin": ("flaremq.cli.mqadmin.command:mqadmin", "All that in RocketMQ's own spelling, as in mqadmin topicList."),
     "store": ("flaremq.cli.store.commands:store", "Look into a store directory, check it, repair it."),
     "pipeline": (
@@ -63,9 +66,15 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 def flaremq() -> None:
     """RocketMQ in Python: the same protocol on the wire, the same files on disk.
 
+    Commands that talk to a cluster take --access-key and the options beside it, too. FLAREMQ_ACCESS_KEY and
+    FLAREMQ_SECRET_KEY do the same, and so does conf/tools.yml of $ROCKETMQ_HOME.
+
     Exit codes: 0 done, 1 the check found something or the work failed, 2 wrong usage or bad option, 3 not
     reachable or refused, 4 the store is damaged.
     """
+
+
+flaremq.params += credential_parameters(hidden=False)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

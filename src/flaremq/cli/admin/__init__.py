@@ -1,8 +1,17 @@
-"""``flaremq topic``, ``group``, ``message``, ``cluster``, ``config``.
+"""``flaremq topic``, ``group``, ``message``, ``cluster``, ``config``, ``user``, ``acl``.
 
 Owns: administration over the wire.
 May import: the root of ``cli``, ``client``.
 Start reading: ``administration``, ``topic``.
 """
 
-__all__ = ["admin_tool", "administration", "cluster", "group", "group_progress", "topic_names", "versions"]
+__all__ = [
+    "admin_tool",
+    "administration",
+    "cluster",
+    "credentials",
+    "group",
+    "group_progress",
+    "topic_names",
+    "versions",
+]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from flaremq.cli import output as out
+from flaremq.cli.admin.credentials import client_options, credential_options
 from flaremq.cli.admin.topic_names import complete_topic
 from flaremq.errors import UnavailableError
 
@@ -23,16 +24,18 @@ NAME_SERVER_HELP = f"Name servers, separated by ';'.  [default: $NAMESRV_ADDR or
 
 
 def name_server_option(command: F) -> F:
-    """``-n``."""
-    return click.option(
-        "-n",
-        "--namesrv",
-        "name_servers",
-        metavar="ADDR",
-        envvar="NAMESRV_ADDR",
-        default=DEFAULT_NAME_SERVER,
-        help=NAME_SERVER_HELP,
-    )(command)
+    """``-n``, and who asks."""
+    return credential_options(
+        click.option(
+            "-n",
+            "--namesrv",
+            "name_servers",
+            metavar="ADDR",
+            envvar="NAMESRV_ADDR",
+            default=DEFAULT_NAME_SERVER,
+            help=NAME_SERVER_HELP,
+        )(command)
+    )
 
 
 def topic_argument(command: F) -> F:
@@ -51,9 +54,12 @@ def administer(name_servers: str, work: Callable[[AdminTool], Awaitable[T]]) -> 
     import asyncio
 
     from flaremq.cli.admin.admin_tool import AdminTool
+    from flaremq.client.options import ClientOptions
+
+    options = client_options(ClientOptions)
 
     async def run() -> T:
-        async with AdminTool(name_servers) as admin:
+        async with AdminTool(name_servers, options=options) as admin:
             return await work(admin)
 
     with hinted(name_servers):
@@ -65,9 +71,10 @@ def administer_in_parts(name_servers: str, work: Callable[[AdminTool], AsyncGene
     import asyncio
 
     from flaremq.cli.admin.admin_tool import AdminTool
+    from flaremq.client.options import ClientOptions
 
     with hinted(name_servers), asyncio.Runner() as runner:
-        admin = AdminTool(name_servers)
+        admin = AdminTool(name_servers, options=client_options(ClientOptions))
         runner.run(admin.start())
         parts = work(admin)
         try:
@@ -104,7 +111,7 @@ def producer_of(name_servers: str | Sequence[str], *, auto_batch: bool = True) -
     from flaremq.client.options import ProducerOptions
     from flaremq.client.producer.producer import Producer
 
-    return Producer(name_servers, options=ProducerOptions(send_deadline=0, auto_batch=auto_batch))
+    return Producer(name_servers, options=client_options(ProducerOptions, send_deadline=0, auto_batch=auto_batch))
 
 
 def answer(sentence: str, record: Mapping[str, Any], output: str | None) -> None:

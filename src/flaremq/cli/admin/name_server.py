@@ -10,10 +10,12 @@ import socket
 from collections.abc import Mapping
 
 from flaremq.client.errors import reply_error
+from flaremq.client.options import Account
 from flaremq.errors import RemoteProtocolError, UnavailableError
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.frame import FrameDecoder, encode_frame
+from flaremq.protocol.signing import signed
 from flaremq.remoting.address import parse_address, parse_addresses
 
 _CONNECT_SECONDS = 3.0
@@ -24,7 +26,8 @@ HINT = "name another one with -n, or start one with `flaremq up`"
 class NameServer:
     """A connection to the first of some name servers that takes one. Blocking; use it inside ``with``."""
 
-    def __init__(self, addresses: str) -> None:
+    def __init__(self, addresses: str, account: Account | None = None) -> None:
+        self._account = account
         failures = []
         for address in parse_addresses(addresses):
             try:
@@ -40,6 +43,16 @@ class NameServer:
 
     def ask(self, code: RequestCode, ext: Mapping[str, str] | None = None, *, what: str) -> bytes:
         """The body of the reply; a refusal is raised."""
+        account = self._account
+        if account is not None:
+            ext = signed(
+                ext,
+                b"",
+                access_key=account.access_key,
+                secret_key=account.secret_key,
+                security_token=account.security_token,
+                code=code,
+            )
         request = RemotingCommand.request(code, ext)
         try:
             self._socket.sendall(encode_frame(request))

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from flaremq.cli.admin.admin_tool import AdminTool
 
 
 def read_topics(name_servers: str, cluster: str | None = None) -> tuple[list[str], set[str]]:
     """Names of all topics, and those that are made for clusters and brokers. Past the client, for speed."""
+    from flaremq.cli.admin.credentials import client_options
     from flaremq.cli.admin.name_server import NameServer
+    from flaremq.client.options import ClientOptions
     from flaremq.errors import NotFoundError
     from flaremq.protocol.bodies.route import ClusterInfo
     from flaremq.protocol.bodies.topic import TopicList
     from flaremq.protocol.codes import RequestCode
 
-    with NameServer(name_servers) as server:
+    options = client_options(ClientOptions)
+    if options.use_tls:
+        return _read_by_client(name_servers, cluster)
+    with NameServer(name_servers, options.account()) as server:
         info = ClusterInfo.from_json(server.ask(RequestCode.GET_BROKER_CLUSTER_INFO, what="the list of clusters"))
         clusters = info.cluster_addr_table
         if cluster is None:
@@ -25,6 +35,18 @@ def read_topics(name_servers: str, cluster: str | None = None) -> tuple[list[str
             raise NotFoundError(f"cluster {cluster!r} does not exist; there is: {known}")
     topics = sorted(TopicList.from_json(body).topic_list) if body else []
     return topics, {*clusters, *info.broker_addr_table}
+
+
+def _read_by_client(name_servers: str, cluster: str | None) -> tuple[list[str], set[str]]:
+    """The slow way, where connections are encrypted."""
+    from flaremq.cli.admin.administration import administer
+
+    async def work(admin: AdminTool) -> tuple[list[str], set[str]]:
+        info = await admin.cluster_info()
+        await admin.masters(cluster=cluster)  # refuses a cluster that does not exist
+        return await admin.list_topics(cluster=cluster), {*info.cluster_addr_table, *info.broker_addr_table}
+
+    return administer(name_servers, work)
 
 
 def kind_of(name: str, own_names: set[str]) -> str:

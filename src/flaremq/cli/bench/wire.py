@@ -9,13 +9,16 @@ from __future__ import annotations
 import contextlib
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import click
 
+from flaremq.cli.admin.credentials import client_options, credential_options
 from flaremq.cli.bench.load import COUNT, bench_folder, body_size_option, messages_option, path_option
 from flaremq.cli.bench.report import print_report
 
+F = TypeVar("F", bound=Callable[..., Any])
 TOPIC = "flaremq_bench"
 _flush = click.option(
     "--flush",
@@ -24,7 +27,11 @@ _flush = click.option(
     show_default=True,
     help="How the broker that is started acknowledges.",
 )
-_namesrv = click.option("-n", "--namesrv", metavar="ADDR", default=None, help="Measure the broker there instead.")
+
+
+def _namesrv(command: F) -> F:
+    help_text = "Measure the broker there instead."
+    return credential_options(click.option("-n", "--namesrv", metavar="ADDR", default=None, help=help_text)(command))
 
 
 @click.command()
@@ -62,11 +69,12 @@ async def _send_all(address: str, messages: int, in_flight: int, body_size: int)
     import asyncio
 
     from flaremq import Message, Producer
+    from flaremq.client.options import ProducerOptions
 
     body = b"x" * body_size
     latencies = array("q")
     left = messages
-    async with Producer(address, group="flaremq_bench") as producer:
+    async with Producer(address, group="flaremq_bench", options=client_options(ProducerOptions)) as producer:
         await producer.send(Message(TOPIC, body))
 
         async def worker() -> None:
@@ -88,8 +96,9 @@ async def _consume_all(address: str, messages: int, body_size: int) -> tuple[arr
     import asyncio
 
     from flaremq import Consumer, Message, Producer
+    from flaremq.client.options import ConsumerOptions, ProducerOptions
 
-    async with Producer(address, group="flaremq_bench") as producer:
+    async with Producer(address, group="flaremq_bench", options=client_options(ProducerOptions)) as producer:
         await producer.send(Message(TOPIC, b"x"))
         for start in range(0, messages, 1000):
             count = min(1000, messages - start)
@@ -97,7 +106,8 @@ async def _consume_all(address: str, messages: int, body_size: int) -> tuple[arr
     latencies = array("q")
     seen = 0
     group = f"flaremq_bench_{time.time_ns()}"
-    async with Consumer(address, group=group, subscribe={TOPIC: "*"}) as consumer:
+    options = client_options(ConsumerOptions)
+    async with Consumer(address, group=group, subscribe={TOPIC: "*"}, options=options) as consumer:
         began = last = time.perf_counter_ns()
         async for batch in consumer.batches():
             for message in batch:

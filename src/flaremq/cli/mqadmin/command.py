@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from flaremq.cli.admin.administration import DEFAULT_NAME_SERVER, NAME_SERVER_HELP, administer
+from flaremq.cli.admin.credentials import credential_parameters
 from flaremq.cli.groups import LazyGroup
 from flaremq.cli.mqadmin.arguments import Arguments
 from flaremq.cli.mqadmin.table import ABSENT, COMMANDS, AdminCommand, Flag
@@ -62,11 +63,14 @@ def _build(name: str, row: AdminCommand) -> click.Command:
             help=NAME_SERVER_HELP,
         )
     )
+    command.params += credential_parameters(hidden=True)
     return command
 
 
 def _option(flag: Flag) -> click.Option:
     names = [flag.long, f"--{flag.long}", *([f"-{flag.short}"] if flag.short else [])]
+    if flag.long == "showSecrets":
+        names.append("--show-secrets")  # ours, so it is spelled our way too
     if flag.has_value:
         return click.Option(names, help=flag.help, required=flag.is_required, metavar="ARG")
     return click.Option(names, help=flag.help, is_flag=True, default=None)

@@ -88,6 +88,15 @@ namespace -s namespace! Namespace.
 controller -a controllerAddress! A controller, by address.
 controllers -a controllerAddress! The controllers, by address, separated by ;.
 ofBroker -b brokerName One broker, by name.
+username -u username! Name of the user.
+subject -s subject! Who, as in User:name.
+resources -r resources! Resources, as in Topic:orders,Group:g*; separated by commas.
+actions -a actions! All, Pub, Sub, Create, Update, Delete, Get, List; separated by commas.
+decision -d decision! Allow or Deny.
+sourceIp -i sourceIp Only from these addresses or networks; separated by commas.
+fromBroker -f fromBroker! From this broker, by address.
+toBroker -t toBroker! To this broker, by address.
+showSecrets - showSecrets? Show passwords and secrets that the broker tells.
 """.splitlines()
     )
 }
@@ -324,6 +333,68 @@ updateKvConfig servers:update_kv_config Let the name servers keep a value.
     namespace key value
 deleteKvConfig servers:delete_kv_config Let the name servers forget a value.
     namespace key
+createUser users:create_user Make a user.
+    broker clusterName username
+    -p password! Its password; - reads it from stdin.
+    -t userType  Super or Normal; Normal unless given.
+updateUser users:update_user Change the password, the type or the status of a user.
+    broker clusterName username
+    -p password   A new password; - reads it from stdin.
+    -t userType   Super or Normal.
+    -s userStatus enable or disable.
+deleteUser users:delete_user Delete a user and its policies.
+    broker clusterName username
+getUser users:get_user One user.
+    broker clusterName username showSecrets
+listUser users:list_user All users.
+    broker clusterName
+    -f filter Only names that contain this.
+    showSecrets
+copyUser users:copy_user Copy users from one broker to another.
+    fromBroker toBroker
+    -u usernames Only these, separated by commas.
+createAcl users:create_acl Let a user do something, or forbid it.
+    broker clusterName subject resources actions decision sourceIp
+updateAcl users:update_acl Change what a user may do with resources.
+    broker clusterName subject resources actions decision sourceIp
+deleteAcl users:delete_acl Forget what a user may do.
+    broker clusterName subject
+    -r resource Only what is said of this resource.
+getAcl users:get_acl What a user may do.
+    broker clusterName subject
+listAcl users:list_acl What users may do.
+    broker clusterName
+    -s subject  Only subjects that contain this.
+    -r resource Only resources that contain this.
+copyAcl users:copy_acl Copy policies from one broker to another.
+    fromBroker toBroker
+    -s subjects Only these, separated by commas.
+updateAclConfig users:update_acl_config Make an account of ACL 1.0 or change it.
+    broker clusterName
+    -a accessKey!         Its name.
+    -s secretKey!         Its secret; - reads it from stdin.
+    -w whiteRemoteAddress From there it needs no signature.
+    -i defaultTopicPerm   DENY, PUB, SUB or PUB|SUB for topics that are not named.
+    -u defaultGroupPerm   DENY, PUB, SUB or PUB|SUB for groups that are not named.
+    -t topicPerms         As in topicA=DENY,topicB=PUB|SUB.
+    -g groupPerms         As in groupA=SUB.
+    -m admin              true: it may use administration.
+deleteAclConfig users:delete_acl_config Delete an account of ACL 1.0.
+    broker clusterName
+    -a accessKey! Its name.
+deleteAccessConfig users:delete_acl_config Delete an account of ACL 1.0; the older name of deleteAclConfig.
+    broker clusterName
+    -a accessKey! Its name.
+updateGlobalWhiteAddr users:update_global_white_addr Say from where no account is needed (ACL 1.0).
+    broker clusterName
+    -g globalWhiteRemoteAddresses! Addresses, separated by commas.
+    -p aclFileFullPath             The file of the broker to change.
+clusterAclConfigVersion users:cluster_acl_config_version The ACL files of brokers and their versions (ACL 1.0).
+    broker clusterName
+getAclConfig users:get_acl_config Accounts and white list of brokers (ACL 1.0).
+    broker clusterName showSecrets
+getAccessConfigSubCommand users:get_acl_config The same; the older name of getAclConfig.
+    broker clusterName showSecrets
 exportMetadata export:export_metadata Write topics and groups to a file.
     clusterName broker filePath
     -t topic?             Topics only.
@@ -334,7 +405,6 @@ exportConfigs export:export_configs Write the main options of all brokers to a f
     filePath
 """)
 
-_NO_USERS: Final = "this version knows no users and no access lists"
 _NO_ROCKSDB: Final = "nothing here is kept in RocksDB"
 _NO_LITE: Final = "there are no lite topics"
 _NO_COLD: Final = "reads of cold data are not throttled"
@@ -342,10 +412,6 @@ _NO_STATIC: Final = "there are no static topics"
 _NO_CONTAINER: Final = "there are no broker containers; `flaremq broker --processes N` starts several brokers"
 # Commands of RocketMQ that are not here, and why: an answer that tells them from a typing error.
 ABSENT: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("createUser", "updateUser", "deleteUser", "getUser", "listUser", "copyUser"), _NO_USERS),
-    **dict.fromkeys(("createAcl", "updateAcl", "deleteAcl", "getAcl", "listAcl", "copyAcl"), _NO_USERS),
-    **dict.fromkeys(("updateAclConfig", "deleteAclConfig", "clusterAclConfigVersion", "getAclConfig"), _NO_USERS),
-    **dict.fromkeys(("updateGlobalWhiteAddr", "deleteAccessConfig"), _NO_USERS),
     **dict.fromkeys(("exportMetadataInRocksDB", "rocksDBConfigToJson", "checkRocksdbCqWriteProgress"), _NO_ROCKSDB),
     **dict.fromkeys(("switchTimerEngine", "exportPopRecord"), _NO_ROCKSDB),
     **dict.fromkeys(("getBrokerLiteInfo", "getParentTopicInfo", "getLiteTopicInfo", "getLiteClientInfo"), _NO_LITE),

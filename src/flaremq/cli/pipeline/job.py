@@ -12,6 +12,7 @@ import click
 
 from flaremq.cli import failure
 from flaremq.cli import output as out
+from flaremq.cli.admin.credentials import credential_options, pipeline_settings
 from flaremq.cli.parameters import moment_value
 from flaremq.errors import InvalidArgumentError, NotFoundError
 
@@ -21,8 +22,9 @@ store_option = click.option("--path", metavar="STORE", type=STORE, required=True
 
 
 def source_options(command: F) -> F:
-    """Where messages come from, and which of them."""
+    """Where messages come from, and which of them; who asks a cluster for them."""
     for option in (
+        credential_options,
         click.option(
             "--option",
             "more",
@@ -79,9 +81,24 @@ def options_of(
         "endingTimestamp": until,
     }
     options = {name: str(value) for name, value in given.items() if value is not None}
-    options |= parse_assignments(more, option="--option")
+    options |= _further(parse_assignments(more, option="--option"))
     _check_places(options)
     return options
+
+
+def _further(given: dict[str, str]) -> dict[str, str]:
+    """Options that were spelled out, before those of the account; a secret among them would be for all to read."""
+    from flaremq.client.options import names_a_secret
+    from flaremq.pipeline.options import is_secret
+
+    for name, value in given.items():
+        if is_secret(name) and not names_a_secret(value):
+            raise InvalidArgumentError(
+                f"--option {name} takes no secret, because everybody could read it in the list of processes: write "
+                f"{name}=env:NAME or {name}=file:PATH, or use --secret-key"
+            )
+    own = {name.lower() for name in given}
+    return {name: value for name, value in pipeline_settings().items() if name.lower() not in own} | given
 
 
 def _check_places(options: dict[str, str]) -> None:

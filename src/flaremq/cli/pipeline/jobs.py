@@ -10,6 +10,7 @@ import click
 
 from flaremq.cli import failure
 from flaremq.cli import output as out
+from flaremq.cli.admin.credentials import pipeline_settings
 from flaremq.cli.parameters import output_option, read_properties, store_options
 from flaremq.cli.pipeline.job import (
     STORE,
@@ -100,6 +101,7 @@ def replay(
             to_topic=to_topic,
             rate=rate,
             replay_id=replay_id,
+            to_options=pipeline_settings() if to_name_server is not None else None,
             on_progress=progress,
         )
     show_result(result.to_json(), output)

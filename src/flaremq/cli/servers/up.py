@@ -80,7 +80,7 @@ def _serve_one(data: str, listen: str, broker_listen: str, config_file: str | No
 
     broker_settings = {**split_listen(broker_listen), "namesrvAddr": listen, **settings}
     options, store_options, remoting_options = load_options(config_file, broker_settings)
-    namesrv = _name_server(data, listen, insecure=options.insecure_bind_enable)
+    namesrv = _name_server(data, listen, _shared(data, config_file, settings))
     broker = BrokerService(data, options, store_options, remoting_options)
     servers: list[Server] = [namesrv, broker]
     serve(
@@ -111,21 +111,21 @@ def _serve_replicas(
         data=os.path.abspath(data),
         addresses=broker_addresses,
         controller=controller_listen,
-        settings={"namesrvAddr": listen, **settings},
+        settings={"namesrvAddr": listen, **_places(data), **settings},
         config_file=config_file,
         log_level=log_level(),
     )
     options, store_options, _ = load_options(config_file, plan.settings_of(0))
     check_own_places(store_options, "--replicas")
-    insecure = {"insecureBindEnable": "true"} if options.insecure_bind_enable else {}
-    namesrv = _name_server(data, listen, insecure=options.insecure_bind_enable)
+    shared = _shared(data, config_file, settings)
+    namesrv = _name_server(data, listen, shared)
     controller = ControllerService(
         ControllerOptions.load(
             None,
             {
                 **split_listen(controller_listen),
                 "controllerStorePath": os.path.join(plan.data, "controller"),
-                **insecure,
+                **shared,
             },
         )
     )
@@ -140,10 +140,26 @@ def _serve_replicas(
     )
 
 
-def _name_server(data: str, listen: str, *, insecure: bool) -> NamesrvService:
+def _name_server(data: str, listen: str, shared: dict[str, str]) -> NamesrvService:
     from flaremq.namesrv.options import NamesrvOptions
     from flaremq.namesrv.service import NamesrvService
 
     kv_path = os.path.join(os.path.abspath(data), "config", "kvConfig.json")
-    allowed = {"insecureBindEnable": "true"} if insecure else {}
-    return NamesrvService(NamesrvOptions.from_properties({"kvConfigPath": kv_path, **split_listen(listen), **allowed}))
+    return NamesrvService(NamesrvOptions.from_properties({"kvConfigPath": kv_path, **split_listen(listen), **shared}))
+
+
+def _shared(data: str, config_file: str | None, settings: dict[str, str]) -> dict[str, str]:
+    """What is told to the broker and counts for the other servers too: their connections, and who may do what."""
+    from flaremq.access.options import AccessOptions
+    from flaremq.options import load_properties, rows_by_key
+    from flaremq.remoting.options import RemotingOptions
+
+    known = {*rows_by_key(RemotingOptions), *rows_by_key(AccessOptions), "insecureBindEnable"}
+    given = {**(load_properties(config_file) if config_file is not None else {}), **settings}
+    return {**_places(data), **{name: text for name, text in given.items() if name in known}}
+
+
+def _places(data: str) -> dict[str, str]:
+    """Where all servers of one command find accounts."""
+    folder = os.path.abspath(data)
+    return {"aclHome": folder, "authConfigPath": os.path.join(folder, "config")}
