@@ -169,7 +169,7 @@ class ScanOptions:
         doc="Bytes of answers that a task reading over `nameServer` has on their way at most.")
     # fmt: on
     geometry: Mapping[str, str] = field(default_factory=dict)  # of the store, by RocketMQ's names
-    client: Mapping[str, str] = field(default_factory=dict)  # of the wire client
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)  # of the wire client; secrets among them
 
     def __post_init__(self) -> None:
         check_values(self)
@@ -239,6 +239,11 @@ def parse_options(given: Mapping[str, str]) -> ScanOptions:
     if paths is not None and "path" not in values:
         values["path"] = _joined_paths(paths)
     return ScanOptions(**values, geometry=geometry, client=client)
+
+
+def is_secret(name: str) -> bool:
+    """Whether an option, in whatever case, is one that nobody may be shown."""
+    return any(row.secret and row.key.lower() == name.lower() for row in rows(ClientOptions))
 
 
 def spelled_options(

@@ -63,7 +63,7 @@ class SinkOptions:
         doc="Milliseconds a task goes on trying while brokers take nothing.")
     # fmt: on
     checkpoint: str = ""  # of the query, where Spark tells it
-    client: Mapping[str, str] = field(default_factory=dict)
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)  # secrets among them
     store: Mapping[str, str] = field(default_factory=dict)
 
     @property

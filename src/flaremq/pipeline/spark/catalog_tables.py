@@ -17,7 +17,9 @@ from typing import Final
 
 from pyspark.sql.types import StructField, StructType
 
+from flaremq.client.options import names_a_secret
 from flaremq.errors import InvalidArgumentError
+from flaremq.pipeline.options import is_secret
 
 _NOTE: Final = "flaremq.options"
 _OPTION: Final = "option."
@@ -39,7 +41,16 @@ def table_options(given: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def with_note(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """The schema of a table, with its options noted on the first field."""
+    """The schema of a table, with its options noted on the first field.
+
+    Catalogs keep the note, and show it to everybody: so a secret is named there, never given.
+    """
+    for name, text in options.items():
+        if is_secret(name) and not names_a_secret(text):
+            raise InvalidArgumentError(
+                f"{name} is given to a table, whose options its catalog keeps and shows: write {name} 'env:NAME' or "
+                f"{name} 'file:PATH' for where drivers and executors find it"
+            )
     first, *rest = schema.fields
     note = {_NOTE: json.dumps(dict(options))}
     return StructType([StructField(first.name, first.dataType, first.nullable, note), *rest])
