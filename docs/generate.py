@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from flaremq.access import authority
+from flaremq.access.options import AccessOptions
 from flaremq.broker.options import BrokerOptions
 from flaremq.cli.mqadmin.table import ABSENT, COMMANDS, AdminCommand, Flag
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
@@ -57,6 +59,13 @@ LAYERS: tuple[tuple[str, str, type[Any], type[Any] | None], ...] = (
         RemotingOptions,
         None,
     ),
+    (
+        "Access control",
+        "Who may do what; see [security.md](security.md). Brokers, name servers and controllers read them from their "
+        "own file.",
+        AccessOptions,
+        None,
+    ),
     ("Name server", "`flaremq namesrv -c FILE` reads them.", NamesrvOptions, None),
     ("Controller", "`flaremq controller -c FILE` reads them.", ControllerOptions, None),
     ("Clients", "Arguments of `ClientOptions`; producers and consumers have them too.", ClientOptions, None),
@@ -76,7 +85,7 @@ def options_page() -> str:
         parts.append(f"## {title}\n\n{sentence}\n\n{markdown_table(row for row in rows(kind) if row.key not in told)}")
     names = "\n".join(f"- {sentence}." for sentence in IGNORED_BY_ROCKETMQ.values())
     server_rows = [*store_rows, *rows(BrokerOptions), *rows(RemotingOptions), *rows(NamesrvOptions)]
-    server_rows += rows(ControllerOptions)
+    server_rows += [*rows(ControllerOptions), *rows(AccessOptions)]
     parts.append(
         "## Names without a row\n\n"
         f"Ours alone, unknown to RocketMQ and ignored by it: {_own_names(server_rows)}.\n\n"
@@ -135,10 +144,46 @@ def _flag_cell(flag: Flag) -> str:
     return f"{names} (required)" if flag.is_required else names
 
 
+AUTHORITY_HEAD = """\
+# Who may send which request
+
+<!-- Written by `make docs` from src/flaremq/access/authority.py; change it there. -->
+
+The table that servers with [access control](security.md) go by. `T` is a topic, `G` a group, `C` the cluster; in
+brackets stands the field that names it; `+` means both, `|` one of these actions, `?` only where the field is there.
+`body(…)`: the names stand in the body. `record(…)`: the topic of the stored message, whatever the request claims.
+`Create/Update`: Update where it exists already. `signed`: any account. `super`: Super users, and administrators of ACL
+1.0. `inner`: the servers themselves, and Super users. `own`: Super users, or the user whom the request is about.
+
+A retry or dead-letter topic counts as its group, and needs Sub on it. In ACL 1.0 Get needs PUB or SUB; Create, Update,
+Delete and everything about the cluster needs an administrator. What is marked **admin** is answered to other machines
+only with a verified client certificate or from `adminAllowedAddresses`. A code that has no row is refused to everybody
+but Super users.
+"""
+
+
+def authority_page() -> str:
+    parts = [AUTHORITY_HEAD]
+    servers = (
+        ("Broker", authority.BROKER),
+        ("Name server", authority.NAME_SERVER),
+        ("Controller", authority.CONTROLLER),
+    )
+    for title, table in servers:
+        lines = [
+            f"| {code} | {row.code.name} | `{row.words.replace('|', chr(92) + '|')}` | "
+            f"{'**admin**' if row.is_administration else ''} | {'yes' if row.is_change else ''} |"
+            for code, row in sorted(table.items())
+        ]
+        head = "| code | request | needs | | audited |\n|---:|---|---|---|---|"
+        parts.append(f"## {title}\n\n{head}\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
 ROOMS_BEGIN = "<!-- rooms: written by `make docs` from the packages; change it there -->\n"
 ROOMS_END = "<!-- end of rooms -->\n"
 LAYERS_UPWARDS = (
-    *("message", "protocol", "replication", "storage", "remoting", "namesrv", "controller"),
+    *("message", "protocol", "replication", "storage", "remoting", "access", "namesrv", "controller"),
     *("broker", "client", "testing", "pipeline", "cli"),
 )
 
@@ -161,7 +206,12 @@ def _room_lines(folder: Path) -> list[str]:
     return lines
 
 
-PAGES = {"options.md": options_page, "mqadmin.md": mqadmin_page, "architecture.md": architecture_page}
+PAGES = {
+    "options.md": options_page,
+    "mqadmin.md": mqadmin_page,
+    "authority.md": authority_page,
+    "architecture.md": architecture_page,
+}
 
 
 def main(arguments: list[str]) -> int:
