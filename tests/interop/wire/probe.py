@@ -5,6 +5,8 @@ Standard library only, and no code of ours: what is tested here must not vouch f
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import socket
 import struct
@@ -16,11 +18,16 @@ _UPDATE_TOPIC = 17
 # Any topic would do that a broker registers by itself as soon as it can serve.
 _BUILT_IN_TOPIC = "TBW102"
 
+# The key and the secret of an account.
+Signer = tuple[str, str]
 
-def has_route(name_server: str, topic: str = _BUILT_IN_TOPIC, *, timeout_s: float = 1.0) -> bool:
-    """Whether the name server answers and knows a live broker for the topic."""
+
+def has_route(
+    name_server: str, topic: str = _BUILT_IN_TOPIC, *, timeout_s: float = 1.0, signer: Signer | None = None
+) -> bool:
+    """Whether the name server answers and knows a live broker for the topic; one with access control wants a signer."""
     try:
-        return _reply(name_server, _GET_ROUTE, {"topic": topic}, timeout_s)[0] == 0
+        return _reply(name_server, _GET_ROUTE, _signed({"topic": topic}, signer), timeout_s)[0] == 0
     except OSError:
         return False
 
@@ -34,7 +41,7 @@ def broker_count(name_server: str, topic: str = _BUILT_IN_TOPIC) -> int:
     return len(json.loads(body)["brokerDatas"]) if code == 0 else 0
 
 
-def create_topic(broker: str, topic: str, *, queues: int) -> None:
+def create_topic(broker: str, topic: str, *, queues: int, signer: Signer | None = None) -> None:
     fields = {
         "topic": topic,
         "defaultTopic": _BUILT_IN_TOPIC,
@@ -45,9 +52,19 @@ def create_topic(broker: str, topic: str, *, queues: int) -> None:
         "topicSysFlag": "0",
         "order": "false",
     }
-    code, _body = _reply(broker, _UPDATE_TOPIC, fields, 10.0)
+    code, _body = _reply(broker, _UPDATE_TOPIC, _signed(fields, signer), 10.0)
     if code != 0:
         raise RuntimeError(f"creation of {topic} was answered with code {code}")
+
+
+def _signed(fields: dict[str, str], signer: Signer | None) -> dict[str, str]:
+    """The fields of a request without a body, with the proof of who sends it."""
+    if signer is None:
+        return fields
+    key, secret = signer
+    fields = {**fields, "AccessKey": key}
+    content = "".join(fields[name] for name in sorted(fields)).encode()
+    return {**fields, "Signature": base64.b64encode(hmac.digest(secret.encode(), content, "sha1")).decode()}
 
 
 def _reply(address: str, code: int, fields: dict[str, str], timeout_s: float) -> tuple[int, bytes]:

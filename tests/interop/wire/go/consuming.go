@@ -352,7 +352,8 @@ func pull(s *stage) error {
 		return err
 	}
 	made, err := rocketmq.NewPullConsumer(consumer.WithGroupName(s.name()), consumer.WithNsResolver(s.resolver()),
-		consumer.WithInstance(instance()), consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset))
+		consumer.WithInstance(instance()), consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
+		consumer.WithCredentials(s.credentials))
 	if err != nil {
 		return err
 	}

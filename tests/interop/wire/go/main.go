@@ -1,6 +1,6 @@
 // Runs scenarios with the Go client of RocketMQ and prints one JSON line for each: scenario, ok, seconds, error.
 //
-//	wire namesrv=ADDR broker=ADDR run=NAME scenarios=a,b,c
+//	wire namesrv=ADDR broker=ADDR run=NAME scenarios=a,b,c [accessKey=KEY secretKey=SECRET] [adminKey=KEY adminSecret=SECRET]
 //
 // All of them run at the same time: most of a scenario is waiting. One that needs something done to the servers prints
 // {"ask":"..."} and waits for a line on standard input.

@@ -256,7 +256,8 @@ func transaction(s *stage) error {
 	}
 	decisions := &listener{checks: map[string]int{}}
 	to, err := producer.NewTransactionProducer(decisions, producer.WithNsResolver(s.resolver()),
-		producer.WithGroupName(s.name()), producer.WithInstanceName(instance()), producer.WithSendMsgTimeout(20*time.Second))
+		producer.WithGroupName(s.name()), producer.WithInstanceName(instance()), producer.WithSendMsgTimeout(20*time.Second),
+		producer.WithCredentials(s.credentials))
 	if err != nil {
 		return err
 	}
@@ -318,7 +319,7 @@ func administer(s *stage) error {
 	if err != nil {
 		return err
 	}
-	client, err := admin.NewAdmin(admin.WithResolver(s.resolver()))
+	client, err := admin.NewAdmin(admin.WithResolver(s.resolver()), admin.WithCredentials(s.adminCredentials))
 	if err != nil {
 		return err
 	}

@@ -25,12 +25,19 @@ type stage struct {
 	nameServer string
 	broker     string
 	run        string
-	names      int
-	closers    []func() error
+	// Of producers and consumers, and of the admin client; empty ones sign nothing.
+	credentials      primitive.Credentials
+	adminCredentials primitive.Credentials
+	names            int
+	closers          []func() error
 }
 
 func newStage(scenario string, arguments map[string]string) *stage {
-	return &stage{scenario: scenario, nameServer: arguments["namesrv"], broker: arguments["broker"], run: arguments["run"]}
+	return &stage{
+		scenario: scenario, nameServer: arguments["namesrv"], broker: arguments["broker"], run: arguments["run"],
+		credentials:      primitive.Credentials{AccessKey: arguments["accessKey"], SecretKey: arguments["secretKey"]},
+		adminCredentials: primitive.Credentials{AccessKey: arguments["adminKey"], SecretKey: arguments["adminSecret"]},
+	}
 }
 
 func (s *stage) name() string {
@@ -64,7 +71,7 @@ func (s *stage) topic() (string, error) {
 }
 
 func (s *stage) makeTopic(topic string) error {
-	client, err := admin.NewAdmin(admin.WithResolver(s.resolver()))
+	client, err := admin.NewAdmin(admin.WithResolver(s.resolver()), admin.WithCredentials(s.adminCredentials))
 	if err != nil {
 		return err
 	}
@@ -83,7 +90,7 @@ func (s *stage) makeTopic(topic string) error {
 func (s *stage) producer(options ...producer.Option) (rocketmq.Producer, error) {
 	all := []producer.Option{
 		producer.WithNsResolver(s.resolver()), producer.WithGroupName(s.name()), producer.WithInstanceName(instance()),
-		producer.WithSendMsgTimeout(20 * time.Second), producer.WithRetry(2),
+		producer.WithSendMsgTimeout(20 * time.Second), producer.WithRetry(2), producer.WithCredentials(s.credentials),
 	}
 	made, err := rocketmq.NewProducer(append(all, options...)...)
 	if err != nil {
@@ -101,6 +108,7 @@ func (s *stage) consumer(group string, options ...consumer.Option) (rocketmq.Pus
 	all := []consumer.Option{
 		consumer.WithNsResolver(s.resolver()), consumer.WithGroupName(group), consumer.WithInstance(instance()),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset), consumer.WithConsumeGoroutineNums(4),
+		consumer.WithCredentials(s.credentials),
 	}
 	made, err := rocketmq.NewPushConsumer(append(all, options...)...)
 	if err != nil {

@@ -15,7 +15,7 @@ final class Clients {
     Clients(String nameServer, String run) throws Exception {
         this.nameServer = nameServer;
         this.run = run;
-        this.admin = new DefaultMQAdminExt(PATIENCE_MS);
+        this.admin = new DefaultMQAdminExt(Credentials.admin(), PATIENCE_MS);
         admin.setMqClientApiTimeout(PATIENCE_MS);
         admin.setNamesrvAddr(nameServer);
         admin.setInstanceName(instance());

@@ -40,10 +40,10 @@ public final class Contents {
             arguments.put(word.substring(0, at), word.substring(at + 1));
         }
         String prefix = arguments.get("prefix");
-        DefaultMQAdminExt admin = new DefaultMQAdminExt();
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(Credentials.admin());
         admin.setNamesrvAddr(arguments.get("namesrv"));
         admin.start();
-        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer("contents");
+        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer("contents", Credentials.client());
         consumer.setNamesrvAddr(arguments.get("namesrv"));
         consumer.setInstanceName("contents");
         consumer.start();

@@ -272,7 +272,7 @@ final class SendScenarios {
 
     private static void vipChannel(Stage stage) throws Exception {
         String topic = stage.topic(1);
-        DefaultMQProducer producer = new DefaultMQProducer(stage.name());
+        DefaultMQProducer producer = new DefaultMQProducer(stage.name(), Credentials.client());
         producer.setSendMessageWithVIPChannel(true);
         stage.started(producer).send(new Message(topic, "through the other port".getBytes()));
         stage.contents(topic, 1);
@@ -280,10 +280,10 @@ final class SendScenarios {
 
     private static void namespace(Stage stage) throws Exception {
         String space = stage.name();
-        DefaultMQProducer producer = new DefaultMQProducer(space, "producers");
+        DefaultMQProducer producer = new DefaultMQProducer(space, "producers", Credentials.client());
         SendResult result = stage.started(producer).send(new Message("orders", "in a namespace".getBytes()));
         Stage.equal("topic as the client sees it", "orders", result.getMessageQueue().getTopic());
-        DefaultMQPushConsumer consumer = stage.prepared(new DefaultMQPushConsumer(space, "consumers"));
+        DefaultMQPushConsumer consumer = stage.prepared(new DefaultMQPushConsumer(space, "consumers", Credentials.client()));
         Inbox inbox = new Inbox();
         consumer.subscribe("orders", "*");
         consumer.registerMessageListener(inbox.listener());

@@ -12,6 +12,7 @@ import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
@@ -99,7 +100,7 @@ final class Stage implements AutoCloseable {
     }
 
     DefaultMQProducer producer() throws Exception {
-        return started(new DefaultMQProducer(name()));
+        return started(new DefaultMQProducer(name(), Credentials.client()));
     }
 
     DefaultMQProducer started(DefaultMQProducer producer) throws Exception {
@@ -117,12 +118,12 @@ final class Stage implements AutoCloseable {
     }
 
     TransactionMQProducer transactionProducer() throws Exception {
-        return new TransactionMQProducer(name());
+        return new TransactionMQProducer(name(), Credentials.client());
     }
 
     /** A push consumer of its own connection, to be subscribed and started by the caller. */
     DefaultMQPushConsumer consumer(String group) {
-        return prepared(new DefaultMQPushConsumer(group));
+        return prepared(new DefaultMQPushConsumer(group, Credentials.client(), new AllocateMessageQueueAveragely()));
     }
 
     DefaultMQPushConsumer prepared(DefaultMQPushConsumer consumer) {
@@ -148,7 +149,7 @@ final class Stage implements AutoCloseable {
     }
 
     DefaultLitePullConsumer litePullConsumer(String group) {
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group, Credentials.client());
         configure(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         closers.add(consumer::shutdown);
@@ -156,7 +157,7 @@ final class Stage implements AutoCloseable {
     }
 
     DefaultMQPullConsumer pullConsumer(String group) throws Exception {
-        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group);
+        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group, Credentials.client());
         configure(consumer);
         consumer.start();
         closers.add(consumer::shutdown);

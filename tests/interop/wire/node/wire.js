@@ -2,7 +2,7 @@
 
 // Runs scenarios with ali-ons and prints one JSON line for each: scenario, ok, seconds, error.
 //
-//   node wire.js namesrv=ADDR run=NAME scenarios=a,b,c
+//   node wire.js namesrv=ADDR run=NAME scenarios=a,b,c [accessKey=KEY secretKey=SECRET]
 //
 // ali-ons cannot make topics: RUN-SCENARIO has to exist for each of them. All run at the same time. A scenario that needs
 // something done to the servers prints {"ask":"..."} and waits for a line on standard input.
@@ -32,7 +32,9 @@ class Stage {
 
   options() {
     instances += 1;
-    return { httpclient, logger: quiet, nameSrv: this.settings.namesrv, instanceName: `node-${process.pid}-${instances}` };
+    const { namesrv, accessKey, secretKey } = this.settings;
+    // Without a key the client signs nothing.
+    return { httpclient, logger: quiet, nameSrv: namesrv, accessKey, secretKey, instanceName: `node-${process.pid}-${instances}` };
   }
 
   async producer() {

@@ -1,6 +1,7 @@
 import java.util.List;
 import java.util.function.Consumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
@@ -26,11 +27,12 @@ final class Compat {
     }
 
     static DefaultMQProducer tracingProducer(String group) {
-        return new DefaultMQProducer(group, true);
+        return new DefaultMQProducer(group, Credentials.client(), true, null);
     }
 
     static DefaultMQPushConsumer tracingConsumer(String group) {
-        return new DefaultMQPushConsumer(group, true);
+        return new DefaultMQPushConsumer(
+            group, Credentials.client(), new AllocateMessageQueueAveragely(), true, null);
     }
 
     static void forgetCommands() {
