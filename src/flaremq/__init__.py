@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from flaremq.client.consumer.consumer import Consumer
     from flaremq.client.consumer.received import ReceivedMessage
     from flaremq.client.consumer.subscription import SqlFilter
+    from flaremq.client.credentials import Credentials
     from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
     from flaremq.client.producer.producer import Producer
     from flaremq.client.producer.send_result import SendResult, SendStatus
@@ -40,6 +41,7 @@ _HOMES = {
     "ClientOptions": "flaremq.client.options",
     "Consumer": "flaremq.client.consumer.consumer",
     "ConsumerOptions": "flaremq.client.options",
+    "Credentials": "flaremq.client.credentials",
     "GetMessageStatus": "flaremq.storage.status",
     "GetResult": "flaremq.storage.get.get_result",
     "Message": "flaremq.message.message",
@@ -66,6 +68,7 @@ __all__ = [
     "ClientOptions",
     "Consumer",
     "ConsumerOptions",
+    "Credentials",
     "GetMessageStatus",
     "GetResult",
     "Message",

@@ -22,6 +22,7 @@ from flaremq.client.consumer import consumer as _consumer
 from flaremq.client.consumer.delivery import MessageExchange, Receiver
 from flaremq.client.consumer.received import ReceivedMessage
 from flaremq.client.consumer.subscription import Subscription
+from flaremq.client.credentials import Credentials
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
 from flaremq.client.producer import producer as _producer
 from flaremq.client.producer.send_result import SendResult
@@ -120,10 +121,13 @@ class Producer(_Entered):
         *,
         group: str = _producer.DEFAULT_GROUP,
         options: ProducerOptions | None = None,
+        credentials: Credentials | None = None,
         listener: TransactionListener | None = None,
     ) -> None:
         wrapped = None if listener is None else _Threaded(listener)
-        self._inner: _Producer = _Producer(name_servers, group=group, options=options, listener=wrapped)
+        self._inner: _Producer = _Producer(
+            name_servers, group=group, options=options, credentials=credentials, listener=wrapped
+        )
 
     @property
     def client_id(self) -> str:
@@ -155,6 +159,7 @@ class Consumer(_Entered):
     may repeat some more messages than with the asyncio consumer.
     """
 
+    # Many parameters on purpose: those of its twin.
     def __init__(
         self,
         name_servers: str | Sequence[str],
@@ -165,6 +170,7 @@ class Consumer(_Entered):
         broadcasting: bool = False,
         start_from: str | int | datetime = "last",
         options: ConsumerOptions | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._inner: _Consumer = _Consumer(
             name_servers,
@@ -174,6 +180,7 @@ class Consumer(_Entered):
             broadcasting=broadcasting,
             start_from=start_from,
             options=options,
+            credentials=credentials,
         )
         self._own = threading.local()  # what receive() has handed out to each thread
 
@@ -291,9 +298,14 @@ class Admin(_Entered):
     """Orders to brokers and name servers. See :class:`flaremq.client.admin.admin.Admin`; use it inside ``with``."""
 
     def __init__(
-        self, name_servers: str | Sequence[str], *, options: ClientOptions | None = None, timeout: float = 5.0
+        self,
+        name_servers: str | Sequence[str],
+        *,
+        options: ClientOptions | None = None,
+        credentials: Credentials | None = None,
+        timeout: float = 5.0,
     ) -> None:
-        self._inner: _Admin = _Admin(name_servers, options=options, timeout=timeout)
+        self._inner: _Admin = _Admin(name_servers, options=options, credentials=credentials, timeout=timeout)
 
     @property
     def name_servers(self) -> list[str]:

@@ -31,8 +31,8 @@ ORDER = {
         inner control""",
     "controller": "groups liveness election outcomes state options stores office requests service",
     "namesrv": "options kv_config topic_queues broker_table route_info requests service",
-    "client": """options errors arguments blocking client_id transport routes heartbeats instance producer consumer
-        admin scan streams""",
+    "client": """arguments credentials options errors blocking client_id transport routes heartbeats instance producer
+        consumer admin scan streams""",
     "pipeline": """model options planning archive sources sink spark scan jobs jobs.archive jobs.replay
         jobs.rebuild jobs.verify jobs.report jobs.sql""",
     "cli": """failure groups output parameters progress servers admin mqadmin store pipeline bench demo completion

@@ -58,9 +58,9 @@ def test_several_loaded_paths_arrive_as_json() -> None:
 
 
 def test_options_of_store_and_client_go_their_way() -> None:
-    options = parse_options({"path": "/s", "maxhashslotnum": "200", "accessKey": "me", "useTLS": "true"})
+    options = parse_options({"path": "/s", "maxhashslotnum": "200", "accessKey": "me", "SECRETKEYFILE": "/k"})
     assert options.geometry == {"maxHashSlotNum": "200"}
-    assert options.client == {"accessKey": "me", "useTLS": "true"}
+    assert options.client == {"accessKey": "me", "secretKeyFile": "/k"}
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,11 @@ def test_options_of_store_and_client_go_their_way() -> None:
         ({"path": "/s", "subscribePattern": ""}, "subscribePattern is empty"),
         ({"path": "/s", "startingTimestamp": "noon"}, "a time: milliseconds since 1970, an ISO date"),
         ({"path": "/s", "commitNameServer": "h:1"}, "without consumerGroup"),
+        (
+            {"nameServer": "h:1", "accessKey": "a", "secretKey": "s", "secretKeyFile": "/k"},
+            "both secretKey and secretKeyFile are given",
+        ),
+        ({"nameServer": "h:1", "secretKeyFile": "/k"}, "secretKeyFile is given without accessKey"),
     ],
 )
 def test_what_cannot_work_is_refused_with_a_sentence(given: dict[str, str], sentence: str) -> None:

@@ -6,25 +6,12 @@ argument of its constructor instead.
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Self
 
+from flaremq.client.credentials import FROM_FILE, Credentials
 from flaremq.errors import InvalidArgumentError
 from flaremq.options import check_values, option
-
-# A secret may be named instead of given, so that whatever shows or stores options has nothing to show.
-FROM_ENVIRONMENT: Final = "env:"
-FROM_FILE: Final = "file:"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """Who signs requests. Its secrets are the values themselves, so it stays in the process."""
-
-    access_key: str
-    secret_key: str = field(repr=False)
-    security_token: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +26,9 @@ class ClientOptions:
         "", rocketmq="secretKey", affects="behaviour", secret=True,
         doc="Secret of the account; `env:NAME` or `file:PATH` says where it is found when a connection is made. It "
             "signs and is never sent, nor shown by `repr` or in an error.")
+    secret_key_file: str = option(
+        "", flaremq="secretKeyFile", affects="behaviour",
+        doc="File with the secret, for its owner's eyes only; the same as `secretKey=file:PATH`.")
     security_token: str = option(
         "", rocketmq="securityToken", affects="behaviour", secret=True,
         doc="Token of a temporary account, sent along and signed; `env:NAME` or `file:PATH` as well.")
@@ -75,20 +65,42 @@ class ClientOptions:
 
     def __post_init__(self) -> None:
         check_values(self)
-        if self.secret_key and not self.access_key:
-            raise InvalidArgumentError("secretKey is given without accessKey, the name of the account it belongs to")
-        if self.access_key and not self.secret_key:
-            raise InvalidArgumentError(f"accessKey={self.access_key!r} is given without its secretKey")
+        if self.secret_key and self.secret_key_file:
+            raise InvalidArgumentError("both secretKey and secretKeyFile are given; keep one of them")
+        secret = "secretKeyFile" if self.secret_key_file else "secretKey"
+        has_secret = bool(self.secret_key or self.secret_key_file)
+        if has_secret and not self.access_key:
+            raise InvalidArgumentError(f"{secret} is given without accessKey, the name of the account it belongs to")
+        if self.access_key and not has_secret:
+            raise InvalidArgumentError(f"accessKey={self.access_key!r} is given without its secretKey or secretKeyFile")
         if self.security_token and not self.access_key:
             raise InvalidArgumentError("securityToken is given without accessKey and secretKey")
 
-    def account(self) -> Account | None:
+    def credentials(self) -> Credentials | None:
         """Who signs, secrets looked up where the options say they are; None signs nothing."""
         if not self.access_key:
             return None
-        secret_key = secret_value(self.secret_key, "secretKey")
-        token = secret_value(self.security_token, "securityToken")
-        return Account(access_key=self.access_key, secret_key=secret_key, security_token=token)
+        secret_key = FROM_FILE + self.secret_key_file if self.secret_key_file else self.secret_key
+        named = Credentials(access_key=self.access_key, secret_key=secret_key, security_token=self.security_token)
+        return named.resolved()
+
+    def signed_by(self, credentials: Credentials | None) -> Self:
+        """The same options for an account; None leaves it to the options."""
+        if credentials is None:
+            return self
+        if not isinstance(credentials, Credentials):
+            raise InvalidArgumentError(f"credentials are Credentials(…), not a {type(credentials).__name__}")
+        if self.access_key:
+            raise InvalidArgumentError(
+                f"both credentials (of {credentials.access_key!r}) and options with accessKey={self.access_key!r} are "
+                "given; keep one of them"
+            )
+        return replace(
+            self,
+            access_key=credentials.access_key,
+            secret_key=credentials.secret_key,
+            security_token=credentials.security_token,
+        )
 
     @property
     def timeout(self) -> float:
@@ -196,31 +208,3 @@ class ConsumerOptions(ClientOptions):
         "", flaremq="offsetStorePath", affects="behaviour",
         doc="Folder for the offsets of broadcasting consumers; empty means .flaremq_offsets in the home folder.")
     # fmt: on
-
-
-def secret_value(text: str, what: str) -> str:
-    """The secret that a text is or names. The errors never show what was found."""
-    if text.startswith(FROM_ENVIRONMENT):
-        name = text.removeprefix(FROM_ENVIRONMENT)
-        if not os.environ.get(name):
-            raise InvalidArgumentError(f"{what} is to be in the environment variable {name!r}, which is not set here")
-        return os.environ[name]
-    if text.startswith(FROM_FILE):
-        path = text.removeprefix(FROM_FILE)
-        try:
-            with open(path, encoding="utf-8") as file:
-                value = file.read().strip()
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-            raise InvalidArgumentError(
-                f"{what} is to be in the file {path!r}, which cannot be read: {reason}"
-            ) from None
-        if not value:
-            raise InvalidArgumentError(f"{what} is to be in file {path!r}, which is empty")
-        return value
-    return text
-
-
-def names_a_secret(text: str) -> bool:
-    """Whether a text says where a secret is, and is none itself."""
-    return text.startswith((FROM_ENVIRONMENT, FROM_FILE))

@@ -36,22 +36,22 @@ class Transport:
         self.versions: dict[str, int] = {}
         self._current = 0  # the name server that answered last
         self._timeout = options.timeout
-        self._account = options.account()
+        self._credentials = options.credentials()
         self._remoting = RemotingClient(table=table, tls=tls_context(options), on_close=self._lost)
         self.on_close: list[Callable[[str], None]] = []  # called with the address of a lost connection
 
     def command(self, code: int, ext: Ext | None = None, body: bytes = b"", *, oneway: bool = False) -> RemotingCommand:
         """A request, signed if this client has an account. Good for one sending: the second would be a replay."""
-        account = self._account
-        if account is not None:
+        credentials = self._credentials
+        if credentials is not None:
             if ext and _NOT_SIGNED_ALIKE in ext:
                 ext = {name: value for name, value in ext.items() if name != _NOT_SIGNED_ALIKE}
             ext = signed(
                 ext,
                 body,
-                access_key=account.access_key,
-                secret_key=account.secret_key,
-                security_token=account.security_token,
+                access_key=credentials.access_key,
+                secret_key=credentials.secret_key,
+                security_token=credentials.security_token,
                 code=code,
             )
         return RemotingCommand.request(code, ext, body, oneway=oneway)

@@ -178,6 +178,7 @@ class ScanOptions:
         if self.topic and self.subscribe_pattern:
             raise InvalidArgumentError("both topic and subscribePattern are given; keep one of them")
         _ = self.selector  # refuses a wrong pattern
+        _ = self.wire  # refuses half an account
         if _SQL92.search(self.sub_expression):
             raise InvalidArgumentError(
                 f"subExpression {self.sub_expression!r} looks like SQL92; only tags are taken, as in A || B: filter by "

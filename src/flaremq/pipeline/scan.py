@@ -6,11 +6,13 @@ import json
 import os
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any, Self
 
 import pyarrow as pa
 
+from flaremq.client.credentials import Credentials
 from flaremq.options import value_text
 from flaremq.pipeline.model.columns import schema_of
 from flaremq.pipeline.model.source import ReadRequest, Source
@@ -39,13 +41,15 @@ def scan(
     keys: str | Sequence[str] | None = None,
     broker_name: str | None = None,
     fail_on_data_loss: bool = True,
+    credentials: Credentials | None = None,
     **options: object,
 ) -> pa.RecordBatchReader:
     """The messages of a store, a cluster or an archive as Arrow batches, read as they are taken.
 
     Arguments mean what the Spark options of the same name mean; ``options`` are further ones by their own spelling
-    (``maxHashSlotNum=200``). The end is pinned now: what is stored later is not read. Wrong arguments, absent topics
-    and lost messages raise here, damage raises from the batch it is met in. A queue's messages come in order.
+    (``maxHashSlotNum=200``); ``credentials`` sign what a cluster is asked. The end is pinned now: what is stored later
+    is not read. Wrong arguments, absent topics and lost messages raise here, damage raises from the batch it is met in.
+    A queue's messages come in order.
     """
     given: dict[str, Any] = {
         "path": None if path is None else os.fspath(path),
@@ -65,6 +69,11 @@ def scan(
         **options,
     }
     parsed = parse_options({name: _text(value) for name, value in given.items() if value is not None})
+    if credentials is not None:
+        client = parsed.wire.client.signed_by(credentials)  # refuses two accounts
+        account = {"accessKey": client.access_key, "secretKey": client.secret_key}
+        token = {"securityToken": client.security_token} if client.security_token else {}
+        parsed = replace(parsed, client={**parsed.client, **account, **token})
     return open_scan(parsed)
 
 

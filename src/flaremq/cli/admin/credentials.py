@@ -16,7 +16,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from flaremq.client.options import FROM_ENVIRONMENT, FROM_FILE, ClientOptions, names_a_secret, secret_value
+from flaremq.client.credentials import FROM_ENVIRONMENT, FROM_FILE, check_private, names_a_secret, secret_value
+from flaremq.client.options import ClientOptions
 from flaremq.errors import InvalidArgumentError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -164,6 +165,7 @@ def _of_tools_yml(path: str | None) -> tuple[str, str]:
 
     try:
         with open(path, encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
             found = yaml.safe_load(file)
     except OSError as error:
         raise InvalidArgumentError(f"{path} cannot be read: {error.strerror}") from None
@@ -176,4 +178,6 @@ def _of_tools_yml(path: str | None) -> tuple[str, str]:
     access_key, secret_key = (str(found.get(name) or "").strip() for name in ("accessKey", "secretKey"))
     if bool(access_key) != bool(secret_key):
         raise InvalidArgumentError(f"{path} has only one of accessKey and secretKey")
+    if secret_key:
+        check_private(mode, path, "secretKey")
     return access_key, secret_key

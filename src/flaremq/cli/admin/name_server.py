@@ -9,8 +9,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 
+from flaremq.client.credentials import Credentials
 from flaremq.client.errors import reply_error
-from flaremq.client.options import Account
 from flaremq.errors import RemoteProtocolError, UnavailableError
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
@@ -26,8 +26,8 @@ HINT = "name another one with -n, or start one with `flaremq up`"
 class NameServer:
     """A connection to the first of some name servers that takes one. Blocking; use it inside ``with``."""
 
-    def __init__(self, addresses: str, account: Account | None = None) -> None:
-        self._account = account
+    def __init__(self, addresses: str, credentials: Credentials | None = None) -> None:
+        self._credentials = credentials
         failures = []
         for address in parse_addresses(addresses):
             try:
@@ -43,14 +43,14 @@ class NameServer:
 
     def ask(self, code: RequestCode, ext: Mapping[str, str] | None = None, *, what: str) -> bytes:
         """The body of the reply; a refusal is raised."""
-        account = self._account
-        if account is not None:
+        credentials = self._credentials
+        if credentials is not None:
             ext = signed(
                 ext,
                 b"",
-                access_key=account.access_key,
-                secret_key=account.secret_key,
-                security_token=account.security_token,
+                access_key=credentials.access_key,
+                secret_key=credentials.secret_key,
+                security_token=credentials.security_token,
                 code=code,
             )
         request = RemotingCommand.request(code, ext)

@@ -23,7 +23,7 @@ def read_topics(name_servers: str, cluster: str | None = None) -> tuple[list[str
     options = client_options(ClientOptions)
     if options.use_tls:
         return _read_by_client(name_servers, cluster)
-    with NameServer(name_servers, options.account()) as server:
+    with NameServer(name_servers, options.credentials()) as server:
         info = ClusterInfo.from_json(server.ask(RequestCode.GET_BROKER_CLUSTER_INFO, what="the list of clusters"))
         clusters = info.cluster_addr_table
         if cluster is None:

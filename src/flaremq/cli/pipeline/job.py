@@ -88,7 +88,7 @@ def options_of(
 
 def _further(given: dict[str, str]) -> dict[str, str]:
     """Options that were spelled out, before those of the account; a secret among them would be for all to read."""
-    from flaremq.client.options import names_a_secret
+    from flaremq.client.credentials import names_a_secret
     from flaremq.pipeline.options import is_secret
 
     for name, value in given.items():
@@ -98,6 +98,8 @@ def _further(given: dict[str, str]) -> dict[str, str]:
                 f"{name}=env:NAME or {name}=file:PATH, or use --secret-key"
             )
     own = {name.lower() for name in given}
+    if "secretkeyfile" in own:
+        own.add("secretkey")  # the same in other words
     return {name: value for name, value in pipeline_settings().items() if name.lower() not in own} | given
 
 

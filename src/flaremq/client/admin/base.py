@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from flaremq.client.arguments import check_queue, check_text
+from flaremq.client.credentials import Credentials
 from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ClientOptions
 from flaremq.clock import Clock
@@ -33,10 +34,11 @@ class AdminBase:
         name_servers: str | Sequence[str],
         *,
         options: ClientOptions | None = None,
+        credentials: Credentials | None = None,
         timeout: float = ADMIN_TIMEOUT,
         clock: Clock | None = None,
     ) -> None:
-        self.options = options or ClientOptions()
+        self.options = (options or ClientOptions()).signed_by(credentials)
         self._timeout = timeout
         self._instance = ClientInstance(name_servers, self.options, clock=clock, entered_by=self._entered_by)
         self._transport = self._instance.transport

@@ -27,6 +27,7 @@ from flaremq.client.consumer.subscription import (
     parse_subscription,
     subscription_data,
 )
+from flaremq.client.credentials import Credentials
 from flaremq.client.errors import queue_name
 from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ConsumerOptions
@@ -75,11 +76,12 @@ class Consumer:
         broadcasting: bool = False,
         start_from: str | int | datetime = LAST,
         options: ConsumerOptions | None = None,
+        credentials: Credentials | None = None,
         clock: Clock | None = None,
     ) -> None:
         check_group(group)
         self.group = group
-        self.options = options or ConsumerOptions()
+        self.options = (options or ConsumerOptions()).signed_by(credentials)
         self._expressions = parse_subscription(subscribe)
         self._is_orderly = orderly
         self._is_broadcasting = broadcasting

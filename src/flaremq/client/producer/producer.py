@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from flaremq.client.arguments import check_group, check_queue, check_seconds, check_text, check_whole_number
+from flaremq.client.credentials import Credentials
 from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ProducerOptions
 from flaremq.client.producer.accumulator import Accumulator
@@ -49,12 +50,13 @@ class Producer:
         *,
         group: str = DEFAULT_GROUP,
         options: ProducerOptions | None = None,
+        credentials: Credentials | None = None,
         listener: TransactionListener | None = None,
         clock: Clock | None = None,
     ) -> None:
         check_group(group)
         self.group = group
-        self.options = options or ProducerOptions()
+        self.options = (options or ProducerOptions()).signed_by(credentials)
         self._instance = ClientInstance(name_servers, self.options, clock=clock, entered_by=self._entered_by)
         self._instance.heartbeats.producer_groups.add(group)
         self._sender = Sender(self._instance, group, self.options)

@@ -17,7 +17,7 @@ from typing import Final
 
 from pyspark.sql.types import StructField, StructType
 
-from flaremq.client.options import names_a_secret
+from flaremq.client.credentials import names_a_secret
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.options import is_secret
 
