@@ -56,6 +56,7 @@ test: java lint ## lint, types and all tests but interop and soak
 
 tests: setup
 	.ci/etcd .cache/etcd
+	.ci/chromium
 	PATH="$(CURDIR)/.cache/etcd/usr/bin:$$PATH" $(PYTEST) -m "not interop and not soak"
 
 # What stands on the core, with the same sources run by the interpreter.
