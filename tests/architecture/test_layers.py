@@ -24,6 +24,7 @@ BASE = {"core", "interpreted"} | {
     "times",
     "visible",
     "log_lines",
+    "secret_place",
 }
 STORE_SIDE = {"storage", "message"} | BASE
 WIRE_SIDE = {"remoting", "protocol"} | BASE
@@ -40,7 +41,9 @@ MAY_IMPORT = {
     "times": set(),
     "atomic_file": set(),
     "visible": set(),
+    "secret_place": {"errors"},
     "log_lines": {"visible"},
+    "look": {"visible"},
     "message": BASE,
     "storage": STORE_SIDE,
     "replication": BASE | {"message"},
@@ -51,10 +54,10 @@ MAY_IMPORT = {
     "controller": WIRE_SIDE | STORE_SIDE | {"access"},  # of storage: the file seam only
     "client": WIRE_SIDE | {"message"},
     "broker": WIRE_SIDE | STORE_SIDE | {"access", "replication"},
-    "pipeline": STORE_SIDE | {"client"},
+    "pipeline": STORE_SIDE | {"client", "look"},
     "sync": WIRE_SIDE | {"message", "client"},
     "testing": WIRE_SIDE | STORE_SIDE | {"broker", "namesrv", "client"},
-    "dashboard": WIRE_SIDE | STORE_SIDE | SERVERS,
+    "dashboard": WIRE_SIDE | STORE_SIDE | SERVERS | {"look"},
     "cli": WIRE_SIDE | STORE_SIDE | SERVERS | {"sync", "testing"},
 }
 

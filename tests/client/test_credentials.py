@@ -18,7 +18,7 @@ import flaremq
 from flaremq import sync
 from flaremq.client.admin.admin import Admin
 from flaremq.client.consumer.consumer import Consumer
-from flaremq.client.credentials import Credentials, secret_value
+from flaremq.client.credentials import Credentials
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
 from flaremq.client.producer.producer import Producer
 from flaremq.errors import InvalidArgumentError
@@ -26,6 +26,7 @@ from flaremq.message.message import Message
 from flaremq.options import properties_of
 from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.signing import content, signature
+from flaremq.secret_place import secret_value
 from tests.support.fake_cluster import fake_cluster
 
 SECRET = "planted-5c1d9e-secret"

@@ -7,12 +7,15 @@ what it says stops the start.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from flaremq.access.addresses import is_loopback, parse_networks
 from flaremq.errors import InvalidArgumentError
-from flaremq.options import PATH, SECURITY, check_values, option, rows_by_key
+from flaremq.options import PATH, SECURITY, check_values, option, rows, rows_by_key
+from flaremq.secret_place import check_private, names_a_secret
 
 _STOCK: Final = {
     "authenticationProvider": "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
@@ -52,11 +55,13 @@ class AccessOptions:
             "for a name server or controller the folder of its state.")
     init_authentication_user: str = option(
         "", rocketmq="initAuthenticationUser", affects="behaviour", fixed=SECURITY, secret=True,
-        doc="`{\"username\":…,\"password\":…}`: a Super user who is made at the start if there is none of that name.")
+        doc="`{\"username\":…,\"password\":…}`: a Super user who is made at the start if there is none of that name. "
+            "`env:NAME` or `file:PATH` says where this is found.")
     inner_client_authentication_credentials: str = option(
         "", rocketmq="innerClientAuthenticationCredentials", affects="behaviour", fixed=SECURITY, secret=True,
         doc="`{\"accessKey\":…,\"secretKey\":…}`: how this server signs its requests to name servers, controllers and "
-            "other brokers. With `authenticationEnabled` also made as a Super user if there is none of that name.")
+            "other brokers. With `authenticationEnabled` also made as a Super user if there is none of that name. "
+            "`env:NAME` or `file:PATH` says where this is found.")
     authentication_whitelist: str = option(
         "", rocketmq="authenticationWhitelist", affects="behaviour", fixed=SECURITY, pattern=r"[0-9, ]*",
         form="request codes joined by commas",
@@ -124,6 +129,14 @@ class AccessOptions:
     def is_enabled(self) -> bool:
         """Whether anybody is asked who they are."""
         return self.acl_enable or self.authentication_enabled
+
+
+def check_private_file(path: str | os.PathLike[str], properties: Mapping[str, str]) -> None:
+    """Refuse a configuration with a secret in it that others than its owner may read."""
+    for row in rows(AccessOptions):
+        text = properties.get(row.key, "").strip()
+        if row.secret and text and not names_a_secret(text):
+            check_private(os.stat(path).st_mode, os.fspath(path), f"option {row.key}")
 
 
 def check_bind(bind_address: str, access: AccessOptions, *, insecure: bool) -> None:

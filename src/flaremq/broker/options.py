@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from flaremq.access.options import AccessOptions, check_bind
+from flaremq.access.options import AccessOptions, check_bind, check_private_file
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.topics import NAME_LETTER
 from flaremq.options import (
@@ -491,7 +491,10 @@ def unknown_names(names: Iterable[str]) -> list[UnknownName]:
 
 
 def _merged(path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None) -> dict[str, str]:
-    return {**(load_properties(path) if path is not None else {}), **(overrides or {})}
+    of_file = load_properties(path) if path is not None else {}
+    if path is not None:
+        check_private_file(path, of_file)
+    return {**of_file, **(overrides or {})}
 
 
 def parse_networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:

@@ -56,6 +56,7 @@ def _options(file_help: str, example: str) -> Callable[[F], F]:
             "assignments",
             metavar="KEY=VALUE",
             multiple=True,
+            callback=_tell_of_secrets,
             help=f"Set one option, by RocketMQ's name (repeatable), e.g. {example}.",
         )(command)
         return click.option(
@@ -68,6 +69,24 @@ def _options(file_help: str, example: str) -> Callable[[F], F]:
         )(command)
 
     return add
+
+
+def _tell_of_secrets(_: click.Context, __: click.Parameter, assignments: tuple[str, ...]) -> tuple[str, ...]:
+    """A secret on the command line is in the list of processes as long as the server runs."""
+    if assignments:
+        from flaremq.access.options import AccessOptions
+        from flaremq.options import parse_assignments, rows
+        from flaremq.secret_place import names_a_secret
+
+        given = parse_assignments(assignments)
+        for row in rows(AccessOptions):
+            if row.secret and row.key in given and not names_a_secret(given[row.key]):
+                click.echo(
+                    f"warning: everybody on this machine can read {row.key} in the list of processes; write "
+                    f"{row.key}=env:NAME or {row.key}=file:PATH, or put it into the file of options",
+                    err=True,
+                )
+    return assignments
 
 
 def read_properties(config_file: str | None, assignments: tuple[str, ...], store: str | None = None) -> dict[str, str]:

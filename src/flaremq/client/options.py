@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from flaremq.client.credentials import FROM_FILE, Credentials
+from flaremq.client.credentials import Credentials
 from flaremq.errors import InvalidArgumentError
 from flaremq.options import check_values, option
+from flaremq.secret_place import FROM_FILE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

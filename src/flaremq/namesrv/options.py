@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from flaremq.access.options import AccessOptions, check_bind
+from flaremq.access.options import AccessOptions, check_bind, check_private_file
 from flaremq.errors import InvalidArgumentError
 from flaremq.options import (
     AT_START,
@@ -178,7 +178,10 @@ class NamesrvOptions:
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None) -> NamesrvOptions:
         """Options from a file, if one is given, with ``overrides`` (same names) on top."""
-        return cls.from_properties({**(load_properties(path) if path is not None else {}), **(overrides or {})})
+        of_file = load_properties(path) if path is not None else {}
+        if path is not None:
+            check_private_file(path, of_file)
+        return cls.from_properties({**of_file, **(overrides or {})})
 
     def to_properties(self, *, changed_only: bool = False) -> dict[str, str]:
         """The names and texts that :meth:`from_properties` would read back."""

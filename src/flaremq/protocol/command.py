@@ -17,6 +17,7 @@ BINARY_HEADER: Final = 1
 
 Body = bytes | bytearray | memoryview
 ExtValue = str | int | float | bool | None  # None: leave the field out
+_NOT_SHOWN: Final = frozenset(("secretKey", "Signature", "SecurityToken"))  # in a repr
 _opaque = count(1)
 
 
@@ -97,7 +98,8 @@ class RemotingCommand:
 
     def __repr__(self) -> str:
         kind = "reply" if self.flag & RESPONSE_FLAG else "request"
-        return f"<{kind} {self.code} opaque={self.opaque} ext={self.ext} remark={self.remark!r}>"
+        ext = {name: "******" if name in _NOT_SHOWN else value for name, value in (self.ext or {}).items()}
+        return f"<{kind} {self.code} opaque={self.opaque} ext={ext or None} remark={self.remark!r}>"
 
 
 def parse_int(name: str, text: str) -> int:

@@ -13,6 +13,7 @@ from flaremq.access.users.tables import Tables
 from flaremq.access.users.user import User, UserType, checked_user
 from flaremq.access.users.user_store import UserStore
 from flaremq.errors import InvalidArgumentError
+from flaremq.secret_place import secret_value
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ def create_missing(store: UserStore, users: Iterable[User]) -> None:
 def _parse(text: str, option: str, *, name_key: str, secret_key: str) -> User:
     wanted = f'{option} is a JSON object {{"{name_key}":…,"{secret_key}":…}}'
     try:
-        document = json.loads(text)
+        document = json.loads(secret_value(text.strip(), option))
     except (ValueError, RecursionError):
         raise InvalidArgumentError(f"{wanted}, and its value is no JSON") from None
     if not isinstance(document, dict):

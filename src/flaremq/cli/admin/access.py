@@ -220,7 +220,7 @@ def _brokers(record: dict[str, Any]) -> str:
 
 
 def _password(place: str) -> str:
-    from flaremq.client.credentials import names_a_secret
+    from flaremq.secret_place import names_a_secret
 
     if place != "-" and not names_a_secret(place):
         raise click.UsageError(

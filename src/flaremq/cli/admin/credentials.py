@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from flaremq.client.credentials import FROM_ENVIRONMENT, FROM_FILE, check_private, names_a_secret, secret_value
 from flaremq.client.options import ClientOptions
 from flaremq.errors import InvalidArgumentError
+from flaremq.secret_place import FROM_ENVIRONMENT, FROM_FILE, check_private, names_a_secret, secret_value
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=ClientOptions)
@@ -26,6 +26,12 @@ C = TypeVar("C", bound=ClientOptions)
 ACCESS_KEY_VARIABLE: Final = "FLAREMQ_ACCESS_KEY"
 SECRET_KEY_VARIABLE: Final = "FLAREMQ_SECRET_KEY"
 SECURITY_TOKEN_VARIABLE: Final = "FLAREMQ_SECURITY_TOKEN"
+_TLS_FILES: Final = (  # name of the option, argument of ClientOptions, environment variable
+    ("tls_trust", "tls_trust_path", "FLAREMQ_TLS_TRUST"),
+    ("tls_cert", "tls_cert_path", "FLAREMQ_TLS_CERT"),
+    ("tls_key", "tls_key_path", "FLAREMQ_TLS_KEY"),
+    ("tls_key_password_file", "tls_key_password_file", "FLAREMQ_TLS_KEY_PASSWORD_FILE"),
+)
 _TOOLS_YML: Final = os.path.join("conf", "tools.yml")  # below $ROCKETMQ_HOME
 _META: Final = "flaremq.credentials"  # where a context keeps what was given: shared by a command and its parents
 _PROMPT: Final = "-"
@@ -41,7 +47,25 @@ _TEXTS: Final = (
     ),
     ("secret_key_file", "--secret-key-file", "PATH", "The same as --secret-key file:PATH."),
     ("tools_yml", "--tools-yml", "PATH", "accessKey and secretKey as RocketMQ's tools keep them."),
-    ("tls_trust", "--tls-trust", "PATH", "Certificates (PEM) one of which signed the servers'; implies --tls."),
+    (
+        "tls_trust",
+        "--tls-trust",
+        "PATH",
+        "Certificates (PEM) one of which signed the servers'; implies --tls.  [default: $FLAREMQ_TLS_TRUST]",
+    ),
+    (
+        "tls_cert",
+        "--tls-cert",
+        "PATH",
+        "Certificate to show to servers that ask for one; implies --tls.  [default: $FLAREMQ_TLS_CERT]",
+    ),
+    ("tls_key", "--tls-key", "PATH", "Its private key.  [default: $FLAREMQ_TLS_KEY]"),
+    (
+        "tls_key_password_file",
+        "--tls-key-password-file",
+        "PATH",
+        "File with the key's password, if it has one.  [default: $FLAREMQ_TLS_KEY_PASSWORD_FILE]",
+    ),
 )
 
 
@@ -86,11 +110,18 @@ def client_settings() -> dict[str, Any]:
     context = click.get_current_context(silent=True)
     given: dict[str, Any] = {} if context is None else context.meta.get(_META, {})
     settings: dict[str, Any] = {}
-    if given.get("tls") or "tls_trust" in given:
+    for name, argument, variable in _TLS_FILES:
+        path = given.get(name) or os.environ.get(variable)
+        if path:
+            settings[argument] = path
+    if given.get("tls") or settings:
         settings["use_tls"] = True
-    if "tls_trust" in given:
-        settings["tls_trust_path"] = given["tls_trust"]
     return settings | _account(given)
+
+
+def wants_tls() -> bool:
+    """Whether ``--tls`` stands somewhere before the command, where it means those that start servers too."""
+    return bool(click.get_current_context().meta.get(_META, {}).get("tls"))
 
 
 def client_options(kind: type[C], **more: Any) -> C:
@@ -112,6 +143,9 @@ def pipeline_settings() -> dict[str, str]:
         "security_token": "securityToken",
         "use_tls": "useTLS",
         "tls_trust_path": "tlsTrustPath",
+        "tls_cert_path": "tlsCertPath",
+        "tls_key_path": "tlsKeyPath",
+        "tls_key_password_file": "tlsKeyPasswordFile",
     }
     return {keys[name]: "true" if value is True else value for name, value in settings.items()}
 

@@ -88,8 +88,8 @@ def options_of(
 
 def _further(given: dict[str, str]) -> dict[str, str]:
     """Options that were spelled out, before those of the account; a secret among them would be for all to read."""
-    from flaremq.client.credentials import names_a_secret
     from flaremq.pipeline.options import is_secret
+    from flaremq.secret_place import names_a_secret
 
     for name, value in given.items():
         if is_secret(name) and not names_a_secret(value):

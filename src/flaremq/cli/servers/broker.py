@@ -66,7 +66,7 @@ def broker(
     settings.update(parse_assignments(assignments))
     loaded = load_options(config_file, settings)
     if print_only:
-        print_options(loaded)
+        print_options([*loaded, loaded[0].access])
         return
     folder = loaded[1].store_root
     check_log_place(folder, config_file, settings)

@@ -41,7 +41,7 @@ def controller(
     named = {key: text for key, text in place.items() if text is not None}
     options = ControllerOptions.load(config_file, {**split_listen(listen), **named, **parse_assignments(assignments)})
     if print_only:
-        print_options([options])
+        print_options([options, options.remoting, options.access])
         return
     if not options.etcd_endpoints and not options.controller_store_path:
         raise click.UsageError("say where to keep the state: --data DIR or --etcd URL")

@@ -21,7 +21,7 @@ def namesrv(listen: str | None, config_file: str | None, assignments: tuple[str,
 
     options = NamesrvOptions.load(config_file, {**split_listen(listen), **parse_assignments(assignments)})
     if print_only:
-        print_options([options])
+        print_options([options, options.remoting, options.access])
         return
     server = NamesrvService(options)
     serve([server], lambda: f"FlareMQ name server is ready at {server.address}")

@@ -68,7 +68,12 @@ def print_options(options: Iterable[Any]) -> None:
     for values in options:
         for row in rows(type(values)):
             value = getattr(values, row.field_name)
-            line = {"option": row.key, "value": value, "default": row.default, "meaning": row.doc}
+            line = {
+                "option": row.key,
+                "value": row.shown(value) if row.secret else value,
+                "default": row.default,
+                "meaning": row.doc,
+            }
             lines.setdefault(row.key, line)
     out.print_rows(lines.values(), None)
 

@@ -17,9 +17,9 @@ from typing import Final
 
 from pyspark.sql.types import StructField, StructType
 
-from flaremq.client.credentials import names_a_secret
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.options import is_secret
+from flaremq.secret_place import names_a_secret
 
 _NOTE: Final = "flaremq.options"
 _OPTION: Final = "option."
