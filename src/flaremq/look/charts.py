@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flaremq.pipeline.jobs.report.format import compact, escaped, moment, number, shortened
+from flaremq.look.format import compact, escaped, moment, number, shortened
 
 _WIDTH, _HEIGHT = 1000, 200
 _GAP = 0.12  # share of a column that stays empty

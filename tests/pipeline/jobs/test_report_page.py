@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from flaremq.pipeline.jobs.report.charts import Column, column_chart, nice_ceiling, time_chart
-from flaremq.pipeline.jobs.report.format import (
+from flaremq.look.charts import Column, column_chart, nice_ceiling, time_chart
+from flaremq.look.format import (
     byte_size,
     compact,
     duration,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flaremq.pipeline.jobs.report.charts import Column, column_chart, time_chart
-from flaremq.pipeline.jobs.report.format import byte_size, compact, duration, escaped, moment, number, percent
+from flaremq.look.charts import Column, column_chart, time_chart
+from flaremq.look.format import byte_size, compact, duration, escaped, moment, number, percent
 from flaremq.pipeline.jobs.report.page_tables import (
     delays_section,
     disk_section,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flaremq.pipeline.jobs.report.charts import gauge
+from flaremq.look.charts import gauge
+from flaremq.look.format import byte_size, duration, escaped, moment, number
 from flaremq.pipeline.jobs.report.disk import MARKS
-from flaremq.pipeline.jobs.report.format import byte_size, duration, escaped, moment, number
 from flaremq.pipeline.jobs.report.tables import Name, Share, folded, headline, row_table, section, table
 
 _TRAFFIC = (("", "messages", Share), ("messages", "messages", number), ("bytes", "bytes", byte_size))

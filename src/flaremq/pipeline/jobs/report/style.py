@@ -5,17 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 
-STYLE = """
-:root { color-scheme: light dark;
-  --ground: #f5f6f8; --card: #ffffff; --ink: #1b1f27; --soft: #5d6675; --line: #dfe3e9; --grid: #e8ebf0;
-  --s0: #2f6fde; --s1: #e08a1e; --s2: #2a9d72; --s3: #b0479a; --s4: #5f63c9; --s5: #9aa3b1;
-  --critical: #b3261e; --critical-ground: #fdecea; --warning: #8a5a00; --warning-ground: #fff4dc;
-  --note: #2b5797; --note-ground: #e9f0fb; --mark: #b3261e; }
-@media (prefers-color-scheme: dark) { :root {
-  --ground: #12151b; --card: #1b1f27; --ink: #e7eaf0; --soft: #9aa5b5; --line: #2e3541; --grid: #272d38;
-  --s0: #6ea0ff; --s1: #f2b053; --s2: #4fc79a; --s3: #dd82ca; --s4: #9b9ef2; --s5: #6b7584;
-  --critical: #ff9d95; --critical-ground: #3b1c1a; --warning: #f3c46b; --warning-ground: #35290f;
-  --note: #9dc0f5; --note-ground: #182941; --mark: #ff9d95; } }
+from flaremq.look.palette import DARK, LIGHT, declarations
+
+STYLE = (
+    f":root {{ color-scheme: light dark; {declarations(LIGHT)} }}\n"
+    f"@media (prefers-color-scheme: dark) {{ :root {{ {declarations(DARK)} }} }}"
+    """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--ground); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
@@ -29,7 +24,7 @@ p { margin: 0 0 10px; }
 .about { font-size: 14px; margin-bottom: 14px; max-width: 80ch; }
 .where { overflow-wrap: anywhere; margin: 0; }
 nav { display: flex; flex-wrap: wrap; gap: 4px 14px; margin: 14px 0 0; font-size: 14px; }
-nav a { color: var(--s0); text-decoration: none; }
+nav a { color: var(--link); text-decoration: none; }
 nav a:hover { text-decoration: underline; }
 .notices { list-style: none; margin: 0 0 18px; padding: 0; display: grid; gap: 6px; }
 .notices li { padding: 8px 12px; border-radius: 8px; overflow-wrap: anywhere; }
@@ -56,7 +51,7 @@ th:first-child, td:first-child { padding-left: 0; }
 th:last-child, td:last-child { padding-right: 0; }
 .more { color: var(--soft); font-size: 13px; margin: 8px 0 0; }
 details { margin-top: 12px; }
-summary { cursor: pointer; color: var(--s0); font-size: 14px; }
+summary { cursor: pointer; color: var(--link); font-size: 14px; }
 .share { display: block; width: 100%; height: 10px; background: var(--grid); border-radius: 2px; }
 .chart { margin: 8px 0 18px; }
 .plot { display: grid; grid-template-columns: 46px 1fr; }
@@ -87,6 +82,7 @@ footer { color: var(--soft); font-size: 13px; }
   th, td { padding: 5px 7px; } th.bar, td.bar { display: none; } .axis.ends span:nth-child(2) { display: none; } }
 @media print { body { background: #fff; } section { break-inside: avoid; } nav { display: none; } }
 """
+)
 
 
 def style_policy() -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flaremq.pipeline.jobs.report.charts import share_bar
-from flaremq.pipeline.jobs.report.format import escaped, shortened
+from flaremq.look.charts import share_bar
+from flaremq.look.format import escaped, shortened
 from flaremq.visible import visible
 
 ROWS_MAX = 20
