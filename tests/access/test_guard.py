@@ -64,9 +64,15 @@ class Gate:
     """A guard and what is around it."""
 
     def __init__(
-        self, folder: Path, *, voice: Any = None, rules: GuardRules | None = None, dated: bool = False
+        self,
+        folder: Path,
+        *,
+        voice: Any = None,
+        rules: GuardRules | None = None,
+        dated: bool = False,
+        now_ms: int = 1_700_000_000_000,
     ) -> None:
-        self.clock = ManualClock()
+        self.clock = ManualClock(now_ms)
         self.judge = DictionaryJudge([APP, ROOT, OFF], MAY)
         self.audit = AuditLog(str(folder / "audit" / "audit.log"), self.clock.now_ms)
         self.records: dict[int, str] = {}

@@ -322,7 +322,8 @@ def _is_signed(request: RemotingCommand, secret: bytes, left_out: str | None) ->
     """
     ext: Mapping[str, Any] = request.ext or {}
     if request.null_fields:
-        worded = {**ext, **dict.fromkeys(request.null_fields, "null")}
+        # Where a name came with a value too, that value is what handlers see.
+        worded = {**dict.fromkeys(request.null_fields, "null"), **ext}
         if _matches(worded, request, secret, left_out):
             return True
         if request.serialize_type != BINARY_HEADER:

@@ -8,7 +8,9 @@ another address, and from another connection while the first one is open; who lo
 change the code under which the signature was seen does not matter, only where it came from. What this leaves open needs
 TLS or ``accessSignedTimeRequired``.
 
-Memory is bounded: two generations of which the older one is forgotten when the newer one is full or old.
+Memory is bounded: two generations of which the older one is forgotten when the newer one is full or old. A flood of
+requests thus forgets early, and so does a server that starts anew; but for our clients' changes, for which ``once``
+says no to what it might have forgotten.
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from flaremq.access.authority import Row
+from flaremq.access.once import Once
 from flaremq.protocol.command import ExtValue
-from flaremq.protocol.signing import PROOF, read_proof, shape
+from flaremq.protocol.signing import ACCESS_KEY, PROOF, read_proof, shape
 
 WINDOW_MS: Final = 300_000
 _GENERATION_MAX: Final = 100_000  # about 20 MB
 _EMPTY_FIELDS: Final = 2  # account and signature: where nothing else is signed all requests of the account look alike
 _SEEN: Final = "the same signed request came before, from elsewhere"
+_AGAIN: Final = "the same signed request came before"
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
@@ -70,9 +74,12 @@ class ReplayGuard:
         self._now_ms = now_ms
         self._dated_only = dated_only
         # A time may be off by the window in both directions, so a number counts for twice as long.
-        self._nonces: Remembered[str, bool] = Remembered(2 * WINDOW_MS)
-        self._sends: Remembered[bytes, Origin] = Remembered()
-        self._tools: Remembered[str, tuple[int, Origin]] = Remembered()  # of administration, reading included
+        self._nonces: Remembered[str, bool] = Remembered(2 * WINDOW_MS, _GENERATION_MAX)
+        self._sends: Remembered[bytes, Origin] = Remembered(WINDOW_MS, _GENERATION_MAX)
+        # Of administration, reading included.
+        self._tools: Remembered[str, tuple[int, Origin]] = Remembered(WINDOW_MS, _GENERATION_MAX)
+        self._changes: dict[str, Once] = {}  # by account, of which there are as many as somebody made
+        self._started_ms = now_ms()
 
     def refusal(
         self,
@@ -86,7 +93,7 @@ class ReplayGuard:
     ) -> str | None:
         """Why the request is not believed to be new, or None; it is remembered then."""
         if (text := ext.get(PROOF)) is not None:
-            return self._proven(code, str(text), ext, body_length)
+            return self._proven(code, str(text), ext, row, body_length)
         if self._dated_only:
             return "requests must carry a signed time and code"
         if row is None or not (row.stores or row.is_tools):
@@ -117,7 +124,9 @@ class ReplayGuard:
                 memory.put(signature, origin, now_ms)
         return True
 
-    def _proven(self, code: int, text: str, ext: Mapping[str, ExtValue], body_length: int) -> str | None:
+    def _proven(
+        self, code: int, text: str, ext: Mapping[str, ExtValue], row: Row | None, body_length: int
+    ) -> str | None:
         proof = read_proof(text)
         if proof is None or proof.shape != shape(ext, body_length):
             return "the request was signed with other fields"
@@ -126,12 +135,21 @@ class ReplayGuard:
         now_ms = self._now_ms()
         if abs(now_ms - proof.time_ms) > WINDOW_MS:
             return f"the signed time is off by {abs(now_ms - proof.time_ms) // 1000} s"
-        if self._nonces.get(proof.nonce):
-            return "the same signed request came before"
-        self._nonces.put(proof.nonce, True, now_ms)
+        account = str(ext.get(ACCESS_KEY))
+        if row is not None and row.is_change:
+            if proof.time_ms <= self._started_ms:
+                return "the change was signed before this server started"
+            changes = self._changes.get(account)
+            if changes is None:
+                changes = self._changes[account] = Once(self._started_ms)
+            return None if changes.admits(proof.nonce, proof.time_ms, now_ms) else _AGAIN
+        number = f"{proof.nonce}:{account}"
+        if self._nonces.get(number):
+            return _AGAIN
+        self._nonces.put(number, True, now_ms)
         return None
 
     @property
     def size(self) -> int:
         """Signatures that are remembered at present."""
-        return len(self._nonces) + len(self._sends) + len(self._tools)
+        return len(self._nonces) + len(self._sends) + len(self._tools) + sum(map(len, self._changes.values()))
