@@ -27,6 +27,7 @@ from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.address import format_address, parse_address
 from flaremq.remoting.client import RemotingClient
+from flaremq.remoting.options import RemotingOptions
 
 PORT_STEP: Final = 10  # room for the VIP and HA ports of each
 _CONTROLLER_STEP: Final = 2  # from the name server's port; together with its default that gives the controller's
@@ -106,9 +107,11 @@ class ReplicaPlan:
 class ReplicaProcesses:
     """The children. ``start`` returns when all are in sync."""
 
-    def __init__(self, plan: ReplicaPlan, broker_name: str) -> None:
+    def __init__(self, plan: ReplicaPlan, broker_name: str, remoting: RemotingOptions) -> None:
+        """``remoting``: of connections to the controller, which may ask for TLS and who we are."""
         self._plan = plan
         self._broker_name = broker_name
+        self._remoting = remoting
         self._children: dict[int, asyncio.subprocess.Process] = {}
         self._keepers: list[asyncio.Task[None]] = []
         self._is_stopping = False
@@ -179,7 +182,7 @@ class ReplicaProcesses:
     async def _until_ready(self) -> None:
         """Wait until the controller counts all of them as in sync."""
         count = len(self._plan.addresses)
-        client = RemotingClient()
+        client = RemotingClient(self._remoting)
         deadline = time.monotonic() + _READY_SECONDS
         try:
             while True:

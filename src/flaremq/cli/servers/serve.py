@@ -88,15 +88,18 @@ def split_listen(address: str | None) -> dict[str, str]:
     return {"bindAddress": host, "listenPort": str(port)}
 
 
-def serve(servers: list[Server], ready: Callable[[], str]) -> None:
-    """Start servers one after the other, say that they are ready, stop them in reverse on SIGINT or SIGTERM."""
+def serve(servers: list[Server], ready: Callable[[], str], advice: str = "") -> None:
+    """Start servers one after the other, say that they are ready, stop them in reverse on SIGINT or SIGTERM.
+
+    ``advice`` is one more line for who reads that they are ready.
+    """
     from flaremq.remoting import event_loop
 
     out.tell_of_core()
-    event_loop.run(_serve(servers, ready))
+    event_loop.run(_serve(servers, ready, advice))
 
 
-async def _serve(servers: list[Server], ready: Callable[[], str]) -> None:
+async def _serve(servers: list[Server], ready: Callable[[], str], advice: str) -> None:
     import asyncio
 
     from flaremq.remoting import event_loop
@@ -116,6 +119,8 @@ async def _serve(servers: list[Server], ready: Callable[[], str]) -> None:
             started.append(server)
         event_loop.settle_memory()
         click.echo(f"{ready()}, started in {time.monotonic() - _began:.2f} s")
+        if advice:
+            click.echo(advice)
         sys.stdout.flush()
         await stop.wait()
     finally:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -11,7 +12,13 @@ from flaremq.cli.parameters import check_log_place, server_options
 from flaremq.cli.servers.serve import Server, log_level, log_option, serve, split_listen
 
 if TYPE_CHECKING:
+    from flaremq.broker.options import BrokerOptions
+    from flaremq.cli.servers.encryption import Encryption
+    from flaremq.cli.servers.told import Told
     from flaremq.namesrv.service import NamesrvService
+
+_NAME_SERVER: Final = "127.0.0.1:9876"
+_BROKER: Final = "127.0.0.1:10911"
 
 
 @click.command()
@@ -23,12 +30,8 @@ if TYPE_CHECKING:
     type=click.Path(file_okay=False),
     help="Where the store and the configuration are kept.",
 )
-@click.option(
-    "--listen", metavar="ADDR", default="127.0.0.1:9876", show_default=True, help="The name server's address."
-)
-@click.option(
-    "--broker-listen", metavar="ADDR", default="127.0.0.1:10911", show_default=True, help="The broker's address."
-)
+@click.option("--listen", metavar="ADDR", default=None, help=f"The name server's address.  [default: {_NAME_SERVER}]")
+@click.option("--broker-listen", metavar="ADDR", default=None, help=f"The broker's address.  [default: {_BROKER}]")
 @click.option(
     "--replicas",
     metavar="N",
@@ -43,15 +46,22 @@ if TYPE_CHECKING:
     help="The controller's address, with --replicas.  [default: the name server's, port + 2]",
 )
 @server_options("broker.conf", "flushDiskType=ASYNC_FLUSH")
+@click.option(
+    "--tls",
+    "is_encrypted",
+    is_flag=True,
+    help="Encrypt all connections; certificates are made below --data, unless tlsCertPath and tlsKeyPath name yours.",
+)
 @log_option
 def up(
     data: str,
-    listen: str,
-    broker_listen: str,
+    listen: str | None,
+    broker_listen: str | None,
     replicas: int | None,
     controller_listen: str | None,
     config_file: str | None,
     assignments: tuple[str, ...],
+    is_encrypted: bool,
 ) -> None:
     """Name server and broker in one process, for development and small installations.
 
@@ -60,106 +70,115 @@ def up(
     With --replicas each broker is a process of its own (ports 10 apart). A message is acknowledged when all that are in
     sync have it; kill the master, and another one goes on. A broker that was killed is started again.
     """
+    from flaremq.cli.admin.credentials import wants_tls
     from flaremq.cli.servers.replicas import check_folder
-    from flaremq.options import parse_assignments
+    from flaremq.cli.servers.told import Told
 
-    settings = parse_assignments(assignments)
+    is_encrypted = is_encrypted or wants_tls()
+    told = Told.read(data, config_file, assignments)
     check_folder(data, replicas=replicas is not None)
-    check_log_place(data, config_file, settings)
+    check_log_place(data, config_file, dict(told.settings))
     if replicas is None:
         if controller_listen is not None:
             raise click.UsageError("--controller-listen needs --replicas")
-        _serve_one(data, listen, broker_listen, config_file, settings)
+        _serve_one(told, listen, broker_listen, is_encrypted=is_encrypted)
     else:
-        _serve_replicas(replicas, data, (listen, controller_listen, broker_listen), config_file, settings)
+        _serve_replicas(replicas, told, (listen, controller_listen, broker_listen), is_encrypted=is_encrypted)
 
 
-def _serve_one(data: str, listen: str, broker_listen: str, config_file: str | None, settings: dict[str, str]) -> None:
+def _serve_one(told: Told, listen: str | None, broker_listen: str | None, *, is_encrypted: bool) -> None:
     from flaremq.broker.options import load_options
     from flaremq.broker.service import BrokerService
 
-    broker_settings = {**split_listen(broker_listen), "namesrvAddr": listen, **settings}
-    options, store_options, remoting_options = load_options(config_file, broker_settings)
-    namesrv = _name_server(data, listen, _shared(data, config_file, settings))
-    broker = BrokerService(data, options, store_options, remoting_options)
-    servers: list[Server] = [namesrv, broker]
-    serve(
-        servers,
+    listen = told.address(listen, _NAME_SERVER)
+    options, *_ = load_options(told.config_file, told.broker_options(broker_listen, _BROKER, listen))
+    encryption = _encryption(told, [listen], options) if is_encrypted else None
+    if encryption is not None:
+        told = told.with_options(encryption.options)
+    broker_settings = told.broker_options(broker_listen, _BROKER, listen)
+    options, store_options, remoting_options = load_options(told.config_file, broker_settings)
+    namesrv = _name_server(told, listen)
+    broker = BrokerService(told.data, options, store_options, remoting_options)
+    _serve(
+        [namesrv, broker],
         lambda: (
             f"FlareMQ is ready: name server {namesrv.address}, broker {broker.address} "
             f"({store_options.flush_disk_type}), data in {broker.path}"
         ),
+        encryption,
     )
 
 
 def _serve_replicas(
-    count: int,
-    data: str,
-    addresses: tuple[str, str | None, str],
-    config_file: str | None,
-    settings: dict[str, str],
+    count: int, told: Told, addresses: tuple[str | None, str | None, str | None], *, is_encrypted: bool
 ) -> None:
     """``addresses``: of the name server, the controller, the first broker. Port 0 takes free ones, for good."""
+    from flaremq.access.inner import signing
     from flaremq.broker.options import load_options
     from flaremq.cli.servers.broker import check_own_places
     from flaremq.cli.servers.replicas import ReplicaPlan, ReplicaProcesses, choose_addresses
+    from flaremq.cli.servers.told import reachable
     from flaremq.controller.options import ControllerOptions
     from flaremq.controller.service import ControllerService
+    from flaremq.remoting.address import format_address
 
-    listen, controller_listen, broker_addresses = choose_addresses(count, *addresses)
+    listen = told.address(addresses[0], _NAME_SERVER)
+    options, store_options, _ = load_options(told.config_file, told.broker_options(addresses[2], _BROKER, listen))
+    check_own_places(store_options, "--replicas")
+    controller_listen = None if addresses[1] is None else told.address(addresses[1], _NAME_SERVER)
+    first_broker = format_address(options.bind_address, options.listen_port)
+    listen, controller_listen, brokers = choose_addresses(count, listen, controller_listen, first_broker)
+    encryption = _encryption(told, [listen, controller_listen], options) if is_encrypted else None
+    if encryption is not None:
+        told = told.with_options(encryption.options)
     plan = ReplicaPlan(
-        data=os.path.abspath(data),
-        addresses=broker_addresses,
-        controller=controller_listen,
-        settings={"namesrvAddr": listen, **_places(data), **settings},
-        config_file=config_file,
+        data=told.data,
+        addresses=brokers,
+        controller=reachable(controller_listen),
+        settings=told.broker_options(addresses[2], _BROKER, listen),
+        config_file=told.config_file,
         log_level=log_level(),
     )
-    options, store_options, _ = load_options(config_file, plan.settings_of(0))
-    check_own_places(store_options, "--replicas")
-    shared = _shared(data, config_file, settings)
-    namesrv = _name_server(data, listen, shared)
-    controller = ControllerService(
-        ControllerOptions.load(
-            None,
-            {
-                **split_listen(controller_listen),
-                "controllerStorePath": os.path.join(plan.data, "controller"),
-                **shared,
-            },
-        )
-    )
-    processes = ReplicaProcesses(plan, options.broker_name)
-    servers: list[Server] = [namesrv, controller, processes]
-    serve(
-        servers,
+    load_options(told.config_file, plan.settings_of(0))  # what is wrong is said here, once
+    place = {
+        **split_listen(controller_listen),
+        "advertisedAddress": plan.controller,
+        "controllerStorePath": os.path.join(plan.data, "controller"),
+    }
+    controller_options = ControllerOptions.from_properties({**place, **told.shared})
+    namesrv = _name_server(told, listen)
+    controller = ControllerService(controller_options)
+    remoting = signing(controller_options.remoting, controller_options.access)
+    processes = ReplicaProcesses(plan, options.broker_name, remoting)
+    _serve(
+        [namesrv, controller, processes],
         lambda: (
             f"FlareMQ is ready: name server {namesrv.address}, controller {controller.address}, "
             f"{processes.description} ({store_options.flush_disk_type}), data in {plan.data}"
         ),
+        encryption,
     )
 
 
-def _name_server(data: str, listen: str, shared: dict[str, str]) -> NamesrvService:
+def _serve(servers: list[Server], ready: Callable[[], str], encryption: Encryption | None) -> None:
+    if encryption is None:
+        serve(servers, ready)
+    else:
+        serve([*encryption.keepers, *servers], ready, encryption.advice)
+
+
+def _encryption(told: Told, addresses: list[str], options: BrokerOptions) -> Encryption:
+    from flaremq.cli.servers.encryption import Encryption
+    from flaremq.remoting.address import parse_address
+
+    hosts = [parse_address(address)[0] for address in addresses]
+    hosts += [options.bind_address, options.broker_ip1, *filter(None, [options.broker_ip2])]
+    return Encryption.of(told.data, told.given, hosts)
+
+
+def _name_server(told: Told, listen: str) -> NamesrvService:
     from flaremq.namesrv.options import NamesrvOptions
     from flaremq.namesrv.service import NamesrvService
 
-    kv_path = os.path.join(os.path.abspath(data), "config", "kvConfig.json")
-    return NamesrvService(NamesrvOptions.from_properties({"kvConfigPath": kv_path, **split_listen(listen), **shared}))
-
-
-def _shared(data: str, config_file: str | None, settings: dict[str, str]) -> dict[str, str]:
-    """What is told to the broker and counts for the other servers too: their connections, and who may do what."""
-    from flaremq.access.options import AccessOptions
-    from flaremq.options import load_properties, rows_by_key
-    from flaremq.remoting.options import RemotingOptions
-
-    known = {*rows_by_key(RemotingOptions), *rows_by_key(AccessOptions), "insecureBindEnable"}
-    given = {**(load_properties(config_file) if config_file is not None else {}), **settings}
-    return {**_places(data), **{name: text for name, text in given.items() if name in known}}
-
-
-def _places(data: str) -> dict[str, str]:
-    """Where all servers of one command find accounts."""
-    folder = os.path.abspath(data)
-    return {"aclHome": folder, "authConfigPath": os.path.join(folder, "config")}
+    place = {"kvConfigPath": os.path.join(told.data, "config", "kvConfig.json"), **split_listen(listen)}
+    return NamesrvService(NamesrvOptions.from_properties({**place, **told.shared}))
