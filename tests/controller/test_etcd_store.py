@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import urllib.request
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from flaremq.controller.groups import Member, ReplicaGroup
 from flaremq.controller.options import ControllerOptions
 from flaremq.controller.stores import etcd_client
 from flaremq.controller.stores.etcd_client import (
+    EtcdAccount,
     EtcdClient,
     EtcdTimeoutError,
     created_at,
@@ -314,3 +317,71 @@ def test_etcd_behind_tls_is_checked_against_the_given_certificate(tmp_path: Path
         run(scenario)
     with pytest.raises(InvalidArgumentError, match="certificates for etcd"):
         store_of(ControllerOptions(etcd_endpoints="https://127.0.0.1:1", etcd_trust_path=str(tmp_path / "none.pem")))
+
+
+def _ask(url: str, path: str, question: dict[str, object]) -> None:
+    request = urllib.request.Request(url + path, orjson.dumps(question), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        answer.read()
+
+
+def _close_the_door(url: str) -> None:
+    """Users ``root`` and ``flare``, who may use our keys only; nobody else may do anything."""
+    start, end = (b64encode(key.encode()).decode() for key in (ROOT + "/", ROOT + "0"))  # "0" follows "/"
+    for name, password in (("root", "root-secret"), ("flare", "flare-secret")):
+        _ask(url, "/v3/auth/user/add", {"name": name, "password": password})
+        _ask(url, "/v3/auth/role/add", {"name": name})
+        _ask(url, "/v3/auth/user/grant", {"user": name, "role": name})
+    ours = {"permType": "READWRITE", "key": start, "range_end": end}
+    _ask(url, "/v3/auth/role/grant", {"name": "flare", "perm": ours})
+    _ask(url, "/v3/auth/enable", {})
+
+
+def test_an_etcd_that_asks_who_is_there_is_told_and_told_anew_after_its_restart(tmp_path: Path) -> None:
+    with running_etcd(tmp_path) as guarded:
+        _close_the_door(guarded.url)
+        password = tmp_path / "password"
+        password.write_text("flare-secret\n")
+        password.chmod(0o600)
+        account = {"etcd_user": "flare", "etcd_password": f"file:{password}"}
+
+        async def scenario() -> None:
+            store = store_of(ControllerOptions(etcd_endpoints=guarded.url, etcd_lease_seconds=LEASE_SECONDS, **account))
+            led = asyncio.Event()
+            await store.start(Peer("1", "127.0.0.1:1"), lambda groups: led.set(), led.clear)
+            await led.wait()
+            await store.save(group(epoch=1))
+            guarded.stop()
+            await asyncio.to_thread(guarded.start)  # it has forgotten all tokens
+            saved = False
+            while not saved:
+                await led.wait()
+                with contextlib.suppress(UnavailableError):
+                    await store.save(group(epoch=2))
+                    saved = True
+                await asyncio.sleep(0.05)
+            await store.stop()
+
+        run(scenario)
+
+
+def test_a_wrong_password_of_etcd_is_said_without_showing_it(tmp_path: Path) -> None:
+    with running_etcd(tmp_path) as guarded:
+        _close_the_door(guarded.url)
+
+        async def scenario() -> None:
+            with pytest.raises(UnavailableError, match="'flare' cannot sign in") as refused:
+                await EtcdClient(guarded.url, None, EtcdAccount("flare", "not-that")).get(b"/e", 5.0)
+            assert "not-that" not in str(refused.value) + repr(EtcdAccount("flare", "not-that"))
+            with pytest.raises(UnavailableError, match="asks who is there"):
+                await EtcdClient(guarded.url).get(ROOT.encode(), 5.0)
+            foreign = EtcdClient(guarded.url, None, EtcdAccount("flare", "flare-secret"))
+            with pytest.raises(UnavailableError, match="permission denied"):
+                await foreign.get(b"/other", 5.0)
+
+        run(scenario)
+
+
+def test_user_and_password_of_etcd_need_each_other() -> None:
+    with pytest.raises(InvalidArgumentError, match="need each other"):
+        ControllerOptions(etcd_endpoints="http://127.0.0.1:1", etcd_user="flare")

@@ -106,6 +106,12 @@ class ControllerOptions:
         "", flaremq="etcdCertPath", affects="behaviour", fixed=PATH, doc="Certificate shown to etcd, PEM.")
     etcd_key_path: str = option(
         "", flaremq="etcdKeyPath", affects="behaviour", fixed=PATH, doc="Its private key, PEM.")
+    etcd_user: str = option(
+        "", flaremq="etcdUser", affects="behaviour", fixed=SECURITY,
+        doc="User of an etcd that asks who is there; it needs to read and write keys below `/flaremq/controller/`.")
+    etcd_password: str = option(
+        "", flaremq="etcdPassword", affects="behaviour", fixed=SECURITY, secret=True,
+        doc="The user's password; `env:NAME` or `file:PATH` says where it is found.")
 
     # --- brokers --------------------------------------------------------------------------------------------
     scan_not_active_broker_interval: int = option(
@@ -148,6 +154,8 @@ class ControllerOptions:
             raise InvalidArgumentError("options controllerStorePath and etcdEndpoints exclude each other")
         if bool(self.etcd_cert_path) != bool(self.etcd_key_path):
             raise InvalidArgumentError("options etcdCertPath and etcdKeyPath need each other")
+        if bool(self.etcd_user) != bool(self.etcd_password):
+            raise InvalidArgumentError("options etcdUser and etcdPassword need each other")
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> ControllerOptions:

@@ -6,6 +6,10 @@ when that fails. A *transaction* that got no answer is not repeated: whether it 
 :class:`EtcdTimeoutError` says so.
 
 Keys and values are bytes here and base64 on the wire; numbers of 64 bits travel as text.
+
+Where etcd asks who is there, a token is got with name and password and sent along. It ends with etcd's process, with a
+pause and with a change of users: a request that is refused for its token was not carried out, so it is asked again, a
+transaction too.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import base64
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -28,8 +33,23 @@ _BODY_MAX: Final = 64 << 20  # a page of some hundred groups is far below
 _PAGE: Final = 500  # keys read in one request
 
 
+_TOKEN_REFUSALS: Final = ("invalid auth token", "revision of auth store is old", "user name is empty")
+
+
 class EtcdTimeoutError(UnavailableError):
     """No answer: what was asked for may have happened or not."""
+
+
+class _TokenError(UnavailableError):
+    """The token is good no more, or there is none; nothing was carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdAccount:
+    """Who a controller is for etcd."""
+
+    name: str
+    password: str = field(repr=False)
 
 
 class Entry(NamedTuple):
@@ -53,9 +73,11 @@ class Endpoint(NamedTuple):
 class EtcdClient:
     """Requests to one etcd cluster. Event loop only."""
 
-    def __init__(self, urls: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, urls: str, tls: ssl.SSLContext | None = None, account: EtcdAccount | None = None) -> None:
         self._endpoints = parse_endpoints(urls)
         self._tls = tls
+        self._account = account
+        self._token = ""
         self._first = 0  # the endpoint that answered last
 
     async def grant_lease(self, seconds: int, timeout: float) -> int:
@@ -106,7 +128,7 @@ class EtcdClient:
             number = (self._first + turn) % len(self._endpoints)
             endpoint = self._endpoints[number]
             try:
-                answer = await self._ask_one(endpoint, path, question, timeout)
+                answer = await self._ask_as_account(endpoint, path, question, timeout)
             except UnavailableError as error:
                 last = error
                 # A transaction that was not even begun may go to the next endpoint.
@@ -119,11 +141,33 @@ class EtcdClient:
         assert last is not None
         raise last
 
-    async def _ask_one(self, endpoint: Endpoint, path: str, question: dict[str, Any], timeout: float) -> dict[str, Any]:
+    async def _ask_as_account(
+        self, endpoint: Endpoint, path: str, question: dict[str, Any], timeout: float
+    ) -> dict[str, Any]:
+        account, token = self._account, self._token
+        if account is None:
+            return await self._ask_one(endpoint, path, question, timeout)
+        if token:
+            try:
+                return await self._ask_one(endpoint, path, question, timeout, token)
+            except _TokenError:
+                pass
+        if self._token == token:  # nobody else has asked for a new one meanwhile
+            credentials = {"name": account.name, "password": account.password}
+            try:
+                answer = await self._ask_one(endpoint, "/v3/auth/authenticate", credentials, timeout)
+            except EtcdTimeoutError as error:
+                raise UnavailableError(f"etcd user {account.name!r} cannot sign in: {error}") from error
+            self._token = str(answer.get("token", ""))
+        return await self._ask_one(endpoint, path, question, timeout, self._token)
+
+    async def _ask_one(
+        self, endpoint: Endpoint, path: str, question: dict[str, Any], timeout: float, token: str = ""
+    ) -> dict[str, Any]:
         try:
             async with asyncio.timeout(timeout), self._connected(endpoint) as (reader, writer):
                 try:
-                    status, body = await _exchange(reader, writer, endpoint, path, orjson.dumps(question))
+                    status, body = await _exchange(reader, writer, endpoint, path, orjson.dumps(question), token)
                 except (OSError, EOFError) as error:
                     raise EtcdTimeoutError(f"etcd at {endpoint.text} broke off: {error!r}") from error
         except TimeoutError as error:
@@ -134,6 +178,8 @@ class EtcdClient:
             raise EtcdTimeoutError(f"etcd at {endpoint.text} answered no JSON (status {status})") from error
         if status != 200 or not isinstance(value, dict) or "error" in value:
             text = value.get("error") if isinstance(value, dict) else value
+            if any(refusal in str(text) for refusal in _TOKEN_REFUSALS):
+                raise _TokenError(f"etcd at {endpoint.text} asks who is there: {str(text)[:200]}")
             raise EtcdTimeoutError(f"etcd at {endpoint.text} answered {status}: {str(text)[:200]}")
         return value
 
@@ -151,14 +197,16 @@ class EtcdClient:
 
 
 async def _exchange(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint, path: str, body: bytes
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint, path: str, body: bytes, token: str
 ) -> tuple[int, bytes]:
     """One request of HTTP/1.1; status and body of the answer."""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: {format_address(endpoint.host, endpoint.port)}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
     )
-    writer.write(head.encode() + body)
+    if token:
+        head += f"Authorization: {token}\r\n"
+    writer.write(head.encode() + b"\r\n" + body)
     try:
         lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         fields = {name.strip().lower(): text.strip() for name, _, text in (line.partition(":") for line in lines[1:])}
