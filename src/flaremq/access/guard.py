@@ -21,6 +21,7 @@ from flaremq.access.addresses import Network, host_of, is_in, is_loopback
 from flaremq.access.attempts import Attempts
 from flaremq.access.audit import AuditLog
 from flaremq.access.authority import INNER, OWN, SUPER, Row
+from flaremq.access.described import describe
 from flaremq.access.judge import Account, Judge
 from flaremq.access.needs import Action, Need, Refusal, ResourceType
 from flaremq.access.refusals import Voice
@@ -36,6 +37,7 @@ from flaremq.remoting.handlers import TAKEN, Handler, HandlerTable, Outcome, Tak
 
 _MARK: Final = MARK.encode()
 _digest, _same = hmac.digest, hmac.compare_digest
+_REPLAY: Final = "replay"
 _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
 
 
@@ -111,7 +113,8 @@ class Guard:
             visitor.user = ""
             return None
         if not visitor.is_safe:
-            return self._refuse(visitor, request, Refusal(self._voice.plaintext(), "no TLS"), name)
+            refusal = Refusal(self._voice.plaintext(), "no TLS")
+            return self._refuse(visitor, request, refusal, name, is_proven=False)
         if not name:
             return self._failed(connection, visitor, request, Refusal(self._voice.nameless(), "no name"), "")
         account = self._judge.find(name)
@@ -123,7 +126,7 @@ class Guard:
             code, ext, str(ext[SIGNATURE]), visitor.origin, row=row, body_length=len(request.body_bytes)
         )
         if replayed is not None:
-            return self._failed(connection, visitor, request, Refusal(replayed, "replay"), name)
+            return self._failed(connection, visitor, request, Refusal(replayed, _REPLAY), name)
         visitor.user = name
         if row is None:  # what nobody answers may be asked by who is somebody
             return self._no_row(visitor, request, name) if is_served and not account.is_super else None
@@ -227,16 +230,20 @@ class Guard:
         refusal: Refusal,
         name: str,
         needs: Sequence[Need] = (),
+        *,
+        is_proven: bool = True,
     ) -> RemotingCommand:
         what = ", ".join(str(wanted) for wanted in needs[:4])
-        self._audit.refused(user=name, address=visitor.host, code=request.code, what=what, rule=refusal.rule)
+        self._audit.refused(
+            user=name, address=visitor.host, code=request.code, what=what, rule=refusal.rule, is_proven=is_proven
+        )
         return self._voice.reply(refusal.remark, request)
 
     def _failed(
         self, connection: Connection, visitor: Visitor, request: RemotingCommand, refusal: Refusal, name: str
     ) -> Outcome | Taken:
         """Who cannot prove who it is gets its answer later and later, and at last none."""
-        reply = self._refuse(visitor, request, refusal, name)
+        reply = self._refuse(visitor, request, refusal, name, is_proven=refusal.rule == _REPLAY)
         wait = self._attempts.failed(visitor.host, f"{refusal.rule} ({name[:64]!r}, request {request.code})")
         if wait == 0:
             return reply
@@ -295,19 +302,9 @@ class Guard:
     def _note_change(
         self, connection: Connection, request: RemotingCommand, user: str, reply: RemotingCommand | None
     ) -> None:
-        what = ", ".join(f"{name}={value}" for name, value in (request.ext or {}).items() if _is_shown(name))
         result = ResponseCode.SYSTEM_ERROR if reply is None else reply.code
         host = connection.visitor.host
-        self._audit.change(user=user, address=host, code=request.code, what=what, result=result)
-
-
-_HIDDEN: Final = ("secret", "password", "signature", "token", "accesskey", "flareproof")
-
-
-def _is_shown(name: str) -> bool:
-    """Whether a field may be written down: not what proves anything, nor what goes with it."""
-    lower = name.lower()
-    return name == "accessKey" or not any(word in lower for word in _HIDDEN)
+        self._audit.change(user=user, address=host, code=request.code, what=describe(request), result=result)
 
 
 def _leave(connection: Connection) -> None:
