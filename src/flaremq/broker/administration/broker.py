@@ -10,6 +10,7 @@ from flaremq.broker.catalog.topics import TopicTable
 from flaremq.broker.live_config import ConfigAdmin
 from flaremq.broker.statistics.runtime_info import RuntimeInfo
 from flaremq.broker.store_loop.access import StoreAccess
+from flaremq.errors import InvalidArgumentError
 from flaremq.java_json import integer_keyed, write_java_json
 from flaremq.message.topics import is_system_topic
 from flaremq.protocol.bodies.topic import KVTable
@@ -72,11 +73,15 @@ class AdminHandler:
         return RemotingCommand.response(ext=ext, body=self._config.to_text().encode())
 
     async def update_config(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Change what may be changed; one name or value too many and nothing is."""
-        body = request.body_bytes
-        asked = ", ".join(body[:_TEXT_LOGGED_MAX].decode(errors="replace").split("\n")).strip(", ")
-        _log.warning("%s asks to change options: %s", connection.peer, visible(asked))
-        await self._config.change_by_text(body)
+        """Change what may be changed; one name or value too many and nothing is. What was asked is not logged as it
+        came: a password might be among it."""
+        try:
+            changed = await self._config.change_by_text(request.body_bytes)
+        except InvalidArgumentError as error:
+            reason = visible(str(error)[:_TEXT_LOGGED_MAX])
+            _log.warning("%s may not change options as it asks: %s", connection.peer, reason)
+            raise
+        _log.warning("%s changes options: %s", connection.peer, ", ".join(sorted(changed)))
         return RemotingCommand.response()
 
     # Cleaning: one at a time, each logged
