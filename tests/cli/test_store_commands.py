@@ -283,3 +283,16 @@ def test_no_verb_that_reads_needs_permission_to_write(closed: StoreLab) -> None:
     finally:
         for path in [closed.root, *closed.root.rglob("*")]:
             path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+@pytest.mark.parametrize("verb", [["info"], ["query", "--topic", TOPIC, "--key", "none"]], ids=lambda verb: verb[0])
+def test_looking_into_a_clean_store_loads_no_library_of_arrays(verb: list[str], lab: StoreLab) -> None:
+    # They take longer to load than the look itself.
+    lab.open()
+    lab.put_many(3)
+    lab.close()
+    code = "import sys; from flaremq.cli.main import run; run(sys.argv[1:]); "
+    code += "sys.exit(str({'numpy', 'pyarrow', 'asyncio', 'rich'} & sys.modules.keys()))"
+    line = [sys.executable, "-c", code, "store", verb[0], str(lab.root), *verb[1:]]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == "set()", done.stderr

@@ -15,6 +15,7 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.outlook import outlook_of
 from flaremq.storage.at_rest.reader import StoreReader
+from flaremq.storage.files.directory import RunReader, StoreFile, without_zero_tail
 from flaremq.storage.files.filesystem import File, LocalFileSystem
 from flaremq.storage.log import walk as store_walk
 from flaremq.storage.message_store import MessageStore
@@ -46,6 +47,36 @@ def test_a_clean_store_ends_behind_its_last_record(lab: StoreLab) -> None:
         assert reader.log_end == last.physical_offset + last.size
         assert reader.survey.records == 5
         assert not outlook_of(reader).changes_anything
+
+
+def test_the_unwritten_part_of_a_queue_is_not_read(lab: StoreLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.open()
+    lab.put_many(3)
+    lab.close()
+    lab.broken_on_purpose = True
+    read_bytes: list[int] = []
+    read_file = RunReader.read_file
+
+    def counted(reader: RunReader, file: StoreFile, file_offset: int, length: int) -> bytes:
+        data = read_file(reader, file, file_offset, length)
+        read_bytes.append(len(data))
+        return data
+
+    with StoreReader.open(lab.root) as reader:
+        queue = reader.find_queue((TOPIC, 0))
+        assert queue is not None
+        file = queue.run.files[-1]
+        os.truncate(file.path, 0)  # and again as long as it was: what a preallocated file looks like
+        os.truncate(file.path, file.size)
+        log_end = reader.log_end
+        monkeypatch.setattr(RunReader, "read_file", counted)
+        assert queue.count_behind(log_end) == 0
+    assert sum(read_bytes) == 0
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"\0" * 70, b"a", b"a\0\0", b"\0a\0", b"\0\0a"])
+def test_zeros_at_the_end_go_and_no_others(data: bytes) -> None:
+    assert without_zero_tail(data) == data.rstrip(b"\0")
 
 
 def test_a_damaged_record_is_stepped_over_and_named(lab: StoreLab) -> None:

@@ -20,7 +20,7 @@ from functools import partial
 
 from flaremq.message.topics import is_stored_topic
 from flaremq.storage.files import layout
-from flaremq.storage.files.directory import FileRun, RunReader, find_run, nonzero_end
+from flaremq.storage.files.directory import FileRun, RunReader, find_run, nonzero_end, without_zero_tail
 from flaremq.storage.files.handles import OpenFiles
 from flaremq.storage.files.layout import StoreLayout
 from flaremq.storage.queue.batch_consume_queue import BATCH_UNIT
@@ -108,7 +108,7 @@ class StoredQueue:
             while number < stop:
                 count = min(_CHUNK_UNITS, stop - number)
                 data = self.reader.read_file(file, number * step, count * step)
-                for at in range((len(data.rstrip(b"\0")) + step - 1) // step):
+                for at in range((len(without_zero_tail(data)) + step - 1) // step):
                     unit = self._decode(data, at * step, start_unit + number + at)
                     if unit is not None:
                         yield unit
@@ -182,11 +182,13 @@ class StoredQueue:
     def _units_backwards(self) -> Iterator[StoredUnit]:
         step = self.unit_size
         for file in reversed(self.run.files):
-            usable = file.size // step
+            # Behind the data is a hole, which need not be read to know that it is empty.
+            data_bytes = self.reader.data_end(file) - file.start
+            usable = min(file.size // step, -(-data_bytes // step))
             while usable > 0:
                 begin = max(usable - _CHUNK_UNITS, 0)
                 data = self.reader.read_file(file, begin * step, (usable - begin) * step)
-                for at in range((len(data.rstrip(b"\0")) + step - 1) // step - 1, -1, -1):
+                for at in range((len(without_zero_tail(data)) + step - 1) // step - 1, -1, -1):
                     unit = self._decode(data, at * step, file.start // step + begin + at)
                     if unit is not None:
                         yield unit
