@@ -110,7 +110,7 @@ OTHER_LAYERS_OWN: Final = frozenset(
 # mode, light queues, its thread pools and its swapping of mappings. Ignored with a warning.
 NOT_IMPLEMENTED: Final = frozenset(
     """
-    accessMessageInMemoryHotRatio asyncLearner batchDispatchRequestThreadPoolNums
+    accessMessageInMemoryHotRatio batchDispatchRequestThreadPoolNums
     batchWriteKvCqSize bottomMostCompressionTypeForConsumeQueueStore cleanRocksDBDirtyCQIntervalMin
     cleanSwapedMapInterval coldDataFlowControlEnable coldDataScanEnable combineAssignOffsetCQType
     combineCQEnableCheckSelf combineCQLoadingCQTypes combineCQMaxExtraSearchCommitLogFiles
@@ -134,7 +134,7 @@ NOT_IMPLEMENTED: Final = frozenset(
     sampleCountThreshold sampleSteps scheduleAsyncDeliverMaxPendingLimit
     scheduleAsyncDeliverMaxResendNum2Blocked searchBcqByCacheEnable spinLockCollisionRetreatOptimalDegree
     statRocksDBCQIntervalSec storePathBrokerIdentity storePathDLedgerCommitLog storePathEpochFile
-    storeType syncFromLastFile syncMasterFlushOffsetWhenStartup timerColdDataCheckIntervalMs
+    storeType syncMasterFlushOffsetWhenStartup timerColdDataCheckIntervalMs
     timerCongestNumEachSlot timerEnableCheckMetrics timerEnableRetryUntilSuccess timerFlushIntervalMs
     timerGetMessageThreadNum timerInterceptDelayLevel timerMaxDelaySec timerMetricSmallThreshold
     timerPrecisionMs timerProgressLogIntervalMs timerPutMessageThreadNum timerRollWindowSlot

@@ -294,6 +294,14 @@ class StoreOptions:
         15_000, rocketmq="haMaxTimeSlaveNotCatchup", affects="durability", live=True, minimum=100,
         doc="Under a controller: milliseconds that a broker may be behind before sends no longer wait for it, and it "
         "cannot be elected.")
+    async_learner: bool = option(
+        False, rocketmq="asyncLearner", affects="durability", fixed=AT_START,
+        doc="Under a controller: follow the master without ever being in sync, so that no send waits for this copy and "
+        "it is not elected.")
+    sync_from_last_file: bool = option(
+        False, rocketmq="syncFromLastFile", affects="durability", fixed=AT_START,
+        doc="Under a controller: a broker without a log fetches the master's last log file and what follows, not the "
+        "whole log.")
     ha_flow_control_enable: bool = option(
         False, rocketmq="haFlowControlEnable", affects="speed", live=True,
         doc="Send no slave more than `maxHaTransferByteInSecond`.")

@@ -14,7 +14,7 @@ from flaremq.broker.options import load_options
 from flaremq.broker.service import BrokerService
 from flaremq.errors import UnavailableError
 from flaremq.protocol.bodies.controller import OPEN_END, EpochEntryCache
-from flaremq.protocol.codes import RequestCode
+from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.headers.controller import ElectMasterRequestHeader, NotifyBrokerRoleChangedRequestHeader
 from tests.support.failover_lab import FailoverLab, until
@@ -80,6 +80,47 @@ def test_ids_and_epochs_survive_a_restart(tmp_path: Path) -> None:
         await lab.until_in_sync(2)
         assert lab.master().role.epoch > 1
         await lab.until_equal(2)
+
+    _run(tmp_path, scenario)
+
+
+def test_a_learner_has_everything_and_is_neither_waited_for_nor_elected(tmp_path: Path) -> None:
+    async def scenario(lab: FailoverLab) -> None:
+        master = await lab.start(0)
+        lab.settings["asyncLearner"] = "true"
+        learner = await lab.start(1)
+        for number in range(20):
+            assert (await lab.send(master, b"message %d" % number)).code == OK
+        end = master.store_loop.driver.appended
+        await until(lambda: learner.store_loop.driver.appended == end, "the learner has everything")
+        state = master.ha.replicas.sync_state
+        assert state is not None and state.members == {1}
+        await lab.stop(0)
+        header = ElectMasterRequestHeader(
+            cluster_name=learner.options.broker_cluster_name, broker_name=learner.options.broker_name, broker_id=-1
+        )
+        election = RemotingCommand.request(RequestCode.CONTROLLER_ELECT_MASTER, header.encode())
+        elected = await lab.client.request(lab.controller.address, election, 10.0)
+        assert elected.code == ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE
+        assert not learner.role.accepts_writes
+
+    _run(tmp_path, scenario)
+
+
+def test_an_empty_broker_may_fetch_the_last_log_file_only(tmp_path: Path) -> None:
+    async def scenario(lab: FailoverLab) -> None:
+        master = await lab.start(0)
+        for number in range(15):
+            assert (await lab.send(master, b"%X" % number * 100_000, properties="KEYS\x01k")).code == OK
+        lab.settings["syncFromLastFile"] = "true"
+        second = await lab.start(1)
+        await lab.until_in_sync(2)
+        driver = master.store_loop.driver
+        assert driver.min_offset == 0 < second.store_loop.driver.min_offset == driver.appended // 1_048_576 * 1_048_576
+        assert (await lab.send(master, b"two copies")).code == OK
+        await lab.stop(0)
+        await until(lambda: second.role.accepts_writes, "the second one leads")
+        assert (await lab.send(second, b"after")).code == OK
 
     _run(tmp_path, scenario)
 

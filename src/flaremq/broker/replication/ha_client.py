@@ -215,6 +215,8 @@ class HAClient:
             heartbeat_s=options.ha_send_heartbeat_interval / 1000,
             silence_max_s=options.ha_housekeeping_interval / 1000,
             master_epoch_min=self.master_epoch_min,
+            last_file_only=options.sync_from_last_file,
+            is_learner=options.async_learner,
         )
         epochs = None if self._epochs is None else self._epochs()
         return Follower(
