@@ -80,7 +80,11 @@ class Gate:
             {**BROKER, **NAME_SERVER},
             self.judge,
             voice or UsersVoice(),
-            Surroundings("DefaultCluster", has_group=lambda name: name in ("good", "good_t")),
+            Surroundings(
+                "DefaultCluster",
+                has_topic=lambda name: name == "both",
+                has_group=lambda name: name in ("good", "good_t"),
+            ),
             replay=ReplayGuard(self.clock.now_ms, dated_only=dated),
             attempts=Attempts(self.clock.monotonic),
             audit=self.audit,
@@ -208,6 +212,13 @@ def test_retry_topics_belong_to_their_group(gate: Gate, topic: str) -> None:
 def test_the_own_groups_retry_topics_are_open(gate: Gate, topic: str) -> None:
     for code in (11, 361, 200051):
         assert gate.check(Peer(), request(code, {"topic": topic, "consumerGroup": "good"})) is None, code
+
+
+@pytest.mark.parametrize("topic", ["%DLQ%good_both", "%DLQ%good_x", "%RETRY%good_x"])
+def test_a_group_that_is_gone_leaves_nothing_to_one_whose_name_it_begins_with(gate: Gate, topic: str) -> None:
+    """POP has retry topics of a group and a topic, if there is such a topic, and dead letters of groups alone."""
+    for code in (11, 361, 200051):
+        assert gate.check(Peer(), request(code, {"topic": topic, "consumerGroup": "good"})).code == 16, code
 
 
 def test_a_record_is_judged_by_its_own_topic(gate: Gate) -> None:
@@ -395,6 +406,49 @@ def test_failures_from_elsewhere_are_slowed_and_then_cut_off(tmp_path: Path) -> 
     verdicts = asyncio.run(attack())
     assert [verdict is TAKEN for verdict in verdicts] == [False] * 3 + [True] * 9
     assert peer.closed
+
+
+def test_who_was_cut_off_gets_nothing_served_that_came_in_the_same_read(tmp_path: Path) -> None:
+    gate = Gate(tmp_path, rules=GuardRules(without_tls=True))
+    peer, wrong = Peer("10.1.2.3:1"), send(account=Account("app", b"another-secret"))
+
+    async def attack() -> list[Any]:
+        return [gate.check(peer, command) for command in [wrong] * 12 + [send()]]
+
+    verdicts = asyncio.run(attack())
+    assert peer.closed
+    assert verdicts[-1] is TAKEN
+    assert not gate.guard.admits_sends(peer, "app", "both", [], [])  # type: ignore[arg-type]  # a peer of tests
+
+
+def test_codes_that_need_no_signature_are_served_where_others_are(tmp_path: Path) -> None:
+    gate = Gate(tmp_path, rules=GuardRules(unsigned_codes=frozenset((105, 17, 25))))
+    route, change = request(105, {"topic": "both"}, account=None), request(17, {"topic": "t"}, account=None)
+    assert gate.check(Peer(), route) is None
+    assert gate.check(Peer("10.1.2.3:1"), route) is None  # nothing of it could be sent again to any effect
+    assert gate.check(Peer(), change) is None
+    assert "not answered to 10.1.2.3" in gate.check(Peer("10.1.2.3:3", encrypted=True), change).remark
+    assert gate.check(Peer(), request(25, {}, account=None)).code == 16
+
+
+def test_a_change_is_noted_under_the_account_that_asked_for_it(gate: Gate) -> None:
+    """Also where its record has to be read first, and another account sends over the same connection meanwhile."""
+    from flaremq.remoting.handlers import HandlerTable, after_guard
+
+    table = HandlerTable()
+    table.register(323, lambda *_: RemotingCommand.response())
+    gate.guard.install(table)
+    gate.records, peer = {100: "both"}, Peer()
+    gate.judge.allowed["app"] = {*MAY["app"], ("Topic:both", "UPDATE")}
+    message_id = "7F00000100002A9F" + f"{100:016X}"
+
+    async def serve() -> None:
+        verdict = gate.check(peer, request(323, {"msgId": message_id}))
+        assert gate.check(peer, request(30, {"topic": "both"}, account=ROOT)) is None
+        await after_guard(verdict, table.entries[323][0], peer, request(323, {"msgId": message_id}))  # type: ignore[arg-type]
+
+    asyncio.run(serve())
+    assert [line["user"] for line in gate.audited()] == ["app"]
 
 
 def test_failures_on_this_machine_are_answered_at_once(gate: Gate) -> None:

@@ -44,13 +44,13 @@ _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
 class Visitor:
     """What is kept of one connection between its requests."""
 
-    __slots__ = ("host", "is_admin_place", "is_local", "is_safe", "origin", "user")
+    __slots__ = ("host", "is_admin_place", "is_cut", "is_safe", "origin", "user")
 
     def __init__(self, host: str, *, is_safe: bool, is_admin_place: bool) -> None:
         self.host = host
-        self.is_local = is_loopback(host)
         self.is_safe = is_safe
         self.is_admin_place = is_admin_place
+        self.is_cut = False  # nothing more is served
         self.origin = Origin(host)
         self.user = ""  # whose request was let in last
 
@@ -101,6 +101,8 @@ class Guard:
     def check(self, connection: Connection, request: RemotingCommand, *, is_served: bool = True) -> Outcome | Taken:
         """None: let it in. Else its answer, or what the answer will come from."""
         visitor = connection.visitor or self._meet(connection)
+        if visitor.is_cut:
+            return TAKEN
         ext = request.ext or {}
         key = ext.get(ACCESS_KEY)
         name = key if isinstance(key, str) else ""
@@ -111,6 +113,8 @@ class Guard:
             return None if row is not None or not is_served else self._no_row(visitor, request, visitor.user)
         if code in self._rules.unsigned_codes and row is not None and not row.who:
             visitor.user = ""
+            if row.is_administration and not visitor.is_admin_place:
+                return self._refuse(visitor, request, Refusal(self._voice.far_away(visitor.host), "place"), "")
             return None
         if not visitor.is_safe:
             refusal = Refusal(self._voice.plaintext(), "no TLS")
@@ -141,7 +145,7 @@ class Guard:
         """
         visitor = connection.visitor or self._meet(connection)
         account = self._judge.find(name)
-        if account is None or not account.is_enabled or not visitor.is_safe or topic[:1] == "%":
+        if account is None or not account.is_enabled or not visitor.is_safe or visitor.is_cut or topic[:1] == "%":
             return False
         secret = account.secret
         for signature, content in zip(signatures, contents, strict=True):
@@ -199,6 +203,7 @@ class Guard:
         except ValueError as error:
             return self._refuse(visitor, request, Refusal(self._voice.unreadable(str(error)), "unreadable"), "")
         topic = await self._read_topic(offset)
+        visitor.user = account.name  # others may have been let in meanwhile
         if topic is None:
             return None
         needs = [need(ResourceType.TOPIC, topic, row.record.actions, self._around, consumer=_group(request))]
@@ -249,6 +254,7 @@ class Guard:
             return reply
         if wait < 0:
             connection.reply(request, reply)
+            visitor.is_cut = True
             connection.close()
             return TAKEN
         connection.begin(request)

@@ -92,24 +92,24 @@ def owning_group(topic: str, around: Surroundings, *, consumer: str = "") -> str
     """The group whose retries or dead letters a topic holds; None for any other topic.
 
     POP has a retry topic for each group and topic: ``%RETRY%group+topic``, or ``%RETRY%group_topic``, which may also be
-    the plain retry topic of a group of that name. If there is such a group, it is its.
+    the plain retry topic of a group of that name. If there is such a group, it is its; and unless there is such a topic
+    as well, for the group may be gone while its messages are still there.
     """
-    for prefix in (RETRY_PREFIX, DLQ_PREFIX):
-        if topic.startswith(prefix):
-            rest = topic[len(prefix) :]
-            break
-    else:
+    if topic.startswith(DLQ_PREFIX):
+        return topic[len(DLQ_PREFIX) :]
+    if not topic.startswith(RETRY_PREFIX):
         return None
+    rest = topic[len(RETRY_PREFIX) :]
     group, plus, _ = rest.partition("+")
     if plus:
         return group
     if "_" not in rest or around.has_group(rest):
         return rest
-    if consumer and rest.startswith(f"{consumer}_"):
+    if consumer and rest.startswith(f"{consumer}_") and around.has_topic(rest[len(consumer) + 1 :]):
         return consumer
     at = rest.rfind("_")
     while at > 0:
-        if around.has_group(rest[:at]):
+        if around.has_group(rest[:at]) and around.has_topic(rest[at + 1 :]):
             return rest[:at]
         at = rest.rfind("_", 0, at)
     return rest
