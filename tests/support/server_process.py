@@ -28,6 +28,8 @@ class Server:
     def __init__(self, *arguments: object, cwd: Path) -> None:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         environment.pop("NAMESRV_ADDR", None)
+        for name in [name for name in environment if name.startswith("FLAREMQ_TLS_")]:
+            del environment[name]  # of a client that a test plays
         self.process = subprocess.Popen(
             [sys.executable, "-m", "flaremq", *map(str, arguments)],
             cwd=cwd,

@@ -1,0 +1,115 @@
+"""What ``flaremq up`` tells which of its servers: options of connections count for all, addresses in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from flaremq.cli.servers.told import Told, reachable
+from flaremq.protocol.codes import RequestCode
+from flaremq.protocol.command import RemotingCommand
+from flaremq.remoting.client import RemotingClient
+from tests.support.ports import free_ports
+from tests.support.server_process import SMALL, server
+
+ADDRESS = re.compile(r"127\.0\.0\.\d+:\d+")
+NAME_SERVER = "127.0.0.1:9876"
+BROKER = "127.0.0.1:10911"
+
+
+def told(tmp_path: Path, *assignments: str, of_file: str = "") -> Told:
+    file = tmp_path / "broker.conf"
+    file.write_text(of_file, encoding="utf-8")
+    return Told.read(str(tmp_path), str(file), assignments)
+
+
+def broker_place(told: Told, flag: str | None) -> str:
+    options = told.broker_options(flag, BROKER, NAME_SERVER)
+    return f"{options['bindAddress']}:{options['listenPort']}"
+
+
+@pytest.mark.parametrize(
+    ("of_file", "flag", "assigned", "name_server", "broker"),
+    [
+        ("", None, [], "127.0.0.1:9876", "127.0.0.1:10911"),
+        ("bindAddress=10.0.0.1\nlistenPort=1", None, [], "10.0.0.1:9876", "10.0.0.1:1"),
+        ("bindAddress=10.0.0.1\nlistenPort=1", "10.0.0.2:2", [], "10.0.0.2:2", "10.0.0.2:2"),
+        ("", "10.0.0.2:2", ["bindAddress=10.0.0.3"], "10.0.0.3:2", "10.0.0.3:2"),
+        ("bindAddress=10.0.0.1", None, ["listenPort=3"], "10.0.0.1:9876", "10.0.0.1:3"),
+        ("", None, ["bindAddress=::1"], "[::1]:9876", "::1:10911"),
+    ],
+)
+def test_address_comes_from_the_command_line_then_the_flag_then_the_file(
+    tmp_path: Path, of_file: str, flag: str | None, assigned: list[str], name_server: str, broker: str
+) -> None:
+    found = told(tmp_path, *assigned, of_file=of_file)
+    assert (found.address(flag, NAME_SERVER), broker_place(found, flag)) == (name_server, broker)
+
+
+def test_options_of_connections_and_of_access_reach_the_other_servers(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        *("tlsMode=enforcing", "aclEnable=true", "insecureBindEnable=true", "brokerName=b", "listenPort=1"),
+        of_file="connectionsMax=10\ntlsMode=permissive\nauthConfigPath=/accounts\nflushDiskType=ASYNC_FLUSH\n",
+    )
+    assert found.shared == {
+        "tlsMode": "enforcing",
+        "connectionsMax": "10",
+        "aclEnable": "true",
+        "insecureBindEnable": "true",
+        "aclHome": str(tmp_path),
+        "authConfigPath": "/accounts",
+    }
+    broker = found.broker_options(None, BROKER, NAME_SERVER)
+    assert (broker["aclHome"], broker["authConfigPath"]) == (str(tmp_path), "/accounts")
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("0.0.0.0:9876", "127.0.0.1:9876"),
+        ("[::]:9876", "[::1]:9876"),
+        ("10.0.0.1:9876", "10.0.0.1:9876"),
+        ("name:9876", "name:9876"),
+    ],
+)
+def test_servers_of_this_machine_are_told_an_address_and_not_every_address(address: str, found: str) -> None:
+    assert reachable(address) == found
+
+
+async def codes(addresses: list[str]) -> list[int]:
+    client = RemotingClient()
+    try:
+        request = RemotingCommand.request(RequestCode.GET_BROKER_CLUSTER_INFO)
+        return [(await client.request(address, request, 20)).code for address in addresses]
+    finally:
+        await client.close()
+
+
+@pytest.mark.slow
+def test_bind_address_is_where_all_servers_of_the_command_listen(tmp_path: Path) -> None:
+    port = free_ports(4)
+    arguments = ["up", "--replicas", 2, "--data", tmp_path / "data", "--set", "bindAddress=127.0.0.2"]
+    arguments += ["--listen", f"127.0.0.1:{port}", "--broker-listen", f"127.0.0.1:{port + 10}"]
+    with server(*arguments, "--set", "brokerIP1=127.0.0.2", *SMALL, cwd=tmp_path) as up:
+        line = up.ready()
+        found = ADDRESS.findall(line)
+        assert len(found) == 4
+        assert {address.partition(":")[0] for address in found} == {"127.0.0.2"}
+        assert asyncio.run(codes(found[:1])) == [0]
+        assert up.stop() == 0
+
+
+@pytest.mark.slow
+def test_file_of_options_says_where_the_broker_listens(tmp_path: Path) -> None:
+    port = free_ports(2)
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"listenPort={port + 10}\nfirstFrameSeconds=5\n", encoding="utf-8")
+    with server(
+        "up", "-c", conf, "--data", tmp_path / "data", "--listen", f"127.0.0.1:{port}", *SMALL, cwd=tmp_path
+    ) as up:
+        assert ADDRESS.findall(up.ready()) == [f"127.0.0.1:{port}", f"127.0.0.1:{port + 10}"]
+        assert up.stop() == 0
