@@ -294,6 +294,18 @@ def test_the_field_old_clients_do_not_sign_is_left_out_for_them(gate: Gate) -> N
     assert gate.check(Peer(), query).remark == "check signature failed."
 
 
+def test_plain_acl_takes_that_field_signed_or_not(tmp_path: Path) -> None:
+    gate = Gate(tmp_path, voice=PlainVoice())
+    fields = {"topic": "both", "key": "k"}
+    flag = {"_UNIQUE_KEY_QUERY": "true"}
+    without = {**signed(fields, b"", access_key="app", secret_key=SECRET), **flag}
+    over_it = signed({**fields, **flag}, b"", access_key="app", secret_key=SECRET)
+    for ext in (without, over_it):
+        assert gate.check(Peer(), request(12, ext, account=None)) is None
+    changed = {**over_it, "_UNIQUE_KEY_QUERY": "false"}
+    assert "Check signature failed" in gate.check(Peer(), request(12, changed, account=None)).remark
+
+
 # Replay
 
 
