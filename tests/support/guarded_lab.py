@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Coroutine
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -52,13 +53,14 @@ class GuardedLab:
         self._wants_controller = controller
         self._thread: LoopThread | None = None
         self.controller: ControllerService | None = None
+        self._started: list[NamesrvService | ControllerService | BrokerService] = []
 
     def __enter__(self) -> Self:
         self._thread = LoopThread("guarded-lab", asyncio.new_event_loop())
         try:
-            self._thread.call(self._start(), 60)
+            self._call(self._start())
         except BaseException:
-            self._thread.close()
+            self._stop()
             raise
         return self
 
@@ -66,35 +68,49 @@ class GuardedLab:
         own = {"listenPort": "0", "kvConfigPath": str(self.folder / "names" / "kvConfig.json")}
         shared = {name: text for name, text in self.settings.items() if not name.startswith("ha")}
         self.namesrv = NamesrvService(NamesrvOptions.from_properties(own | shared))
-        await self.namesrv.start()
+        await self._serve(self.namesrv)
         if self._wants_controller:
             own = {"listenPort": "0", "controllerStorePath": str(self.folder / "controller")}
             self.controller = ControllerService(ControllerOptions.from_properties(own | shared))
-            await self.controller.start()
+            await self._serve(self.controller)
         own = {"listenPort": "0", "namesrvAddr": self.namesrv.address, "brokerName": "broker-a", **_SMALL}
         self.broker = BrokerService(str(self.folder / "store"), *load_options(None, own | self.settings))
-        await self.broker.start()
+        await self._serve(self.broker)
+
+    async def _serve(self, server: NamesrvService | ControllerService | BrokerService) -> None:
+        await server.start()
+        self._started.append(server)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
         assert self._thread is not None
         try:
-            for server in (self.broker, self.controller, self.namesrv):
-                if server is not None:
-                    self._thread.call(server.stop(), 60)
+            while self._started:
+                self._call(self._started.pop().stop())
         finally:
             self._thread.close()
+
+    def _call(self, work: Coroutine[Any, Any, Any]) -> None:
+        assert self._thread is not None
+        self._thread.call(work, 60)
 
     @property
     def name_server(self) -> str:
         return self.namesrv.address
 
+    def look(self) -> None:
+        """Let every server read the files that others have changed, as it does every two seconds."""
+        for server in (self.namesrv, self.broker):
+            assert server.access is not None
+            self._call(server.access.look())
+
     def audit(self) -> list[dict[str, Any]]:
         """The lines of the broker's audit log, all that was to be written in it."""
-        access = self.broker.access
-        assert access is not None and self._thread is not None
-        self._thread.call(access.look(), 60)
+        self._call(self.access_of_broker().look())
         path = self.folder / "store" / "flaremq.audit" / "audit.log"
         return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
