@@ -37,6 +37,7 @@ _IN_FOLDER = "accounts:\n- {accessKey: NAME, secretKey: SECRET, defaultTopicPerm
 # Ours is stricter here: what the real one let through, and the code ours gives (1: to a client of 4.x).
 STRICTER_49: Mapping[str, int | None] = {
     "send-empty-field-binary": 0,
+    "query-unique-flag-signed": 0,  # as clients of 4.9.7 sign it
     "send-batch-320-denied": 1,
     "send-retry-other-group-a-own": 1,
     "send-retry-other-group-code-10": 1,
@@ -79,6 +80,7 @@ STRICTER_49: Mapping[str, int | None] = {
 }
 STRICTER_55: Mapping[str, int | None] = {
     "send-empty-field-binary": 0,
+    "query-v399-unique-flag-signed": 0,
     "send-reply-325-denied": 16,
     "pull-%RETRY%badGroup-goodGroup": 16,
     "pull-%DLQ%goodGroup-goodGroup": 17,
