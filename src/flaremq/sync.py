@@ -359,6 +359,7 @@ class Admin(_Entered):
     message_track = _blocking(_admin.Admin.message_track)
     consume_directly = _blocking(_admin.Admin.consume_directly)
     query_consume_queue = _blocking(_admin.Admin.query_consume_queue)
+    resend_dead_letter = _blocking(_admin.Admin.resend_dead_letter)
     resume_half_message = _blocking(_admin.Admin.resume_half_message)
     broker_status = _blocking(_admin.Admin.broker_status)
     broker_config = _blocking(_admin.Admin.broker_config)

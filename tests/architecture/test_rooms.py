@@ -35,8 +35,8 @@ ORDER = {
         consumer admin scan streams""",
     "pipeline": """model options planning archive sources sink spark scan jobs jobs.archive jobs.replay
         jobs.rebuild jobs.verify jobs.report jobs.sql""",
-    "cli": """failure groups output parameters progress servers admin mqadmin store pipeline bench demo completion
-        main""",
+    "cli": """failure groups output confirmation parameters progress servers admin mqadmin store pipeline bench demo
+        completion main""",
 }
 PLACE = {layer: {room: at for at, room in enumerate(rooms.split())} for layer, rooms in ORDER.items()}
 MODULES_MAX = 16  # in a folder; about 5 to 15 can be taken in at a look

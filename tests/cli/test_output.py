@@ -41,6 +41,13 @@ def test_narrow_table_shortens_texts_and_never_a_number_or_a_time(body: str, mon
     assert cell_len(line) <= 80 and "…" in line
 
 
+def test_a_body_is_shortened_before_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    row = {"queue": 3, "offset": 1234567, "keys": "订单-" + "7" * 35, "body": "正文" * 10}
+    line = printed([row], out.TABLE).splitlines()[1]
+    assert row["keys"] in line and line.rstrip().endswith("…")
+
+
 def test_title_is_no_markup() -> None:
     assert "group [bold]x" in printed([{"a": 1, "b": "wide enough"}], out.TABLE, title="group [bold]x")
 

@@ -5,4 +5,4 @@ May import: everything else.
 Start reading: ``main``, ``groups``, ``output``, ``failure``.
 """
 
-__all__ = ["failure", "groups", "main", "output", "parameters", "progress"]
+__all__ = ["confirmation", "failure", "groups", "main", "output", "parameters", "progress"]

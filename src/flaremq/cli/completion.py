@@ -1,4 +1,4 @@
-"""``flaremq completion``: the script that makes a shell complete our commands, options and topics."""
+"""``flaremq completion``: the script that makes a shell complete our commands, options, topics and groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what a shell needs to complete commands, options and topics.
+    """Print what a shell needs to complete commands, options, topics and groups.
 
     For bash, in ~/.bashrc: eval "$(flaremq completion bash)"; for zsh the same in ~/.zshrc; for fish:
     flaremq completion fish > ~/.config/fish/completions/flaremq.fish

@@ -26,7 +26,7 @@ COMMANDS = {
     "controller": ("flaremq.cli.servers.controller:controller", "Start a controller: elects masters of brokers."),
     "topic": ("flaremq.cli.admin.topic:topic", "Topics: list, create, delete, status, route."),
     "group": ("flaremq.cli.admin.group:group", "Groups: list, create, delete, progress, connections, reset."),
-    "message": ("flaremq.cli.admin.message:message", "Messages: send, tail, print, query, get."),
+    "message": ("flaremq.cli.admin.message:message", "Messages: send, tail, print, query, get, dead-letters, resend."),
     "cluster": ("flaremq.cli.admin.cluster:cluster", "Brokers of a cluster: list, status."),
     "config": ("flaremq.cli.admin.config:config", "Options of running servers: get, set."),
     "user": ("flaremq.cli.admin.access:user", "Users of brokers: list, create, update, delete."),

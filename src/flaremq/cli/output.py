@@ -23,6 +23,7 @@ JSON = "json"
 JSONL = "jsonl"
 TABLE = "table"
 _TEXT_WIDTHS_LEAST = (10, 4)  # what a text column is cut to, and what it is cut to when that is not enough
+_BODY = "body"  # the column that is shortened before any other
 _TABLE_ROWS = 200  # rows whose width is weighed together; a stream of any length is printed in such pieces
 
 
@@ -175,7 +176,8 @@ def _print_table(rows: Iterator[Mapping[str, Any]], columns: Sequence[str], titl
         natural = [max(cell_len(name), *(line[at].cell_len for line in cells)) for at, name in enumerate(names)]
         times = [all(_is_time(row.get(name)) for row in block) for name in names]
         fixed = [is_number or is_time for is_number, is_time in zip(numeric, times, strict=True)]
-        for name, is_number, width in zip(names, numeric, _fitted(natural, fixed, console.width), strict=True):
+        widths = _fitted(natural, fixed, console.width, first=names.index(_BODY) if _BODY in names else None)
+        for name, is_number, width in zip(names, numeric, widths, strict=True):
             table.add_column(name, justify="right" if is_number else "left", no_wrap=True, width=width)
         for line in cells:
             table.add_row(*line)
@@ -195,12 +197,12 @@ def _is_time(value: object) -> bool:
     return value is None or (isinstance(value, str) and _TIME.fullmatch(value) is not None)
 
 
-def _fitted(widths: Sequence[int], fixed: Sequence[bool], total: int) -> list[int]:
-    """Column widths that fit into ``total``, with a blank on either side of each. The longest text gives way first; a
-    number or a time never does, because a cut one is a wrong one."""
+def _fitted(widths: Sequence[int], fixed: Sequence[bool], total: int, first: int | None = None) -> list[int]:
+    """Column widths that fit into ``total``, with a blank on either side of each. Column ``first`` gives way first,
+    then the longest text; a number or a time never does, because a cut one is a wrong one."""
     fitted = list(widths)
     excess = sum(fitted) + 2 * len(fitted) - total
-    texts = sorted((at for at, is_fixed in enumerate(fixed) if not is_fixed), key=lambda at: -widths[at])
+    texts = sorted((at for at, is_fixed in enumerate(fixed) if not is_fixed), key=lambda at: (at != first, -widths[at]))
     for least in _TEXT_WIDTHS_LEAST:
         for at in texts:
             step = min(max(excess, 0), max(fitted[at] - least, 0))

@@ -10,8 +10,7 @@ __all__ = [
     "administration",
     "cluster",
     "credentials",
-    "group",
     "group_progress",
-    "topic_names",
+    "names",
     "versions",
 ]

@@ -10,7 +10,7 @@ import click
 
 from flaremq.cli import output as out
 from flaremq.cli.admin.credentials import client_options, credential_options
-from flaremq.cli.admin.topic_names import complete_topic
+from flaremq.cli.admin.names import complete_topic
 from flaremq.errors import UnavailableError
 
 if TYPE_CHECKING:

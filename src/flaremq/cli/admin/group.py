@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flaremq.cli import failure
 from flaremq.cli import output as out
 from flaremq.cli.admin.administration import (
     administer,
@@ -13,6 +14,8 @@ from flaremq.cli.admin.administration import (
     name_server_option,
     place_options,
 )
+from flaremq.cli.admin.names import complete_group, is_own_group
+from flaremq.cli.confirmation import confirmed, yes_option
 from flaremq.cli.groups import LazyGroup
 from flaremq.cli.parameters import output_option
 
@@ -23,23 +26,7 @@ _LIST_COLUMNS = out.headings(
     "group, consumeEnable=consume, consumeBroadcastEnable=broadcast, consumeMessageOrderly=orderly, "
     "retryQueueNums=retry queues, retryMaxTimes=retries, brokers"
 )
-_OWN_GROUPS = frozenset(
-    (
-        "CID_ONSAPI_OWNER",
-        "CID_ONSAPI_PERMISSION",
-        "CID_ONSAPI_PULL",
-        "CID_ONS-HTTP-PROXY",
-        "FILTERSRV_CONSUMER",
-        "SELF_TEST_C_GROUP",
-        "TOOLS_CONSUMER",
-    )
-)
-group_argument = click.argument("group", metavar="GROUP")
-
-
-def is_own_group(name: str) -> bool:
-    """Whether every broker of RocketMQ has this group from the start."""
-    return name in _OWN_GROUPS or name.startswith("CID_RMQ_SYS_")
+group_argument = click.argument("group", metavar="GROUP", shell_complete=complete_group)
 
 
 @click.group(
@@ -139,21 +126,38 @@ def create(
 @group.command()
 @group_argument
 @click.option("--keep-offsets", is_flag=True, help="Let a group of the same name go on where this one ended.")
+@yes_option
 @place_options
 @name_server_option
 @output_option("json", "jsonl", "table")
 def delete(
-    group: str, keep_offsets: bool, cluster: str | None, broker: str | None, name_servers: str, output: str | None
-) -> None:
-    """Delete a group with its retry and dead-letter topics."""
+    group: str,
+    keep_offsets: bool,
+    yes: bool,
+    cluster: str | None,
+    broker: str | None,
+    name_servers: str,
+    output: str | None,
+) -> int:
+    """Delete a group with its retry and dead-letter topics.
 
-    async def work(admin: AdminTool) -> None:
+    At a terminal it asks first; in a script it does not. Exit code 1 if the answer is no.
+    """
+
+    async def find(admin: AdminTool) -> None:
         from flaremq.errors import NotFoundError
 
         masters = await admin.masters(cluster=cluster, broker=broker)
         if not [address for address in masters.values() if group in await admin.group_configs(address)]:
             raise NotFoundError(f"group {group!r} does not exist on {', '.join(masters)}")
+
+    async def work(admin: AdminTool) -> None:
         await admin.delete_group(group, cluster=cluster, broker=broker, remove_offset=not keep_offsets)
 
+    administer(name_servers, find)
+    lost = "its retries and its dead letters" + ("" if keep_offsets else ", and how far it is")
+    if not confirmed(f"Delete group {group}, {lost}?", yes=yes, otherwise="nothing was deleted"):
+        return failure.FAILED
     administer(name_servers, work)
     answer(f"group {group} is deleted", {"group": group, "deleted": True, "offsetsKept": keep_offsets}, output)
+    return failure.DONE

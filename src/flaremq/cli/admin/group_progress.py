@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from flaremq.cli import failure
 from flaremq.cli import output as out
 from flaremq.cli.admin.administration import administer, name_server_option
-from flaremq.cli.admin.group import group_argument, is_own_group
+from flaremq.cli.admin.group import group_argument
+from flaremq.cli.admin.names import complete_group, complete_topic, is_own_group
+from flaremq.cli.confirmation import asks, confirmed, yes_option
 from flaremq.cli.parameters import output_option, time_value
 
 if TYPE_CHECKING:
@@ -24,8 +28,8 @@ _PROGRESS_COLUMNS = out.headings(
 
 
 @click.command()
-@click.argument("group", metavar="[GROUP]", required=False)
-@click.option("--topic", metavar="TOPIC", help="Only this topic.")
+@click.argument("group", metavar="[GROUP]", required=False, shell_complete=complete_group)
+@click.option("--topic", metavar="TOPIC", help="Only this topic.", shell_complete=complete_topic)
 @name_server_option
 @output_option("jsonl", "json", "table")
 def progress(group: str | None, topic: str | None, name_servers: str, output: str | None) -> None:
@@ -139,7 +143,7 @@ def _connection_rows(found: ConsumerConnection) -> tuple[list[dict[str, Any]], l
 
 @click.command()
 @group_argument
-@click.option("--topic", metavar="TOPIC", required=True, help="The topic to move in.")
+@click.option("--topic", metavar="TOPIC", required=True, help="The topic to move in.", shell_complete=complete_topic)
 @click.option(
     "--to",
     "timestamp",
@@ -149,25 +153,52 @@ def _connection_rows(found: ConsumerConnection) -> tuple[list[dict[str, Any]], l
     help="earliest, latest, 10m (ago), an ISO date and time, or milliseconds since 1970.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would become of each queue.")
+@yes_option
 @name_server_option
 @output_option("jsonl", "json", "table")
-def reset(group: str, topic: str, timestamp: int, dry_run: bool, name_servers: str, output: str | None) -> None:
-    """Let a group go on from another time, whether its consumers are connected or not."""
+def reset(
+    group: str, topic: str, timestamp: int, dry_run: bool, yes: bool, name_servers: str, output: str | None
+) -> int:
+    """Let a group go on from another time, whether its consumers are connected or not.
+
+    At a terminal it says how many messages come again or are skipped, and asks first. Exit code 1 if the answer is no.
+    """
+
+    async def committed(admin: AdminTool) -> dict[MessageQueue, int | None]:
+        return {queue: await admin.committed(group, queue) for queue in await admin.queues(topic)}
+
+    async def preview(admin: AdminTool) -> list[dict[str, Any]]:
+        before = await committed(admin)
+        return _moves(before, {queue: await _offset_at(admin, queue, timestamp) for queue in before})
 
     async def work(admin: AdminTool) -> list[dict[str, Any]]:
-        before = {queue: await admin.committed(group, queue) for queue in await admin.queues(topic)}
-        if dry_run:
-            after = {queue: await _offset_at(admin, queue, timestamp) for queue in before}
-        else:
-            after = await admin.reset_offset(group, topic, timestamp)
-        return [
-            {"broker": queue.broker_name, "queueId": queue.queue_id, "before": before.get(queue), "after": offset}
-            for queue, offset in sorted(after.items())
-        ]
+        return _moves(await committed(admin), await admin.reset_offset(group, topic, timestamp))
 
-    rows = administer(name_servers, work)
-    title = f"group {group} would go on in {topic} at" if dry_run else f"group {group} goes on in {topic} at"
-    out.print_rows(rows, output, title=title)
+    if dry_run:
+        out.print_rows(administer(name_servers, preview), output, title=f"group {group} would go on in {topic} at")
+        return failure.DONE
+    if asks(yes) and not confirmed(
+        f"Move group {group} in {topic}: {_effect(administer(name_servers, preview))}?",
+        yes=yes,
+        otherwise="nothing was moved",
+    ):
+        return failure.FAILED
+    out.print_rows(administer(name_servers, work), output, title=f"group {group} goes on in {topic} at")
+    return failure.DONE
+
+
+def _moves(before: Mapping[MessageQueue, int | None], after: Mapping[MessageQueue, int]) -> list[dict[str, Any]]:
+    return [
+        {"broker": queue.broker_name, "queueId": queue.queue_id, "before": before.get(queue), "after": offset}
+        for queue, offset in sorted(after.items())
+    ]
+
+
+def _effect(moves: list[dict[str, Any]]) -> str:
+    """What a move means, of queues that the group has read from."""
+    steps = [row["after"] - row["before"] for row in moves if row["before"] is not None]
+    again, skipped = -sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
+    return f"{again} messages come again, {skipped} are skipped"
 
 
 async def _offset_at(admin: AdminTool, queue: MessageQueue, timestamp_ms: int) -> int:

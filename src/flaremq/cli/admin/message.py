@@ -37,6 +37,11 @@ _TIMES = ("bornTimestamp", "storeTimestamp")
     name="message",
     cls=LazyGroup,
     elsewhere={
+        "dead-letters": (
+            "flaremq.cli.admin.dead_letters:dead_letters",
+            "What a group could not handle.",
+        ),
+        "resend": ("flaremq.cli.admin.dead_letters:resend", "Give a group its dead letters once more."),
         "print": ("flaremq.cli.admin.message_read:print_", "The messages a topic holds now, queue by queue."),
         "tail": ("flaremq.cli.admin.message_read:tail", "Messages as they come in, until Ctrl-C."),
     },

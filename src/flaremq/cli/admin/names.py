@@ -1,4 +1,4 @@
-"""Names of topics without the client, whose import takes longer than the question: for lists and completion."""
+"""Names of topics and groups, for lists and completion. Past the client, whose import takes longer than the question."""
 
 from __future__ import annotations
 
@@ -8,6 +8,18 @@ import click
 
 if TYPE_CHECKING:
     from flaremq.cli.admin.admin_tool import AdminTool
+
+_OWN_GROUPS = frozenset(
+    (
+        "CID_ONSAPI_OWNER",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_PULL",
+        "CID_ONS-HTTP-PROXY",
+        "FILTERSRV_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "TOOLS_CONSUMER",
+    )
+)
 
 
 def read_topics(name_servers: str, cluster: str | None = None) -> tuple[list[str], set[str]]:
@@ -22,7 +34,7 @@ def read_topics(name_servers: str, cluster: str | None = None) -> tuple[list[str
 
     options = client_options(ClientOptions)
     if options.use_tls:
-        return _read_by_client(name_servers, cluster)
+        return _topics_by_client(name_servers, cluster)
     with NameServer(name_servers, options.credentials()) as server:
         info = ClusterInfo.from_json(server.ask(RequestCode.GET_BROKER_CLUSTER_INFO, what="the list of clusters"))
         clusters = info.cluster_addr_table
@@ -37,7 +49,7 @@ def read_topics(name_servers: str, cluster: str | None = None) -> tuple[list[str
     return topics, {*clusters, *info.broker_addr_table}
 
 
-def _read_by_client(name_servers: str, cluster: str | None) -> tuple[list[str], set[str]]:
+def _topics_by_client(name_servers: str, cluster: str | None) -> tuple[list[str], set[str]]:
     """The slow way, where connections are encrypted."""
     from flaremq.cli.admin.administration import administer
 
@@ -64,14 +76,63 @@ def kind_of(name: str, own_names: set[str]) -> str:
 def complete_topic(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Names of topics that begin so. Nothing at all where no name server answers: a shell waits for us."""
     try:
-        topics, own_names = read_topics(context.params.get("name_servers") or _default_name_server(context))
+        topics, own_names = read_topics(context.params.get("name_servers") or default_name_server(context))
     except Exception:  # completion stays silent; the command reports the error
         return []
     wanted = (name for name in topics if name.startswith(incomplete))
     return [name for name in wanted if incomplete or kind_of(name, own_names) == "user"]
 
 
-def _default_name_server(context: click.Context) -> str:
+def is_own_group(name: str) -> bool:
+    """Whether every broker of RocketMQ has this group from the start."""
+    return name in _OWN_GROUPS or name.startswith("CID_RMQ_SYS_")
+
+
+def read_groups(name_servers: str) -> list[str]:
+    """Names of all groups that the masters of all clusters know."""
+    from flaremq.cli.admin.credentials import client_options
+    from flaremq.cli.admin.name_server import NameServer
+    from flaremq.client.options import ClientOptions
+    from flaremq.protocol.bodies.group import SubscriptionGroupWrapper
+    from flaremq.protocol.bodies.route import ClusterInfo
+    from flaremq.protocol.codes import RequestCode
+
+    options = client_options(ClientOptions)
+    if options.use_tls:
+        return _groups_by_client(name_servers)
+    credentials = options.credentials()
+    with NameServer(name_servers, credentials) as server:
+        info = ClusterInfo.from_json(server.ask(RequestCode.GET_BROKER_CLUSTER_INFO, what="the list of clusters"))
+    groups: set[str] = set()
+    for data in info.broker_addr_table.values():
+        if 0 in data.broker_addrs:
+            with NameServer(data.broker_addrs[0], credentials) as broker:
+                body = broker.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, what="the list of groups")
+            groups |= SubscriptionGroupWrapper.from_json(body).subscription_group_table.keys()
+    return sorted(groups)
+
+
+def _groups_by_client(name_servers: str) -> list[str]:
+    """The slow way, where connections are encrypted."""
+    from flaremq.cli.admin.administration import administer
+
+    async def work(admin: AdminTool) -> list[str]:
+        return await admin.list_groups()
+
+    return administer(name_servers, work)
+
+
+def complete_group(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Names of groups that begin so. Nothing at all where nobody answers: a shell waits for us."""
+    try:
+        groups = read_groups(context.params.get("name_servers") or default_name_server(context))
+    except Exception:  # completion stays silent; the command reports the error
+        return []
+    return [name for name in groups if name.startswith(incomplete) and (incomplete or not is_own_group(name))]
+
+
+def default_name_server(context: click.Context) -> str:
+    """What a command would ask whose ``-n`` is not typed yet."""
     for parameter in context.command.params:
         if parameter.name == "name_servers":
             return str(parameter.value_from_envvar(context) or parameter.get_default(context))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +15,8 @@ from flaremq.cli.admin.administration import (
     place_options,
     topic_argument,
 )
-from flaremq.cli.admin.topic_names import kind_of, read_topics
+from flaremq.cli.admin.names import kind_of, read_topics
+from flaremq.cli.confirmation import confirmed, yes_option
 from flaremq.cli.groups import LazyGroup
 from flaremq.cli.parameters import output_option
 
@@ -134,7 +134,7 @@ async def _known_settings(admin: AdminTool, topic: str, cluster: str | None, bro
 @topic.command()
 @topic_argument
 @click.option("--cluster", metavar="NAME", help="Only on the brokers of this cluster.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @name_server_option
 @output_option("json", "jsonl", "table")
 def delete(topic: str, cluster: str | None, yes: bool, name_servers: str, output: str | None) -> int:
@@ -142,7 +142,6 @@ def delete(topic: str, cluster: str | None, yes: bool, name_servers: str, output
 
     At a terminal it asks first; in a script it does not. Exit code 1 if the answer is no.
     """
-    from flaremq.visible import visible
 
     async def find(admin: AdminTool) -> None:
         await admin.topic_route(topic)  # a name that is not there is a mistake, which brokers do not report
@@ -151,9 +150,7 @@ def delete(topic: str, cluster: str | None, yes: bool, name_servers: str, output
         await admin.delete_topic(topic, cluster=cluster)
 
     administer(name_servers, find)
-    asks = not yes and sys.stdin.isatty()
-    if asks and not click.confirm(f"Delete topic {visible(topic)} and all its messages?", err=True):
-        out.note("flaremq: nothing was deleted")
+    if not confirmed(f"Delete topic {topic} and all its messages?", yes=yes, otherwise="nothing was deleted"):
         return failure.FAILED
     administer(name_servers, work)
     answer(f"topic {topic} is deleted", {"topic": topic, "cluster": cluster, "deleted": True}, output)

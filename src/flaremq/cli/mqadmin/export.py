@@ -9,7 +9,7 @@ from typing import Any
 
 from flaremq.cli.admin.admin_tool import AdminTool
 from flaremq.cli.admin.cluster import broker_addresses
-from flaremq.cli.admin.group import is_own_group
+from flaremq.cli.admin.names import is_own_group
 from flaremq.cli.mqadmin.arguments import Arguments
 from flaremq.cli.mqadmin.text import indented_json
 from flaremq.cli.output import echo

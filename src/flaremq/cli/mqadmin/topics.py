@@ -22,7 +22,7 @@ def topic_list(name_servers: str, args: Arguments) -> None:
 
         administer(name_servers, _topics_of_clusters)
         return
-    from flaremq.cli.admin.topic_names import read_topics  # past the client: people list topics all the time
+    from flaremq.cli.admin.names import read_topics  # past the client: people list topics all the time
 
     for name in read_topics(name_servers)[0]:
         echo(name)

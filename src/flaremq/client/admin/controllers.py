@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from flaremq.client.admin.base import properties_text
-from flaremq.client.admin.messages import MessageAdmin
+from flaremq.client.admin.dead_letters import DeadLetterAdmin
 from flaremq.client.arguments import check_text
 from flaremq.errors import UnavailableError
 from flaremq.java_json import write_java_json
@@ -26,7 +26,7 @@ from flaremq.protocol.headers.controller import (
 )
 
 
-class ControllerAdmin(MessageAdmin):
+class ControllerAdmin(DeadLetterAdmin):
     """Where a ``controller`` is asked for, the address of any of those that share a state will do."""
 
     async def controller_metadata(self, controller: str) -> GetMetaDataResponseHeader:
