@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from flaremq.cli.servers.replicas import ReplicaPlan
 from flaremq.client.producer.producer import Producer
 from flaremq.client.producer.send_result import SendStatus
 from flaremq.errors import FlareMQError
@@ -144,3 +145,25 @@ def test_replicas_share_neither_log_nor_port(tmp_path: Path, setting: str) -> No
     with server(*arguments, cwd=tmp_path) as up:
         assert up.wait() != 0
         assert f"{setting} cannot be used with --replicas" in up.errors
+
+
+def test_no_secret_is_in_the_command_lines_of_replicas() -> None:
+    settings = {
+        "innerClientAuthenticationCredentials": '{"accessKey":"inner","secretKey":"planted"}',
+        "initAuthenticationUser": "env:ROOT",
+        "brokerName": "b",
+    }
+    plan = ReplicaPlan(
+        addresses=(("127.0.0.1", 1),),
+        data="data",
+        controller="127.0.0.1:2",
+        settings=settings,
+        config_file=None,
+        log_level="info",
+    )
+    command = plan.command(0)
+    assert "planted" not in " ".join(command)
+    assert "initAuthenticationUser=env:ROOT" in command and "brokerName=b" in command
+    (name,) = plan.environment
+    assert f"innerClientAuthenticationCredentials=env:{name}" in command
+    assert plan.environment[name] == settings["innerClientAuthenticationCredentials"]

@@ -18,16 +18,19 @@ from typing import Final
 
 import click
 
+from flaremq.access.options import AccessOptions
 from flaremq.cli.servers.child import free_broker_ports
 from flaremq.cli.servers.serve import PARENT_PIPE
 from flaremq.errors import FlareMQError, InvalidArgumentError, UnavailableError
 from flaremq.java_json import write_java_json
+from flaremq.options import rows
 from flaremq.protocol.bodies.controller import BrokerReplicasInfo, ReplicasInfo
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.address import format_address, parse_address
 from flaremq.remoting.client import RemotingClient
 from flaremq.remoting.options import RemotingOptions
+from flaremq.secret_place import FROM_ENVIRONMENT, names_a_secret
 
 PORT_STEP: Final = 10  # room for the VIP and HA ports of each
 _CONTROLLER_STEP: Final = 2  # from the name server's port; together with its default that gives the controller's
@@ -37,6 +40,7 @@ _AGAIN_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 60.0
 _SHORT_SECONDS: Final = 5.0  # a life that is shorter did not get anywhere
 _SHORT_LIVES_MAX: Final = 3  # in a row
+_SECRET: Final = "FLAREMQ_OPTION_"  # and an option's name: the variable by which a child gets a secret
 
 
 def replica_folder(data: str, number: int) -> str:
@@ -100,8 +104,18 @@ class ReplicaPlan:
         if self.config_file is not None:
             line += ["-c", self.config_file]
         for key, value in self.settings_of(number).items():
-            line += ["--set", f"{key}={value}"]
+            line += ["--set", f"{key}={FROM_ENVIRONMENT}{_SECRET + key}" if key in self._secrets else f"{key}={value}"]
         return line
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Secrets, which the list of processes must not show."""
+        return {_SECRET + key: text for key, text in self._secrets.items()}
+
+    @property
+    def _secrets(self) -> dict[str, str]:
+        given = {row.key: self.settings.get(row.key, "") for row in rows(AccessOptions) if row.secret}
+        return {key: text for key, text in given.items() if text and not names_a_secret(text)}
 
 
 class ReplicaProcesses:
@@ -166,7 +180,7 @@ class ReplicaProcesses:
                 stdout=asyncio.subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for us, and we end the children ourselves
                 pass_fds=(self._pipe[0],),
-                env={**os.environ, PARENT_PIPE: str(self._pipe[0])},
+                env={**os.environ, **self._plan.environment, PARENT_PIPE: str(self._pipe[0])},
             )
             self._children[number] = child
             code = await child.wait()
