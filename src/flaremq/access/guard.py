@@ -38,6 +38,7 @@ from flaremq.remoting.handlers import TAKEN, Handler, HandlerTable, Outcome, Tak
 _MARK: Final = MARK.encode()
 _digest, _same = hmac.digest, hmac.compare_digest
 _REPLAY: Final = "replay"
+_WHITE_LISTED: Final = "@white list"
 _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
 
 
@@ -109,7 +110,7 @@ class Guard:
         code = request.code
         row = self._rows.get(code)
         if self._judge.trusts(visitor.host, name or None):
-            visitor.user = f"{name}@white list"
+            visitor.user = f"{name}{_WHITE_LISTED}"
             return None if row is not None or not is_served else self._no_row(visitor, request, visitor.user)
         if code in self._rules.unsigned_codes and row is not None and not row.who:
             visitor.user = ""
@@ -157,6 +158,29 @@ class Guard:
                 return False
         visitor.user = name
         return self._replay.admits_sends(signatures, visitor.origin)
+
+    def account_of(self, connection: Connection) -> str:
+        """Whose request was let in last over a connection."""
+        return str(connection.visitor.user) if connection.visitor is not None else ""
+
+    def may_send(self, connection: Connection, topic: str) -> bool:
+        """Whether who is at a connection may send to a topic: so it may be shown what was sent there and is not
+        committed."""
+        visitor = connection.visitor
+        if visitor is None:
+            return False
+        name = visitor.user.removesuffix(_WHITE_LISTED)
+        if self._judge.trusts(visitor.host, name or None):
+            return True
+        if _SEND in self._rules.unsigned_codes:
+            return True
+        account = self._judge.find(name)
+        if account is None or not account.is_enabled:
+            return False
+        if account.is_super or not self._rules.authorizes or _SEND in self._rules.open_codes:
+            return True
+        needs = (need(ResourceType.TOPIC, topic, (Action.PUB,), self._around),)
+        return self._judge.decide(account, needs, visitor.host) is None
 
     def _identify(self, account: Account, request: RemotingCommand) -> str | None:
         """None if the request is signed by an account that may sign; the same work for everybody."""

@@ -11,6 +11,7 @@ from flaremq.access.control import AccessControl, Places
 from flaremq.access.rules import Surroundings
 from flaremq.broker.administration.plain_acl import PlainAclHandler
 from flaremq.broker.administration.users import UserHandler
+from flaremq.broker.members.producers import ProducerTable
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.parts import BrokerState
 from flaremq.clock import Clock
@@ -50,10 +51,11 @@ def access_control(options: BrokerOptions, path: str, clock: Clock, state: Calla
     return AccessControl(options.access, places, BROKER, around, clock, read_topic=read_topic)
 
 
-def install(access: AccessControl, options: BrokerOptions, table: HandlerTable) -> None:
-    """Answer the requests about accounts, and stand before all handlers of the table."""
+def install(access: AccessControl, options: BrokerOptions, table: HandlerTable, producers: ProducerTable) -> None:
+    """Answer the requests about accounts, and stand before all handlers of the table and what is pushed to clients."""
     if access.plain is not None:
         PlainAclHandler(access.plain, options).register(table)
     if access.users is not None:
         UserHandler(access.users).register(table)
     access.install(table)
+    producers.account_of, producers.may_send = access.guard.account_of, access.guard.may_send

@@ -124,7 +124,7 @@ class BrokerService:
     def _install(self, access: AccessControl, table: HandlerTable) -> None:
         from flaremq.broker.guarding import install
 
-        install(access, self.options, table)
+        install(access, self.options, table, self.state.producers)
 
     def _make_controller_mode(self) -> ControllerMode:
         options, filesystem = self.options, self._filesystem

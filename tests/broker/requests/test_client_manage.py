@@ -98,7 +98,7 @@ def test_heartbeat_registers_consumer_and_producer(lab: MetadataLab) -> None:
     assert lab.consumers.find_connection("G", "c1") is client.connection
     found = lab.consumers.find_subscription("G", "T")
     assert found is not None and found.code_set == {2598919}
-    assert lab.producers.pick("P") is client.connection
+    assert lab.producers.pick("P", "T") is client.connection
     assert lab.producers.find_client("c1") is client.connection
     info = group.connections[client.connection]
     assert (info.language, info.version) == ("JAVA", 407)
@@ -161,7 +161,7 @@ def test_without_automatic_groups_an_unknown_group_is_left_out(lab: MetadataLab)
     assert Client(lab, "c1").heartbeat(consumer("G"), producers=("P",)).code == 0
     assert lab.consumers.find_group("G") is None
     assert lab.topics.find("%RETRY%G") is None
-    assert lab.producers.pick("P") is not None
+    assert lab.producers.pick("P", "T") is not None
 
 
 def test_pull_consumers_can_be_rejected(lab: MetadataLab) -> None:
@@ -273,7 +273,7 @@ def test_closed_connection_leaves_all_groups_at_once(lab: MetadataLab) -> None:
     first.connection.close()
     assert lab.consumers.client_ids("G") == ["c2"]
     assert lab.consumers.find_group("H") is None
-    assert lab.producers.pick("P") is None and lab.producers.find_client("c1") is None
+    assert lab.producers.pick("P", "T") is None and lab.producers.find_client("c1") is None
     assert second.notified() == [(CHANGED, "G")]
     assert lab.consumers.registrations == 1 and lab.producers.registrations == 0
 
@@ -311,7 +311,7 @@ def test_silent_client_expires_after_two_minutes_and_the_rest_is_told(lab: Metad
     assert lab.consumers.expire() == 0
     assert lab.consumers.client_ids("G") == ["c2"]
     assert alive.notified() == [(CHANGED, "G")]
-    assert lab.producers.pick("P") is alive.connection
+    assert lab.producers.pick("P", "T") is alive.connection
 
 
 def test_clock_that_is_set_expires_nobody(lab: MetadataLab) -> None:
@@ -336,9 +336,9 @@ def test_picks_go_round_the_open_connections(lab: MetadataLab) -> None:
     for client in clients:
         client.heartbeat(producers=("P",))
     clients[1].connection.is_open = False  # gone, and not noticed yet
-    picked = [lab.producers.pick("P") for _ in range(6)]
+    picked = [lab.producers.pick("P", "T") for _ in range(6)]
     assert set(picked) == {clients[0].connection, clients[2].connection}
-    assert lab.producers.pick("absent") is None
+    assert lab.producers.pick("absent", "T") is None
 
 
 # Fingerprints (5.x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from flaremq.broker.members.client_info import ClientInfo
 from flaremq.broker.options import BrokerOptions
@@ -24,9 +25,12 @@ class ProducerTable:
         self._clock = clock
         self._groups: dict[str, dict[Connection, ClientInfo]] = {}
         self._groups_of: dict[Connection, set[str]] = {}
-        self._clients: dict[str, Connection] = {}  # by client id; the newest connection wins
+        self._clients: dict[str, Connection] = {}  # by client id; the newest connection of an account wins
         self._registrations = 0
         self._turn = 0
+        # What access control says of connections: whose they are, and whether they may send to a topic.
+        self.account_of: Callable[[Connection], str] = lambda _: ""
+        self.may_send: Callable[[Connection, str], bool] = lambda _, topic: True
 
     def groups(self) -> list[str]:
         return list(self._groups)
@@ -40,13 +44,16 @@ class ProducerTable:
         """Pairs of client and group."""
         return self._registrations
 
-    def pick(self, group: str) -> Connection | None:
-        """Some open connection of a group, another one each time."""
+    def pick(self, group: str, topic: str) -> Connection | None:
+        """Some open connection of a group, another one each time, that may send to the topic.
+
+        Anybody may call itself a producer of any group; whoever is picked is shown a message of the topic.
+        """
         members = list(self._groups.get(group, ()))
         for _ in members:
             self._turn += 1
             connection = members[self._turn % len(members)]
-            if connection.is_open:
+            if connection.is_open and self.may_send(connection, topic):
                 return connection
         return None
 
@@ -79,7 +86,10 @@ class ProducerTable:
         if old is not None and old.client_id != info.client_id:
             self._forget_client(old)
         members[connection] = info
-        self._clients[info.client_id] = connection
+        holder = self._clients.get(info.client_id)
+        # A client id is but a word: the replies to one account's client are not for another that says the same.
+        if holder is None or not holder.is_open or self.account_of(holder) == self.account_of(connection):
+            self._clients[info.client_id] = connection
         return is_new
 
     def unregister(self, group: str, connection: Connection) -> bool:

@@ -26,7 +26,7 @@ from flaremq.clock import Clock
 from flaremq.errors import FlareMQError
 from flaremq.message import properties as names
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.stored_form import StoredForm
+from flaremq.message.stored_form import StoredForm, real_place
 from flaremq.message.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 from flaremq.message.transaction import check_times, given_up, half_again
 from flaremq.storage.get.get_result import GetResult
@@ -159,7 +159,7 @@ class CheckRounds:
             return False
         self._replace(record, result)
         group = record.properties.get(names.PRODUCER_GROUP, "")
-        producer = self._producers.pick(group)
+        producer = self._producers.pick(group, real_place(record)[0])
         if producer is None:
             _log.info("nobody of producer group %s is there to be asked about %s", group, record.message_id)
             return True

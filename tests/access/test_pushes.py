@@ -1,0 +1,90 @@
+"""What a broker sends to clients by itself goes to nobody who merely claims to be the one it is for."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import orjson
+import pytest
+
+from flaremq.access.guard import GuardRules
+from flaremq.message.topics import HALF_TOPIC
+from flaremq.protocol.codes import RequestCode
+from tests.access.attack_lab import asked, lab, send_fields
+from tests.access.test_guard import OFF, ROOT, Gate, Peer, request, send
+
+_HALF = "UNIQ_KEY\x01C00002021CA84E0E2F2A4F5E49AD0001\x02TRAN_MSG\x01true\x02PGROUP\x01pay\x02"
+
+
+def _heartbeat(client: str, group: str) -> bytes:
+    return orjson.dumps({"clientID": client, "producerDataSet": [{"groupName": group}], "consumerDataSet": []})
+
+
+@pytest.mark.parametrize(("user", "is_asked"), [("attacker", False), ("victim", True)])
+def test_only_who_may_send_to_a_topic_is_asked_about_its_half_messages(
+    user: str, is_asked: bool, tmp_path: Path
+) -> None:
+    """Anybody may call itself a producer of any group, and the question holds the message."""
+
+    async def run() -> list[int]:
+        async with lab(tmp_path, transaction_time_out=1) as found:
+            sender, asker = await found.connect(), await found.connect()
+            now = str(found.broker.clock.now_ms())
+            assert (await sender.ask(asked("victim", 310, send_fields("orders", _HALF, g=now), b"secret order"))).code == 0
+            sender.writer.close()
+            assert (await asker.ask(asked(user, 34, {}, _heartbeat("c", "pay")))).code == 0
+            store = found.broker.store_loop.store
+            while store.max_offset(HALF_TOPIC, 0) < 2:  # whoever is asked about is written anew
+                await found.broker.state.transactions.check_round()
+                await asyncio.sleep(0)
+            await asker.ask(asked(user, 30, {"topic": "orders" if is_asked else "open", "queueId": "0"}))
+            return [command.code for command in asker.pushed]
+
+    assert asyncio.run(run()) == ([RequestCode.CHECK_TRANSACTION_STATE] if is_asked else [])
+
+
+def test_replies_go_to_the_account_that_had_the_client_id_first(tmp_path: Path) -> None:
+    async def run() -> tuple[list[bytes], list[bytes]]:
+        async with lab(tmp_path) as found:
+            victim, attacker, answering = await found.connect(), await found.connect(), await found.connect()
+            for raw, user in ((victim, "victim"), (attacker, "attacker")):
+                assert (await raw.ask(asked(user, 34, {}, _heartbeat("10.0.0.1@77", "pay")))).code == 0
+            fields = send_fields("replies", "REPLY_TO_CLIENT\x0110.0.0.1@77\x02CORRELATION_ID\x01x\x02")
+            answering.writer.write(_frame(asked("victim", 325, fields, b"secret reply")))
+            seen = asyncio.create_task(victim.replies(1))
+            stolen = asyncio.create_task(attacker.replies(1))
+            while not victim.pushed and not attacker.pushed:
+                await asyncio.sleep(0)
+            for task in (seen, stolen):
+                task.cancel()
+            return [command.body_bytes for command in victim.pushed], [c.body_bytes for c in attacker.pushed]
+
+    assert asyncio.run(run()) == ([b"secret reply"], [])
+
+
+def _frame(command: object) -> bytes:
+    from flaremq.protocol.frame import encode_frame
+
+    return encode_frame(command)  # type: ignore[arg-type]
+
+
+def test_what_may_be_shown_is_asked_of_the_account_as_it_is_now(tmp_path: Path) -> None:
+    gate, peer = Gate(tmp_path), Peer()
+    assert not gate.guard.may_send(peer, "both")  # type: ignore[arg-type]  # a peer of tests
+    assert gate.check(peer, send()) is None
+    may = lambda topic: gate.guard.may_send(peer, topic)  # type: ignore[arg-type]  # noqa: E731
+    assert [may("both"), may("denied"), may("%RETRY%bad")] == [True, False, False]
+    assert gate.guard.account_of(peer) == "app"  # type: ignore[arg-type]
+    gate.judge.accounts["app"] = OFF
+    assert not may("both")
+    del gate.judge.accounts["app"]
+    assert not may("both")
+    assert gate.check(peer, request(30, {"topic": "x"}, account=ROOT)) is None
+    assert may("denied")
+    gate.judge.trusted = ("127.0.0.1",)
+    assert gate.check(peer, send(account=None)) is None
+    assert may("denied")
+    open_gate, stranger = Gate(tmp_path, rules=GuardRules(unsigned_codes=frozenset((34, 310)))), Peer()
+    assert open_gate.check(stranger, request(34, {}, b"{}", account=None)) is None
+    assert open_gate.guard.may_send(stranger, "both")  # type: ignore[arg-type]
