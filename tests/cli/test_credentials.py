@@ -9,9 +9,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from flaremq.cli.main import flaremq as front_door
+from flaremq.errors import InvalidArgumentError
 from tests.support import planted
 from tests.support.cli import Outcome, flaremq
 from tests.support.guarded_lab import INNER, ROOT, GuardedLab, write_private
@@ -167,8 +169,6 @@ def test_a_tools_yml_that_others_may_read_is_refused(lab: GuardedLab, tmp_path: 
 
 
 def test_every_command_that_takes_a_name_server_takes_an_account() -> None:
-    import click
-
     def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
         context = click.Context(group)
         for name in group.list_commands(context):
@@ -259,3 +259,39 @@ def test_a_secret_of_a_server_on_the_command_line_is_warned_of() -> None:
     assert outcome.code == 0 and not found_in(outcome.out + outcome.err)
     assert outcome.err.startswith("warning: everybody on this machine can read initAuthenticationUser")
     assert flaremq("namesrv", "-p", "--set", "initAuthenticationUser=env:ROOT_OF_ALL").err == ""
+
+
+# What a job of the pipeline is told
+
+
+def options_of_a_job(*more: str) -> dict[str, str]:
+    from flaremq.cli.pipeline.job import options_of
+
+    with click.Context(front_door):
+        return options_of(name_server="127.0.0.1:9876", more=more)
+
+
+def test_a_job_gets_the_place_of_a_secret_and_not_the_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret_file: str
+) -> None:
+    monkeypatch.setenv("FLAREMQ_ACCESS_KEY", "app")
+    monkeypatch.setenv("FLAREMQ_SECRET_KEY", planted.CLIENT)
+    told = options_of_a_job()
+    assert told == {"nameServer": "127.0.0.1:9876", "accessKey": "app", "secretKey": "env:FLAREMQ_SECRET_KEY"}
+    told = options_of_a_job("accessKey=other", f"secretKeyFile={secret_file}")
+    assert told == {"nameServer": "127.0.0.1:9876", "accessKey": "other", "secretKeyFile": secret_file}
+    monkeypatch.delenv("FLAREMQ_ACCESS_KEY")
+    monkeypatch.delenv("FLAREMQ_SECRET_KEY")
+    tools = f"accessKey: app\nsecretKey: {planted.CLIENT}\n"
+    monkeypatch.setenv("ROCKETMQ_HOME", str(tmp_path))
+    write_private(tmp_path / "conf" / "tools.yml", tools)
+    assert options_of_a_job()["secretKey"] == "env:FLAREMQ_SECRET_KEY", "what Spark starts finds it there"
+
+
+def test_a_secret_among_the_options_of_a_job_is_refused(secret_file: str) -> None:
+    for name in ("secretKey", "SECRETKEY", "securityToken"):
+        with pytest.raises(InvalidArgumentError, match="takes no secret") as caught:
+            options_of_a_job("accessKey=app", f"{name}={planted.CLIENT}")
+        assert not found_in(str(caught.value))
+    with pytest.raises(InvalidArgumentError, match="both secretKey and secretKeyFile are given"):
+        options_of_a_job("accessKey=app", "secretKey=env:X", f"secretKeyFile={secret_file}")

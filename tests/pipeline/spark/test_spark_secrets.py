@@ -1,0 +1,70 @@
+"""What Spark shows of options: plans, pages, REST, event log, checkpoints, catalogs, errors. Never a secret of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flaremq.errors import InvalidArgumentError
+from flaremq.pipeline.options import parse_options
+from flaremq.pipeline.sink.options import parse_sink_options
+from flaremq.pipeline.spark.catalog_tables import with_note
+from tests.pipeline.conftest import ROOT
+from tests.pipeline.spark.test_spark_tables import SCHEMA
+from tests.support import planted
+from tests.support.planted import found_in
+
+ACCOUNT = {"nameServer": "h:1", "accessKey": "app", "secretKey": planted.CLIENT}
+_LOOKED_AT = (
+    "error of a read", "error of a stream", "error of a table", "error of a write", "explain", "files: event log",
+    "files: file", "files: literal", "files: local", "frame", "list of processes", "log of Python", "pages", "plans",
+    "plans as JSON", "progress of a stream", "REST", "settings", "table of a catalog",
+)  # fmt: skip
+
+
+def test_options_of_readers_and_writers_do_not_show_secrets() -> None:
+    for options in (parse_options(ACCOUNT), parse_sink_options(ACCOUNT | {"topic": "t"}), parse_options(ACCOUNT).wire):
+        assert not found_in(repr(options)) and not found_in(str(options))
+
+
+def test_a_secret_is_given_once() -> None:
+    for parse in (parse_options, parse_sink_options):
+        with pytest.raises(InvalidArgumentError, match="both secretKey and secretKeyFile are given") as caught:
+            parse(ACCOUNT | {"secretKeyFile": "/key"})
+        assert not found_in(str(caught.value))
+        with pytest.raises(InvalidArgumentError, match="secretKeyFile is given without accessKey"):
+            parse({"nameServer": "h:1", "SECRETKEYFILE": "/key"})
+
+
+def test_a_table_notes_where_a_secret_is_and_refuses_one() -> None:
+    for named in ({"secretKeyFile": "/key"}, {"secretKey": "file:/key"}, {"secretKey": "env:KEY"}):
+        kept = with_note(SCHEMA, {"nameServer": "h:1", "accessKey": "app", **named}).json()
+        assert next(iter(named.values())) in kept
+    for name in ("secretKey", "SECRETKEY", "securityToken"):
+        with pytest.raises(InvalidArgumentError, match=f"write {name} 'env:NAME'") as caught:
+            with_note(SCHEMA, {"nameServer": "h:1", name: planted.CLIENT})
+        assert not found_in(str(caught.value))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_nothing_that_spark_shows_or_keeps_has_a_secret(tmp_path: Path) -> None:
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.pipeline.spark.secrets_session", str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": paths},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    places = json.loads(done.stdout.splitlines()[-1])
+    assert {place: found for place, (_, found) in places.items() if found} == {}
+    assert [place for place in _LOOKED_AT if not places.get(place, (0,))[0]] == [], "looked at nothing there"
+    assert not found_in(done.stderr)
