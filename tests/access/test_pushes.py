@@ -31,7 +31,8 @@ def test_only_who_may_send_to_a_topic_is_asked_about_its_half_messages(
         async with lab(tmp_path, transaction_time_out=1) as found:
             sender, asker = await found.connect(), await found.connect()
             now = str(found.broker.clock.now_ms())
-            assert (await sender.ask(asked("victim", 310, send_fields("orders", _HALF, g=now), b"secret order"))).code == 0
+            fields = send_fields("orders", _HALF, g=now)
+            assert (await sender.ask(asked("victim", 310, fields, b"secret order"))).code == 0
             sender.writer.close()
             assert (await asker.ask(asked(user, 34, {}, _heartbeat("c", "pay")))).code == 0
             store = found.broker.store_loop.store

@@ -27,8 +27,8 @@ ORDER = {
     "broker": """pace options role scheduler filter store_loop replication catalog statistics members long_polling
         delay ingest pop transactions streams live_config requests administration registration parts metadata_copy
         ha_service controller_mode registry guarding service""",
-    "access": """needs addresses options judge bodies rules authority once replay attempts described audit refusals
-        guard users plain inner control""",
+    "access": """files needs addresses options judge bodies rules authority once replay attempts described audit
+        refusals guard users plain inner control""",
     "controller": "groups liveness election outcomes state options stores office requests service",
     "namesrv": "options kv_config topic_queues broker_table route_info requests service",
     "client": """arguments credentials options errors blocking client_id transport routes heartbeats instance producer

@@ -8,11 +8,11 @@ read: it holds secrets.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from flaremq.access.files.private_file import check_private
 from flaremq.access.plain.account import text_list
 from flaremq.access.plain.acl_document import Document, field_name, parse_document, render_document
 from flaremq.atomic_file import replace_file
@@ -139,13 +139,7 @@ def _fingerprint(status: os.stat_result) -> Fingerprint:
 
 
 def _check_status(path: str, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise InvalidArgumentError(f"{path} is not a file")
-    if status.st_mode & 0o077:
-        raise InvalidArgumentError(
-            f"{path} holds secrets, and others than its owner may use it (mode {status.st_mode & 0o777:03o}): "
-            f"chmod 600 {path}"
-        )
+    check_private(path, status)
     if status.st_size > _FILE_SIZE_MAX:
         raise InvalidArgumentError(f"{path} has {status.st_size} bytes, at most {_FILE_SIZE_MAX} are read")
 

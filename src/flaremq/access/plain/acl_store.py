@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flaremq.access.files.folder_lock import folder_lock
 from flaremq.access.plain import acl_file
 from flaremq.access.plain.account import ACCOUNT_FIELDS, MASK
 from flaremq.access.plain.acl_document import Document
@@ -114,14 +115,14 @@ class PlainAclStore:
     def put_account(self, change: AccountChange) -> None:
         """Make or change an account, in the file that has it, else in ``conf/plain_acl.yml``."""
         change.check()
-        with self._lock:
+        with self._lock, folder_lock(os.path.dirname(self.default_path)):
             snapshot = self._read()
             file = snapshot.file_of(change.access_key) or self._default(snapshot)
             self._change(snapshot, [file], lambda document: with_account(document, change))
 
     def delete_account(self, access_key: str) -> None:
         """NotFoundError if there is none. It is taken out of every file, or one behind another would come to light."""
-        with self._lock:
+        with self._lock, folder_lock(os.path.dirname(self.default_path)):
             snapshot = self._read()
             files = [file for file in snapshot.files if has_account(file, access_key)]
             if not files:
@@ -131,7 +132,7 @@ class PlainAclStore:
 
     def set_white_list(self, patterns: Sequence[str], path: str | None = None) -> None:
         """Replace the global white list of one file: ``conf/plain_acl.yml`` unless one is named that is in use."""
-        with self._lock:
+        with self._lock, folder_lock(os.path.dirname(self.default_path)):
             snapshot = self._read()
             file = self._named(snapshot, path) if path else self._default(snapshot)
             self._change(snapshot, [file], lambda document: with_white_list(document, patterns))

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
+from flaremq.access.files.private_file import check_private
 from flaremq.access.users.policy import Acl, parse_policies
 from flaremq.access.users.tables import Tables
 from flaremq.access.users.user import User, UserStatus, UserType, checked_user, find_name, text_of
@@ -23,6 +23,7 @@ _Value = TypeVar("_Value")
 
 FILE_NAME: Final = "users.json"
 VERSION: Final = 1
+_FILE_SIZE_MAX: Final = 64 << 20  # some hundred thousand users
 
 _SUBJECT: Final = "User:"
 _FILE_KEYS: Final = ("version", "users", "acls")
@@ -54,14 +55,13 @@ def find_mark(path: str) -> Mark | None:
 def read_bytes(path: str) -> tuple[bytes, Mark]:
     """The content, if the file is its owner's alone."""
     try:
-        with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            if status.st_mode & 0o077:
-                raise InvalidArgumentError(
-                    f"{path} holds passwords and has mode {stat.S_IMODE(status.st_mode):04o}: "
-                    f"others may use it. Do: chmod 600 {path}"
-                )
-            return file.read(), _mark(status)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would block
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            check_private(path, status)
+            if status.st_size > _FILE_SIZE_MAX:
+                raise InvalidArgumentError(f"{path} has {status.st_size} bytes, at most {_FILE_SIZE_MAX} are read")
+            return file.read(_FILE_SIZE_MAX + 1), _mark(status)
     except OSError as error:
         raise StoreIOError("read", path, error) from error
 

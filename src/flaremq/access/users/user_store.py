@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Callable
 
+from flaremq.access.files.folder_lock import folder_lock
 from flaremq.access.users import user_file
 from flaremq.access.users.tables import Tables
 from flaremq.atomic_file import replace_file
@@ -41,7 +42,7 @@ class UserStore:
 
         Errors of ``edit`` go to the caller and change nothing. An edit that returns its argument writes nothing.
         """
-        with self._lock:
+        with self._lock, folder_lock(os.path.dirname(self.path)):
             mark = user_file.find_mark(self.path)
             if mark is not None and (mark != self._mark or self._reported is not None):
                 self._load()

@@ -1,0 +1,8 @@
+"""Files that hold accounts, whatever their form.
+
+Owns: whose they must be, and the turns of servers that share a folder of them.
+May import: errors.
+Start reading: ``private_file``.
+"""
+
+__all__ = ["folder_lock", "private_file"]
