@@ -116,6 +116,54 @@ def gauge(parts: Sequence[tuple[float, int]], marks: Sequence[float], caption: s
     )
 
 
+def sparkline(points: Sequence[float | None], label: str = "") -> str:
+    """The course of a value without axes, for a table's cell; holes are gaps. Empty without two points."""
+    known = [value for value in points if value is not None]
+    if len(known) < 2:
+        return ""
+    shapes = "".join(
+        f'<polygon points="{x0:g},100 {run} {x1:g},100"/><polyline points="{run}"/>'
+        for run, x0, x1 in _runs(points, max(max(known), 0.0) or 1.0)
+    )
+    name = f'role="img" aria-label="{escaped(label)}"' if label else 'aria-hidden="true"'
+    return f'<svg class="spark" viewBox="0 0 100 100" preserveAspectRatio="none" {name}>{shapes}</svg>'
+
+
+def line_chart(lines: Sequence[tuple[str, Sequence[float | None]]], caption: str) -> str:
+    """Values over the same time as curves, oldest first, with a scale and a legend."""
+    known = [value for _, points in lines for value in points if value is not None]
+    if not known:
+        return ""
+    top = nice_ceiling(max(known))
+    rules = "".join(f'<line class="grid" x1="0" x2="100" y1="{y}" y2="{y}"/>' for y in (25, 50, 75))
+    curves = "".join(
+        f'<polyline class="line s{at}" points="{run}"/>'
+        for at, (_, points) in enumerate(lines)
+        for run, _, _ in _runs(points, top)
+    )
+    scale = "".join(f"<span>{escaped(compact(top * share))}</span>" for share in (1, 0.5, 0))
+    legend = _legend([name for name, _ in lines]) if len(lines) > 1 else ""
+    return (
+        f'<div class="plot"><div class="scale">{scale}</div><svg viewBox="0 0 100 100" preserveAspectRatio="none" '
+        f'role="img" aria-label="{escaped(caption)}">{rules}{curves}</svg></div>{legend}'
+    )
+
+
+def _runs(points: Sequence[float | None], top: float) -> list[tuple[str, float, float]]:
+    """Unbroken stretches as coordinates in a square of 100, each with where it begins and ends."""
+    runs: list[tuple[str, float, float]] = []
+    step = 100 / max(len(points) - 1, 1)
+    stretch: list[tuple[float, float]] = []
+    for at, value in enumerate([*points, None]):
+        if value is not None:
+            stretch.append((at * step, 100 - min(max(value / top, 0.0), 1.0) * 98 - 1))
+        elif stretch:
+            path = " ".join(f"{x:.2f},{y:.1f}" for x, y in stretch)
+            runs.append((path, round(stretch[0][0], 2), round(stretch[-1][0], 2)))
+            stretch = []
+    return runs
+
+
 def nice_ceiling(value: float) -> float:
     """The next of 1, 2, 4, 5 or 10 times a power of ten, so that halves of it are round too."""
     if value <= 0:

@@ -1,7 +1,7 @@
 """The colours of our pages, in two sets. Every text stands on its grounds with a contrast of 4.5 or more.
 
-Names: ``ground`` page, ``card`` section, ``ink`` and ``soft`` text, ``link``, ``line`` and ``grid`` rules, ``s0`` to
-``s5`` the series of charts, and for each severity a text colour and its ground.
+Names: ``ground`` page, ``card`` section, ``ink`` and ``soft`` text, ``link``, ``line``, ``grid`` and ``field`` rules,
+``s0`` to ``s5`` the series of charts, and for each severity a text colour and its ground.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ LIGHT = {
     "good": "#17694a",
     "good-ground": "#e3f4ec",
     "mark": "#b3261e",
+    "field": "#828a98",
+    "row": "#f8f9fb",
 }
 DARK = {
     "ground": "#12151b",
@@ -53,6 +55,8 @@ DARK = {
     "good": "#6fd6ae",
     "good-ground": "#12301f",
     "mark": "#ff9d95",
+    "field": "#6f7988",
+    "row": "#20252e",
 }
 
 
