@@ -23,7 +23,7 @@ ROOT = "root"
 # Whom there is, and what each may do; the password is the name and "-secret-1".
 USERS = {
     "victim": (("Topic:orders", "Pub,Sub"), ("Group:good", "Sub"), ("Topic:replies", "Pub")),
-    "attacker": (("Topic:open", "Pub,Sub"), ("Group:own", "Sub"), ("Topic:replies", "Pub")),
+    "attacker": (("Topic:open", "Pub,Sub"), ("Group:own", "Sub,Get"), ("Topic:replies", "Pub")),
 }
 
 
