@@ -15,7 +15,14 @@ from flaremq.client.options import ClientOptions
 from flaremq.client.routes import MASTER_ID
 from flaremq.client.scan.cluster_view import each
 from flaremq.client.scan.queue_pulls import Patience, QueuePulls
-from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, ReplyError, UnavailableError
+from flaremq.errors import (
+    AccessDeniedError,
+    FlareMQError,
+    InvalidArgumentError,
+    NotFoundError,
+    ReplyError,
+    UnavailableError,
+)
 from flaremq.message.topics import NAME_BYTES_MAX, retry_topic, validate_group
 from flaremq.protocol.codes import RequestCode, ResponseCode
 
@@ -122,7 +129,11 @@ class GroupCommits(Admin):
         """Let the group exist on a broker."""
         if address in self._prepared:
             return
-        config = (await self.group_configs(address)).get(self.group)
+        try:
+            config = (await self.group_configs(address)).get(self.group)
+        except AccessDeniedError:  # who gave us an account for this group and no more has made the group as well
+            self._prepared.add(address)
+            return
         if config is None:
             try:
                 await self.create_group(self.group, broker=address)
