@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 
 import pytest
 
-from flaremq.log_lines import LineFormatter
+from flaremq.log_lines import JsonFormatter, LineFormatter, set_level
 
 
 @pytest.fixture
@@ -53,3 +54,33 @@ def test_no_line_of_a_traceback_looks_like_a_record(written: io.StringIO) -> Non
     assert first.endswith("request 10 failed")
     assert rest and all(line.startswith("  ") for line in rest)
     assert "\x1b" not in written.getvalue()
+
+
+def test_a_record_as_json_is_one_line_of_ascii_that_says_the_same() -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter())
+    log = logging.getLogger("flaremq.test_log_lines.json")
+    log.handlers, log.propagate = [handler], False
+    log.warning("the heartbeat of %s is ignored", "订单\u2028\x1b[2J\n{}")
+    try:
+        raise ValueError("bad")
+    except ValueError:
+        log.exception("request %d failed", 10)
+    text = stream.getvalue()
+    assert text.isascii() and len(text.splitlines()) == 2
+    first, second = map(json.loads, text.splitlines())
+    assert first["level"] == "WARNING" and first["logger"] == "flaremq.test_log_lines.json"
+    assert first["message"] == "the heartbeat of 订单\u2028\x1b[2J\n{} is ignored" and first["time"].endswith("Z")
+    assert second["message"] == "request 10 failed" and "ValueError: bad" in second["error"]
+
+
+def test_the_level_can_be_changed_and_given_back() -> None:
+    log = logging.getLogger("flaremq.test_log_lines.level")
+    before = log.getEffectiveLevel()
+    set_level("debug")
+    try:
+        assert log.getEffectiveLevel() == logging.DEBUG
+    finally:
+        set_level("")
+    assert log.getEffectiveLevel() == before

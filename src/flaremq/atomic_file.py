@@ -5,18 +5,27 @@ For what lies outside of a store; files of a store are written through its own f
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import tempfile
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write beside the old file, sync, rename, sync the folder, which is made if need be. Raises OSError."""
+def replace_file(path: str | os.PathLike[str], data: bytes, *, like: os.stat_result | None = None) -> None:
+    """Write beside the old file, sync, rename, sync the folder, which is made if need be. Raises OSError.
+
+    The file is its owner's alone, unless it shall be ``like`` another one, whose mode and owner it then gets.
+    """
     folder, name = os.path.split(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
     # Of its own name: several processes may replace one file, and the last one wins.
     descriptor, temporary = tempfile.mkstemp(prefix=f"{name}.", suffix=".tmp", dir=folder)
     try:
         with open(descriptor, "wb") as file:
+            if like is not None:
+                with contextlib.suppress(PermissionError):  # the owner stays who writes it
+                    os.fchown(descriptor, like.st_uid, like.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
             file.write(data)
             file.flush()
             os.fsync(descriptor)

@@ -7,7 +7,9 @@ no glyph is spelled out here; only a traceback has several lines, indented, so t
 
 from __future__ import annotations
 
+import json
 import logging
+from datetime import UTC, datetime
 from types import TracebackType
 
 from flaremq.visible import visible
@@ -27,3 +29,26 @@ class LineFormatter(logging.Formatter):
 
     def formatException(self, ei: _ExceptionInfo) -> str:
         return "\n".join("  " + visible(line) for line in super().formatException(ei).split("\n"))
+
+
+class JsonFormatter(logging.Formatter):
+    """The same as one JSON object a line: ``time`` (UTC), ``level``, ``logger``, ``message`` and, with a traceback,
+    ``error``. ASCII alone, so that no reader of lines finds an end in one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def set_level(name: str) -> None:
+    """What goes into the log of this process: ``debug``, ``info``, ``warning``, ``error``; empty: as it was started."""
+    logging.getLogger("flaremq").setLevel(name.upper() or logging.NOTSET)

@@ -159,7 +159,7 @@ def test_no_secret_is_in_the_command_lines_of_replicas() -> None:
         controller="127.0.0.1:2",
         settings=settings,
         config_file=None,
-        log_level="info",
+        log_arguments=lambda child: ["--log-level", "info"],
     )
     command = plan.command(0)
     assert "planted" not in " ".join(command)

@@ -92,7 +92,7 @@ class FakeConnection:
     """As much of a connection as the handlers see."""
 
     def __init__(self, name: str = "fake") -> None:
-        self.name = name
+        self.name = self.peer = name
         self.on_close: list[Callable[[Connection], None]] = []
         self.is_open = True
 

@@ -21,6 +21,11 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def until_registered(name_server: str, count: int = 1) -> None:
+    """A broker is ready before its name server knows it."""
+    until(lambda: flaremq("cluster", "list", "-n", name_server, "-o", "jsonl").out.count("\n") == count)
+
+
 class Shell:
     """``flaremq … -n ADDR`` of one broker, and what a test puts there first."""
 

@@ -26,6 +26,8 @@ class Server:
     """A server process; its output is read line by line."""
 
     def __init__(self, *arguments: object, cwd: Path) -> None:
+        if "--log-level" not in arguments:  # what a test finds on stderr is a warning, or a sentence of the command
+            arguments = (*arguments, "--log-level", "warning")
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         environment.pop("NAMESRV_ADDR", None)
         for name in [name for name in environment if name.startswith("FLAREMQ_TLS_")]:

@@ -2,8 +2,8 @@
 
 Changing it over the wire is what several break-ins into RocketMQ were made of: a name server address, a path or a class
 name set by anybody who reaches the port. So what may change are plain switches, numbers and choices; a request with
-anything else, or with a value its row does not allow, is refused as a whole and changes nothing. Nothing is written to
-any file: a change lasts until the broker stops.
+anything else, or with a value its row does not allow, is refused as a whole and changes nothing. What was changed is
+written to the broker's own file of options, if it has one, and to no file that a request could name.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from flaremq.broker.options import ONLY_IN_ROCKETMQ, BrokerOptions
 from flaremq.clock import Clock
 from flaremq.errors import InvalidArgumentError
 from flaremq.options import change_live, check_live, live_refusals, parse_properties, properties_of
+from flaremq.options_file import OptionsFile
 from flaremq.protocol.bodies.topic import DataVersion
 from flaremq.protocol.codes import ResponseCode
 from flaremq.remoting.options import RemotingOptions
@@ -51,10 +52,12 @@ class ConfigAdmin:
         *,
         appliers: Mapping[str, Applier] | None = None,
         in_effect: Callable[[], Mapping[str, str]] = dict,
+        file: OptionsFile | None = None,
     ) -> None:
         self._in_effect = in_effect  # what is other than the options say, because somebody decided it since
         self._layers = (broker, store, remoting, broker.access)
         self._clock = clock
+        self._file = file
         self._appliers = dict(appliers or {})
         assert self._appliers.keys() <= APPLIED
         self.data_version = DataVersion(timestamp=clock.now_ms())
@@ -70,9 +73,9 @@ class ConfigAdmin:
         """GET_BROKER_CONFIG: a line each."""
         return "".join(f"{name}={_escaped(value)}\n" for name, value in self.properties().items())
 
-    async def change_by_text(self, body: bytes) -> dict[str, str]:
-        """UPDATE_BROKER_CONFIG: the names and texts that were set. InvalidArgumentError, and nothing is changed, if any
-        of them may not be."""
+    async def change_by_text(self, body: bytes, *, by: str = "somebody") -> str:
+        """UPDATE_BROKER_CONFIG: nothing, or a sentence if the changes do not outlast the broker. InvalidArgumentError,
+        and nothing is changed, if any of them may not be."""
         if len(body) > _BODY_BYTES_MAX:
             raise InvalidArgumentError(f"{len(body)} bytes of options, at most {_BODY_BYTES_MAX} are read")
         try:
@@ -82,11 +85,11 @@ class ConfigAdmin:
         properties = parse_properties(text)
         if len(properties) > _NAMES_MAX:
             raise InvalidArgumentError(f"{len(properties)} options at once, at most {_NAMES_MAX} are taken")
-        await self.change(properties)
-        return properties
+        return await self.change(properties, by=by)
 
-    async def change(self, properties: Mapping[str, str]) -> None:
-        """Set all of these, or none."""
+    async def change(self, properties: Mapping[str, str], *, by: str = "somebody") -> str:
+        """Set all of these, or none; nothing, or a sentence if they do not outlast the broker."""
+        before = self.properties()
         wanted = self._different(properties)
         self._check_names(wanted)
         check_live(wanted, self._layers)
@@ -95,16 +98,19 @@ class ConfigAdmin:
             if name in self._appliers:
                 await self._appliers[name](text)
         change_live(wanted, self._layers)
-        if wanted:
-            _log.warning("options were changed: %s", ", ".join(f"{name}={text!r}" for name, text in wanted.items()))
-            self.data_version = self.data_version.next(self._clock.now_ms())
-            for listener in self.on_change:
-                listener(wanted)
+        if not wanted:
+            return ""
+        told = ", ".join(f"{name}={text!r} (was {before.get(name)!r})" for name, text in wanted.items())
+        _log.warning("%s changes options: %s", by, told)
+        self.data_version = self.data_version.next(self._clock.now_ms())
+        for listener in self.on_change:
+            listener(wanted)
+        return "" if self._file is None else await self._file.keep(wanted)
 
     def _different(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Leave out what stays as it is: a tool may send back all that it read."""
         current = self.properties()
-        return {name: text for name, text in properties.items() if current.get(name) != text.strip()}
+        return {name: text.strip() for name, text in properties.items() if current.get(name) != text.strip()}
 
     def _check_names(self, names: Mapping[str, str]) -> None:
         refused = live_refusals(sorted(names), self._layers, ONLY_IN_ROCKETMQ)

@@ -31,6 +31,7 @@ from flaremq.broker.requests.sends import SendHandler
 from flaremq.broker.requests.transactions import EndTransactionHandler
 from flaremq.broker.statistics.runtime_info import RuntimeInfo
 from flaremq.message.tags import SQL92
+from flaremq.options_file import OptionsFile
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
 
@@ -38,7 +39,9 @@ from flaremq.remoting.options import RemotingOptions
 class Handlers:
     """The request table of one broker."""
 
-    def __init__(self, state: BrokerState, remoting: RemotingOptions, ha: HAService) -> None:
+    def __init__(
+        self, state: BrokerState, remoting: RemotingOptions, ha: HAService, options_file: OptionsFile | None = None
+    ) -> None:
         self.table = HandlerTable()
         self._state = state
         self._ha = ha
@@ -49,7 +52,7 @@ class Handlers:
         self._pull = PullHandler(options, clock, store_loop, catalog, consumers, statistics, role)
         self._pop = PopHandler(options, store_loop, clock, topics, groups, state.pop)
         puller = store_loop.driver.puller
-        config = self._config_admin(remoting)
+        config = self._config_admin(remoting, options_file)
         self._runtime_info = RuntimeInfo(
             options,
             store_loop,
@@ -97,7 +100,7 @@ class Handlers:
         for family in families:
             family.register(self.table)
 
-    def _config_admin(self, remoting: RemotingOptions) -> ConfigAdmin:
+    def _config_admin(self, remoting: RemotingOptions, options_file: OptionsFile | None) -> ConfigAdmin:
         state, store_loop = self._state, self._state.store_loop
         return ConfigAdmin(
             state.options,
@@ -106,6 +109,7 @@ class Handlers:
             state.clock,
             appliers={"flushDiskType": store_loop.change_flush_disk_type},
             in_effect=self._in_effect,
+            file=options_file,
         )
 
     def _more_runtime_info(self) -> dict[str, str]:

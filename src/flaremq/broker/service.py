@@ -36,6 +36,7 @@ from flaremq.broker.scheduler import Scheduler
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.clock import Clock, SystemClock
 from flaremq.errors import UnavailableError
+from flaremq.options_file import OptionsFile
 from flaremq.protocol.codes import RequestCode
 from flaremq.remoting.address import parse_addresses
 from flaremq.remoting.handlers import HandlerTable
@@ -75,7 +76,10 @@ class BrokerService:
         *,
         clock: Clock | None = None,
         filesystem: FileSystem | None = None,
+        options_file: OptionsFile | None = None,
     ) -> None:
+        """``options_file``: where options that are changed while the broker runs are kept."""
+        self._options_file = options_file
         self.path = os.path.abspath(os.fspath(path))
         self.options = options or BrokerOptions()
         if self.options.namesrv_addr.strip():
@@ -156,7 +160,7 @@ class BrokerService:
             rules=None if mode is None else controlled_rules(self._store_options),
             epochs=None if mode is None else lambda: mode.epochs.table,
         )
-        self.handlers = Handlers(self.state, self._remoting_options, self.ha)
+        self.handlers = Handlers(self.state, self._remoting_options, self.ha, self._options_file)
         table = self.handlers.table
         if mode is not None:
             mode.attach()

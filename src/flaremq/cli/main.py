@@ -28,7 +28,7 @@ COMMANDS = {
     "group": ("flaremq.cli.admin.group:group", "Groups: list, create, delete, progress, connections, reset."),
     "message": ("flaremq.cli.admin.message:message", "Messages: send, tail, print, query, get, dead-letters, resend."),
     "cluster": ("flaremq.cli.admin.cluster:cluster", "Brokers of a cluster: list, status."),
-    "config": ("flaremq.cli.admin.config:config", "Options of running servers: get, set."),
+    "config": ("flaremq.cli.admin.config:config", "Options of running servers: get, set, diff."),
     "user": ("flaremq.cli.admin.access:user", "Users of brokers: list, create, update, delete."),
     "acl": ("flaremq.cli.admin.access:acl", "What users may do: list, set, delete."),
     "mqadmin": ("flaremq.cli.mqadmin.command:mqadmin", "All that in RocketMQ's own spelling, as in mqadmin topicList."),

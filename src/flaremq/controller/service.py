@@ -22,6 +22,7 @@ from flaremq.controller.requests.broker import BrokerHandlers
 from flaremq.controller.stores.opened import store_of
 from flaremq.controller.stores.store import Peer, StateStore
 from flaremq.errors import FlareMQError
+from flaremq.options_file import OptionsFile
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.address import format_address
@@ -44,7 +45,11 @@ class ControllerService:
         options: ControllerOptions | None = None,
         store: StateStore | None = None,
         clock: Clock | None = None,
+        *,
+        options_file: OptionsFile | None = None,
     ) -> None:
+        """``options_file``: where options that are changed while the controller runs are kept."""
+        self._options_file = options_file
         self.options = options or ControllerOptions()
         self._clock = clock or SystemClock()
         self._store = store or store_of(self.options)
@@ -62,7 +67,7 @@ class ControllerService:
             _log.warning("%s", warning)
         table = HandlerTable()
         BrokerHandlers(self._office, self._look.set).register(table)
-        AdminHandlers(self._office, self.options).register(table)
+        AdminHandlers(self._office, self.options, self._options_file).register(table)
         self.access = await asyncio.to_thread(self._access_control)
         if self.access is not None:
             self.access.install(table)

@@ -20,6 +20,7 @@ from flaremq.namesrv.requests.broker import BrokerHandlers
 from flaremq.namesrv.requests.config import ConfigHandlers
 from flaremq.namesrv.requests.route import RouteHandlers
 from flaremq.namesrv.route_info import RouteInfo
+from flaremq.options_file import OptionsFile
 from flaremq.remoting.address import format_address
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
@@ -35,7 +36,15 @@ _TICK_SECONDS = 0.5
 class NamesrvService:
     """One name server. Use from one event loop."""
 
-    def __init__(self, options: NamesrvOptions | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        options: NamesrvOptions | None = None,
+        clock: Clock | None = None,
+        *,
+        options_file: OptionsFile | None = None,
+    ) -> None:
+        """``options_file``: where options that are changed while the server runs are kept."""
+        self._options_file = options_file
         self.options = options or NamesrvOptions()
         self.routes = RouteInfo()
         self._clock = clock or SystemClock()
@@ -52,7 +61,7 @@ class NamesrvService:
         table = HandlerTable()
         BrokerHandlers(self.routes, kv_config, self.options, self._clock).register(table)
         RouteHandlers(self.routes, kv_config, self.options, self._clock).register(table)
-        ConfigHandlers(kv_config, self.options).register(table)
+        ConfigHandlers(kv_config, self.options, self._options_file).register(table)
         self.access = await asyncio.to_thread(self._access_control)
         if self.access is not None:
             self.access.install(table)

@@ -76,13 +76,12 @@ class AdminHandler:
         """Change what may be changed; one name or value too many and nothing is. What was asked is not logged as it
         came: a password might be among it."""
         try:
-            changed = await self._config.change_by_text(request.body_bytes)
+            remark = await self._config.change_by_text(request.body_bytes, by=connection.peer)
         except InvalidArgumentError as error:
             reason = visible(str(error)[:_TEXT_LOGGED_MAX])
             _log.warning("%s may not change options as it asks: %s", connection.peer, reason)
             raise
-        _log.warning("%s changes options: %s", connection.peer, ", ".join(sorted(changed)))
-        return RemotingCommand.response()
+        return RemotingCommand.response(remark=remark or None)
 
     # Cleaning: one at a time, each logged
 

@@ -1,4 +1,4 @@
-"""Names of topics and groups, for lists and completion. Past the client, whose import takes longer than the question."""
+"""Names of topics and groups, for lists and completion; past the client, which takes longer to load than to ask."""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flaremq.cli.parameters import check_log_place, server_options
-from flaremq.cli.servers.serve import log_level, log_option, print_options, print_options_flag, serve, split_listen
+from flaremq.cli.servers.kept_options import SHARED_FILE, kept_options
+from flaremq.cli.servers.logs import log_arguments, log_options
+from flaremq.cli.servers.serve import print_options, print_options_flag, serve, split_listen
 from flaremq.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ _PORT_STEP = 10  # room for the VIP and HA ports of each
     help="Start N brokers of one cluster, each with its own store, name and ports (10 apart).",
 )
 @print_options_flag
-@log_option
+@log_options
 def broker(
     name_servers: str | None,
     data: str | None,
@@ -64,18 +66,19 @@ def broker(
     if data is not None:
         settings["storePathRootDir"] = os.path.abspath(data)
     settings.update(parse_assignments(assignments))
-    loaded = load_options(config_file, settings)
+    folder = load_options(config_file, settings)[1].store_root
+    options_file, kept = kept_options(config_file, own_options_path(folder))
+    loaded = load_options(config_file, {**kept, **settings})
     if print_only:
         print_options([*loaded, loaded[0].access])
         return
-    folder = loaded[1].store_root
     check_log_place(folder, config_file, settings)
     if processes > 1:
         check_own_places(loaded[1], "--processes")
         sys.exit(_run_several(processes, config_file, settings, folder, *loaded[:1]))
     from flaremq.broker.service import BrokerService
 
-    server = BrokerService(folder, *loaded)
+    server = BrokerService(folder, *loaded, options_file=options_file)
     serve(
         [server],
         lambda: (
@@ -83,6 +86,11 @@ def broker(
             f"({loaded[1].flush_disk_type}{_rank(server)}), data in {server.path}"
         ),
     )
+
+
+def own_options_path(store: str) -> str:
+    """Where a broker without a broker.conf keeps options that were changed."""
+    return os.path.join(store, "config", "broker.conf")
 
 
 def _rank(server: BrokerService) -> str:
@@ -108,7 +116,6 @@ def check_own_places(options: StoreOptions, flag: str) -> None:
 def _run_several(count: int, config_file: str | None, settings: dict[str, str], folder: str, options: Any) -> int:
     """One child process a broker; a signal stops them all, and one that ends unasked ends the others."""
     children = []
-    level = log_level()
     for number in range(count):
         name = f"{options.broker_name}-{number}"
         own = settings | {
@@ -116,12 +123,13 @@ def _run_several(count: int, config_file: str | None, settings: dict[str, str], 
             "listenPort": str(options.listen_port and options.listen_port + _PORT_STEP * number),  # 0: any free one
             "storePathRootDir": os.path.join(folder, name),
         }
-        line = [sys.executable, "-m", "flaremq", "broker", "--log-level", level]
+        line = [sys.executable, "-m", "flaremq", "broker", *log_arguments(name)]
         if config_file is not None:
             line += ["-c", config_file]
         for key, value in own.items():
             line += ["--set", f"{key}={value}"]
-        children.append(subprocess.Popen(line, start_new_session=True))
+        environment = {**os.environ, SHARED_FILE: "1"}
+        children.append(subprocess.Popen(line, start_new_session=True, env=environment))
     stopping = False
 
     def stop(*_: object) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from flaremq.cli.parameters import server_options
-from flaremq.cli.servers.serve import log_option, print_options, print_options_flag, serve, split_listen
+from flaremq.cli.servers.kept_options import kept_options
+from flaremq.cli.servers.logs import log_options
+from flaremq.cli.servers.serve import print_options, print_options_flag, serve, split_listen
 
 
 @click.command()
@@ -18,7 +22,7 @@ from flaremq.cli.servers.serve import log_option, print_options, print_options_f
 )
 @server_options("controller.conf", "enableElectUncleanMaster=false")
 @print_options_flag
-@log_option
+@log_options
 def controller(
     listen: str | None,
     data: str | None,
@@ -39,12 +43,15 @@ def controller(
         raise click.UsageError("--data and --etcd exclude each other")
     place = {"controllerStorePath": data, "etcdEndpoints": etcd}
     named = {key: text for key, text in place.items() if text is not None}
-    options = ControllerOptions.load(config_file, {**split_listen(listen), **named, **parse_assignments(assignments)})
+    settings = {**split_listen(listen), **named, **parse_assignments(assignments)}
+    home = ControllerOptions.load(config_file, settings).store_folder
+    options_file, changed = kept_options(config_file, os.path.join(home, "controller.conf"))
+    options = ControllerOptions.load(config_file, {**changed, **settings})
     if print_only:
         print_options([options, options.remoting, options.access])
         return
     if not options.etcd_endpoints and not options.controller_store_path:
         raise click.UsageError("say where to keep the state: --data DIR or --etcd URL")
-    server = ControllerService(options)
+    server = ControllerService(options, options_file=options_file)
     kept = f"etcd {options.etcd_endpoints}" if options.etcd_endpoints else options.store_folder
     serve([server], lambda: f"FlareMQ controller is ready at {server.address}, state in {kept}")

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +20,7 @@ import click
 
 from flaremq.access.options import AccessOptions
 from flaremq.cli.servers.child import free_broker_ports
+from flaremq.cli.servers.kept_options import SHARED_FILE
 from flaremq.cli.servers.serve import PARENT_PIPE
 from flaremq.errors import FlareMQError, InvalidArgumentError, UnavailableError
 from flaremq.java_json import write_java_json
@@ -85,7 +86,7 @@ class ReplicaPlan:
     controller: str
     settings: Mapping[str, str]
     config_file: str | None
-    log_level: str
+    log_arguments: Callable[[str], list[str]]  # by the name of a child
 
     def settings_of(self, number: int) -> dict[str, str]:
         """What one child is told, on top of the file."""
@@ -100,7 +101,7 @@ class ReplicaPlan:
         }
 
     def command(self, number: int) -> list[str]:
-        line = [sys.executable, "-m", "flaremq", "broker", "--log-level", self.log_level]
+        line = [sys.executable, "-m", "flaremq", "broker", *self.log_arguments(f"replica-{number + 1}")]
         if self.config_file is not None:
             line += ["-c", self.config_file]
         for key, value in self.settings_of(number).items():
@@ -180,7 +181,7 @@ class ReplicaProcesses:
                 stdout=asyncio.subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for us, and we end the children ourselves
                 pass_fds=(self._pipe[0],),
-                env={**os.environ, **self._plan.environment, PARENT_PIPE: str(self._pipe[0])},
+                env={**os.environ, **self._plan.environment, PARENT_PIPE: str(self._pipe[0]), SHARED_FILE: "1"},
             )
             self._children[number] = child
             code = await child.wait()

@@ -8,16 +8,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import click
 
 from flaremq.cli import output as out
-from flaremq.log_lines import LineFormatter
 
-F = TypeVar("F", bound=Callable[..., Any])
+_log = logging.getLogger(__name__)
 _began = time.monotonic()
-_LOG_LEVEL = "flaremq.log_level"  # key in click's context
 PARENT_PIPE = "FLAREMQ_PARENT_PIPE"  # descriptor of a pipe whose other end is the parent's: its close stops a child
 
 
@@ -27,32 +25,6 @@ class Server(Protocol):
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
-
-
-def log_option(command: F) -> F:
-    """``--log-level``."""
-
-    def configure(context: click.Context, _: click.Parameter, level: str) -> None:
-        context.meta[_LOG_LEVEL] = level
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(LineFormatter())
-        logging.basicConfig(level=level.upper(), handlers=[handler])
-
-    return click.option(
-        "--log-level",
-        type=click.Choice(["debug", "info", "warning", "error"]),
-        default="warning",
-        show_default=True,
-        expose_value=False,
-        callback=configure,
-        help="What to write to stderr.",
-    )(command)
-
-
-def log_level() -> str:
-    """What ``--log-level`` says, for processes we start."""
-    level: str = click.get_current_context().meta[_LOG_LEVEL]
-    return level
 
 
 print_options_flag = click.option(
@@ -106,8 +78,13 @@ async def _serve(servers: list[Server], ready: Callable[[], str], advice: str) -
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def stop_on(number: signal.Signals) -> None:
+        _log.info("stopping on %s", number.name)
+        stop.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop_on, number)
     if PARENT_PIPE in os.environ:
         loop.add_reader(int(os.environ[PARENT_PIPE]), stop.set)
     started: list[Server] = []

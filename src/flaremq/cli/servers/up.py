@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from flaremq.cli.parameters import check_log_place, server_options
-from flaremq.cli.servers.serve import Server, log_level, log_option, serve, split_listen
+from flaremq.cli.servers.kept_options import kept_options
+from flaremq.cli.servers.logs import log_arguments, log_options
+from flaremq.cli.servers.serve import Server, serve, split_listen
 
 if TYPE_CHECKING:
     from flaremq.broker.options import BrokerOptions
@@ -52,7 +54,7 @@ _BROKER: Final = "127.0.0.1:10911"
     is_flag=True,
     help="Encrypt all connections; certificates are made below --data, unless tlsCertPath and tlsKeyPath name yours.",
 )
-@log_option
+@log_options
 def up(
     data: str,
     listen: str | None,
@@ -89,16 +91,18 @@ def up(
 def _serve_one(told: Told, listen: str | None, broker_listen: str | None, *, is_encrypted: bool) -> None:
     from flaremq.broker.options import load_options
     from flaremq.broker.service import BrokerService
+    from flaremq.cli.servers.broker import own_options_path
 
     listen = told.address(listen, _NAME_SERVER)
     options, *_ = load_options(told.config_file, told.broker_options(broker_listen, _BROKER, listen))
     encryption = _encryption(told, [listen], options) if is_encrypted else None
     if encryption is not None:
         told = told.with_options(encryption.options)
-    broker_settings = told.broker_options(broker_listen, _BROKER, listen)
+    options_file, kept = kept_options(told.config_file, own_options_path(told.data))
+    broker_settings = {**kept, **told.broker_options(broker_listen, _BROKER, listen)}
     options, store_options, remoting_options = load_options(told.config_file, broker_settings)
     namesrv = _name_server(told, listen)
-    broker = BrokerService(told.data, options, store_options, remoting_options)
+    broker = BrokerService(told.data, options, store_options, remoting_options, options_file=options_file)
     _serve(
         [namesrv, broker],
         lambda: (
@@ -137,7 +141,7 @@ def _serve_replicas(
         controller=reachable(controller_listen),
         settings=told.broker_options(addresses[2], _BROKER, listen),
         config_file=told.config_file,
-        log_level=log_level(),
+        log_arguments=log_arguments,
     )
     load_options(told.config_file, plan.settings_of(0))  # what is wrong is said here, once
     place = {
@@ -181,4 +185,6 @@ def _name_server(told: Told, listen: str) -> NamesrvService:
     from flaremq.namesrv.service import NamesrvService
 
     place = {"kvConfigPath": os.path.join(told.data, "config", "kvConfig.json"), **split_listen(listen)}
-    return NamesrvService(NamesrvOptions.from_properties({**place, **told.shared}))
+    options_file, kept = kept_options(None, os.path.join(told.data, "config", "namesrv.conf"))
+    options = NamesrvOptions.from_properties({**kept, **place, **told.shared})
+    return NamesrvService(options, options_file=options_file)

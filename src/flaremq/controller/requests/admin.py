@@ -11,6 +11,7 @@ from flaremq.controller.outcomes import Reply
 from flaremq.controller.requests.answers import answered
 from flaremq.errors import RemoteProtocolError
 from flaremq.options import live_refusals, parse_properties
+from flaremq.options_file import OptionsFile
 from flaremq.protocol.bodies.bean import CLIENT_BODY_SIZE_MAX, parse_body
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
@@ -25,7 +26,8 @@ _NAMES_MAX: Final = 10_000
 class AdminHandlers:
     """Speaks for the office to administrators, and for the server itself."""
 
-    def __init__(self, office: Office, options: ControllerOptions) -> None:
+    def __init__(self, office: Office, options: ControllerOptions, file: OptionsFile | None = None) -> None:
+        self._file = file
         self._office = office
         self._options = options
 
@@ -62,7 +64,7 @@ class AdminHandlers:
         header = headers.CleanControllerBrokerDataRequestHeader.decode(request.ext)
         return await self._office.change(lambda state, now: state.clean_broker_data(header, now))
 
-    def update_config(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
+    async def update_config(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Change options that may be changed; one name or value that is not allowed refuses all of them."""
         try:
             properties = parse_properties(request.body_bytes.decode())
@@ -72,10 +74,15 @@ class AdminHandlers:
         refused = live_refusals(properties, layers, NOT_IMPLEMENTED)
         if refused:
             raise RequestError(ResponseCode.NO_PERMISSION, f"nothing was changed: {'; '.join(refused[:8])}")
-        self._options.change(properties)
-        told = ", ".join(f"{name}={text!r}" for name, text in properties.items())
-        _log.warning("options were changed: %s", told)
-        return RemotingCommand.response()
+        before = self._options.to_properties()
+        wanted = {name: text.strip() for name, text in properties.items() if before.get(name) != text.strip()}
+        self._options.change(wanted)
+        if not wanted:
+            return RemotingCommand.response()
+        told = ", ".join(f"{name}={text!r} (was {before.get(name)!r})" for name, text in wanted.items())
+        _log.warning("%s changes options: %s", connection.peer, told)
+        remark = "" if self._file is None else await self._file.keep(wanted)
+        return RemotingCommand.response(remark=remark or None)
 
     def get_config(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
         text = "".join(f"{name}={value}\n" for name, value in sorted(self._options.to_properties().items()))

@@ -7,6 +7,7 @@ import logging
 from flaremq.namesrv.kv_config import KVConfig
 from flaremq.namesrv.options import NOT_IMPLEMENTED, NamesrvOptions
 from flaremq.options import live_refusals, parse_properties
+from flaremq.options_file import OptionsFile
 from flaremq.protocol.bodies.topic import KVTable
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
@@ -26,7 +27,8 @@ _log = logging.getLogger(__name__)
 class ConfigHandlers:
     """Reads and changes configuration."""
 
-    def __init__(self, kv_config: KVConfig, options: NamesrvOptions) -> None:
+    def __init__(self, kv_config: KVConfig, options: NamesrvOptions, file: OptionsFile | None = None) -> None:
+        self._file = file
         self._kv_config = kv_config
         self._options = options
 
@@ -63,7 +65,7 @@ class ConfigHandlers:
             raise RequestError(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}")
         return RemotingCommand.response(body=KVTable(table=dict(entries)).to_json())
 
-    def update_config(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
+    async def update_config(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Change options that may be changed; one name or value that is not allowed refuses all of them."""
         try:
             properties = parse_properties(request.body_bytes.decode())
@@ -74,10 +76,15 @@ class ConfigHandlers:
         )
         if refused:
             raise RequestError(ResponseCode.NO_PERMISSION, f"nothing was changed: {'; '.join(refused[:8])}")
-        self._options.change(properties)
-        told = ", ".join(f"{name}={text!r}" for name, text in properties.items())
-        _log.warning("options were changed: %s", told)
-        return RemotingCommand.response()
+        before = self._options.to_properties()
+        wanted = {name: text.strip() for name, text in properties.items() if before.get(name) != text.strip()}
+        self._options.change(wanted)
+        if not wanted:
+            return RemotingCommand.response()
+        told = ", ".join(f"{name}={text!r} (was {before.get(name)!r})" for name, text in wanted.items())
+        _log.warning("%s changes options: %s", connection.peer, told)
+        remark = "" if self._file is None else await self._file.keep(wanted)
+        return RemotingCommand.response(remark=remark or None)
 
     def get_config(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
         text = "".join(f"{name}={value}\n" for name, value in sorted(self._options.to_properties().items()))

@@ -102,6 +102,8 @@ class StoreEngine:
         if not report.closed_cleanly and mode.cut_at is None:  # a cut says for itself what it did
             seconds = parts.clock.monotonic() - began
             _log.warning("%s was not closed cleanly; %s, %.2f s", parts.path, report, seconds)
+        elif mode.cut_at is None:
+            _log.info("%s is open; it was closed cleanly, its log ends at %d", parts.path, report.log_end)
         return report
 
     def _assemble(self) -> None:
@@ -268,6 +270,7 @@ class StoreEngine:
                 self.checkpointer.save(log_end=parts.log.end_offset)
                 parts.filesystem.remove(parts.layout.abort)
                 parts.filesystem.sync_directory(parts.path)
+                _log.info("%s is closed cleanly", parts.path)
             else:
                 _log.error("%s is left for recovery: %s", parts.path, failure)
         finally:
