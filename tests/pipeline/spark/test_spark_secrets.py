@@ -13,7 +13,7 @@ import pytest
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.options import parse_options
 from flaremq.pipeline.sink.options import parse_sink_options
-from flaremq.pipeline.spark.catalog_tables import with_note
+from flaremq.pipeline.spark.catalog_tables import table_options, with_note
 from tests.pipeline.conftest import ROOT
 from tests.pipeline.spark.test_spark_tables import SCHEMA
 from tests.support import planted
@@ -42,13 +42,18 @@ def test_a_secret_is_given_once() -> None:
 
 
 def test_a_table_notes_where_a_secret_is_and_refuses_one() -> None:
+    table = {"provider": "flaremq", "option.nameServer": "h:1", "option.accessKey": "app"}
     for named in ({"secretKeyFile": "/key"}, {"secretKey": "file:/key"}, {"secretKey": "env:KEY"}):
-        kept = with_note(SCHEMA, {"nameServer": "h:1", "accessKey": "app", **named}).json()
-        assert next(iter(named.values())) in kept
+        ((name, place),) = named.items()
+        options = table_options(table | {name: place, f"option.{name}": place})
+        assert options is not None and options[name] == place
+        assert place in with_note(SCHEMA, options).json()
     for name in ("secretKey", "SECRETKEY", "securityToken"):
         with pytest.raises(InvalidArgumentError, match=f"write {name} 'env:NAME'") as caught:
-            with_note(SCHEMA, {"nameServer": "h:1", name: planted.CLIENT})
+            table_options(table | {f"option.{name}": planted.CLIENT})
         assert not found_in(str(caught.value))
+        with pytest.raises(InvalidArgumentError, match=f"{name} is given to a table"):
+            table_options(table | {name: planted.CLIENT})  # among its properties
 
 
 @pytest.mark.spark

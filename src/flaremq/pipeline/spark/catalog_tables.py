@@ -26,10 +26,20 @@ _OPTION: Final = "option."
 
 
 def table_options(given: Mapping[str, str]) -> dict[str, str] | None:
-    """The options of a table that is being made; None for those of a reader or writer."""
+    """The options of a table that is being made; None for those of a reader or writer.
+
+    Catalogs keep what is said of a table, and show it to everybody: so a secret is named there, never given.
+    """
     folded = {name.lower(): (name, text) for name, text in given.items()}
     if folded.get("provider", ("", ""))[1].lower() != "flaremq":
         return None
+    for name, text in given.items():
+        own = name[len(_OPTION) :] if name.lower().startswith(_OPTION) else name
+        if is_secret(own) and not names_a_secret(text):
+            raise InvalidArgumentError(
+                f"{own} is given to a table, whose options its catalog keeps and shows: write {own} 'env:NAME' or "
+                f"{own} 'file:PATH' for where drivers and executors find it"
+            )
     options = {name[len(_OPTION) :]: text for name, text in given.items() if name.lower().startswith(_OPTION)}
     names = {name.lower() for name in options}
     place = folded.get("path") or folded.get("location")
@@ -41,16 +51,7 @@ def table_options(given: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def with_note(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """The schema of a table, with its options noted on the first field.
-
-    Catalogs keep the note, and show it to everybody: so a secret is named there, never given.
-    """
-    for name, text in options.items():
-        if is_secret(name) and not names_a_secret(text):
-            raise InvalidArgumentError(
-                f"{name} is given to a table, whose options its catalog keeps and shows: write {name} 'env:NAME' or "
-                f"{name} 'file:PATH' for where drivers and executors find it"
-            )
+    """The schema of a table, with its options noted on the first field."""
     first, *rest = schema.fields
     note = {_NOTE: json.dumps(dict(options))}
     return StructType([StructField(first.name, first.dataType, first.nullable, note), *rest])
