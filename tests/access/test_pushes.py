@@ -11,6 +11,8 @@ import pytest
 from flaremq.access.guard import GuardRules
 from flaremq.message.topics import HALF_TOPIC
 from flaremq.protocol.codes import RequestCode
+from flaremq.protocol.command import RemotingCommand
+from flaremq.protocol.frame import encode_frame
 from tests.access.attack_lab import asked, lab, send_fields
 from tests.access.test_guard import OFF, ROOT, Gate, Peer, request, send
 
@@ -52,22 +54,21 @@ def test_replies_go_to_the_account_that_had_the_client_id_first(tmp_path: Path) 
             for raw, user in ((victim, "victim"), (attacker, "attacker")):
                 assert (await raw.ask(asked(user, 34, {}, _heartbeat("10.0.0.1@77", "pay")))).code == 0
             fields = send_fields("replies", "REPLY_TO_CLIENT\x0110.0.0.1@77\x02CORRELATION_ID\x01x\x02")
-            answering.writer.write(_frame(asked("victim", 325, fields, b"secret reply")))
+            answering.writer.write(encode_frame(asked("victim", 325, fields, b"secret reply")))
             seen = asyncio.create_task(victim.replies(1))
             stolen = asyncio.create_task(attacker.replies(1))
             while not victim.pushed and not attacker.pushed:
                 await asyncio.sleep(0)
             for task in (seen, stolen):
                 task.cancel()
+            (push,) = victim.pushed + attacker.pushed
+            confirmation = RemotingCommand.response()
+            confirmation.opaque = push.opaque
+            victim.writer.write(encode_frame(confirmation))
+            assert (await answering.replies(1)).popitem()[1].code == 0
             return [command.body_bytes for command in victim.pushed], [c.body_bytes for c in attacker.pushed]
 
     assert asyncio.run(run()) == ([b"secret reply"], [])
-
-
-def _frame(command: object) -> bytes:
-    from flaremq.protocol.frame import encode_frame
-
-    return encode_frame(command)  # type: ignore[arg-type]
 
 
 def test_what_may_be_shown_is_asked_of_the_account_as_it_is_now(tmp_path: Path) -> None:
