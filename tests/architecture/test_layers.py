@@ -46,21 +46,22 @@ MAY_IMPORT = {
     "secret_place": {"errors"},
     "log_lines": {"visible"},
     "look": {"visible"},
+    "metrics": {"errors", "options"},
     "message": BASE,
     "storage": STORE_SIDE,
     "replication": BASE | {"message"},
     "protocol": BASE,
     "remoting": WIRE_SIDE,
     "access": WIRE_SIDE | {"message"},
-    "namesrv": WIRE_SIDE | {"access"},
-    "controller": WIRE_SIDE | STORE_SIDE | {"access"},  # of storage: the file seam only
+    "namesrv": WIRE_SIDE | {"access", "metrics"},
+    "controller": WIRE_SIDE | STORE_SIDE | {"access", "metrics"},  # of storage: the file seam only
     "client": WIRE_SIDE | {"message"},
-    "broker": WIRE_SIDE | STORE_SIDE | {"access", "replication"},
+    "broker": WIRE_SIDE | STORE_SIDE | {"access", "metrics", "replication"},
     "pipeline": STORE_SIDE | {"client", "look"},
     "sync": WIRE_SIDE | {"message", "client"},
     "testing": WIRE_SIDE | STORE_SIDE | {"broker", "namesrv", "client"},
     "dashboard": WIRE_SIDE | STORE_SIDE | SERVERS | {"look"},
-    "cli": WIRE_SIDE | STORE_SIDE | SERVERS | {"sync", "testing"},
+    "cli": WIRE_SIDE | STORE_SIDE | SERVERS | {"sync", "testing", "dashboard"},
 }
 
 # Who may use the names of `flaremq` itself, as a user's program does. Below, that would be a circle.

@@ -20,13 +20,15 @@ pytestmark = pytest.mark.xdist_group("architecture")  # one worker reads all sou
 ORDER = {
     "message": """properties topics sys_flag java_hash tags delay hosts record compression message_id message
         message_ext batch stored_form transaction write_stream""",
+    "metrics": """histogram bounded_table turns family labels samples exposition loop_delay options endpoint
+        monitor""",
     "replication": "frames epochs record_gate source follower sync_rules sync_state replicas membership",
     "protocol": "codes command header_json header_binary frame signing bodies queue_allocation headers",
     "storage": """files runtime config option_names options status log queue index dispatch get put at_rest
         arrow engine verify message_store rebuild rescue""",
     "broker": """pace options role scheduler filter store_loop replication catalog statistics members long_polling
         delay ingest pop transactions streams live_config requests administration registration parts metadata_copy
-        ha_service controller_mode registry guarding service""",
+        ha_service controller_mode registry guarding metrics service""",
     "access": """files needs addresses options judge bodies rules authority once replay attempts described audit
         refusals guard users plain inner control""",
     "controller": "groups liveness election outcomes state options stores office requests service",
@@ -35,7 +37,8 @@ ORDER = {
         consumer admin scan streams""",
     "pipeline": """model options planning archive sources sink spark scan jobs jobs.archive jobs.replay
         jobs.rebuild jobs.verify jobs.report jobs.sql""",
-    "cli": """failure groups output confirmation parameters progress servers admin mqadmin store pipeline bench demo
+    "dashboard": """texts markup security options data views questions actions live app service""",
+    "cli": """failure groups output confirmation parameters progress servers admin dashboard mqadmin store pipeline bench demo
         completion main""",
 }
 PLACE = {layer: {room: at for at, room in enumerate(rooms.split())} for layer, rooms in ORDER.items()}

@@ -12,6 +12,7 @@ from flaremq.testing import EphemeralBroker
 from tests.cli.test_servers import ADDRESS
 from tests.support.admin_cli import Shell, until_registered
 from tests.support.cli import flaremq
+from tests.support.ports import free_ports
 from tests.support.server_process import SMALL, server
 
 
@@ -70,7 +71,8 @@ def config(name_server: str, *line: object) -> str:
 
 @pytest.mark.slow
 def test_changes_outlast_a_server_without_a_file(tmp_path: Path) -> None:
-    arguments = ["up", "--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--broker-listen", "127.0.0.1:0", *SMALL]
+    arguments = ["up", "--data", tmp_path / "data", "--listen", f"127.0.0.1:{free_ports()}", *SMALL]
+    arguments += ["--broker-listen", "127.0.0.1:0"]
     with server(*arguments, cwd=tmp_path) as up:
         name_server, _ = ADDRESS.findall(up.ready())
         until_registered(name_server)

@@ -43,6 +43,11 @@ _ACCESS_REFUSAL: Final = re.compile(
     re.IGNORECASE,
 )
 
+# Who asks was believed, and may not. Whatever else a refusal says counts as not believed.
+_NOT_PERMITTED: Final = re.compile(
+    r"has no permission to access |Need admin permission |No default permission for (?:topic|group):", re.IGNORECASE
+)
+
 
 def reply_error(reply: RemotingCommand, what: str, address: str) -> ReplyError:
     """The error for a reply that says no."""
@@ -59,6 +64,11 @@ def is_access_refusal(reply: RemotingCommand) -> bool:
     if reply.code not in _REFUSED_CODES or not reply.remark:
         return False
     return _OF_ACL.fullmatch(reply.remark) is not None or _ACCESS_REFUSAL.search(reply.remark) is not None
+
+
+def is_believed(error: AccessDeniedError) -> bool:
+    """Whether a server knows who asked, and only does not let them."""
+    return _NOT_PERMITTED.search(error.remark) is not None
 
 
 def code_name(code: int) -> str:

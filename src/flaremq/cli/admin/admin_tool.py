@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from typing import Literal
 
 from flaremq.client.admin.admin import Admin
-from flaremq.client.admin.base import properties_text
 from flaremq.errors import NotFoundError
 from flaremq.protocol.bodies.client import ConsumerConnection
 from flaremq.protocol.bodies.group import SubscriptionGroupWrapper
 from flaremq.protocol.bodies.stats import ConsumeStats, QueryConsumeQueueResponseBody, ResetOffsetBody
 from flaremq.protocol.bodies.topic import TopicConfig
-from flaremq.protocol.codes import RequestCode
 
 
 class AdminTool(Admin):
@@ -29,16 +27,11 @@ class AdminTool(Admin):
         self, values: Mapping[str, str], *, broker: str | None, cluster: str | None
     ) -> dict[str, str]:
         """Change options of brokers; what each has to say to that, by name."""
-        masters = await self.masters(cluster=cluster, broker=broker)
-        code, body = RequestCode.UPDATE_BROKER_CONFIG, properties_text(values)
-        replies = await self._call_each(masters.values(), code, body=body, what="changing options")
-        return {name: reply.remark or "" for name, reply in zip(masters, replies, strict=True)}
+        return await self._change_brokers(values, broker, cluster)
 
     async def change_name_servers(self, values: Mapping[str, str]) -> dict[str, str]:
         """The same for all name servers, by address."""
-        code, body = RequestCode.UPDATE_NAMESRV_CONFIG, properties_text(values)
-        replies = await self._tell_name_servers(code, body=body, what="changing options")
-        return {name: reply.remark or "" for name, reply in zip(self.name_servers, replies, strict=True)}
+        return await self._change_name_servers(values)
 
     async def update_topic_at(self, address: str, config: TopicConfig, attributes: str = "") -> None:
         """Make a topic, or change it, on one broker. ``attributes`` is a list of changes, ``+a=b,-c``."""

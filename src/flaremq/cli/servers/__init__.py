@@ -5,4 +5,4 @@ May import: the root of ``cli``, ``broker``, ``namesrv``, ``controller``.
 Start reading: ``up``, ``serve``, ``child``.
 """
 
-__all__ = ["child"]
+__all__ = ["child", "logs", "serve"]

@@ -5,4 +5,4 @@ May import: the root of ``client``, ``consumer``.
 Start reading: ``admin``, ``base``.
 """
 
-__all__ = ["access", "admin", "dead_letters"]
+__all__ = ["access", "admin", "dead_letters", "messages"]

@@ -40,11 +40,16 @@ class Admin(AccessAdmin):
         self, values: Mapping[str, str], *, broker: str | None = None, cluster: str | None = None
     ) -> list[str]:
         """Change options of one broker, a cluster's or all; the brokers' names."""
-        body = properties_text(values)
+        return list(await self._change_brokers(values, broker, cluster))
+
+    async def _change_brokers(
+        self, values: Mapping[str, str], broker: str | None, cluster: str | None
+    ) -> dict[str, str]:
+        """What each broker has to say to that, by name."""
+        code, body = RequestCode.UPDATE_BROKER_CONFIG, properties_text(values)
         masters = await self.masters(cluster=cluster, broker=broker)
-        code = RequestCode.UPDATE_BROKER_CONFIG
-        await self._call_each(masters.values(), code, body=body, what="changing options")
-        return list(masters)
+        replies = await self._call_each(masters.values(), code, body=body, what="changing options")
+        return {name: reply.remark or "" for name, reply in zip(masters, replies, strict=True)}
 
     async def broker_stats(self, broker: str, name: str, key: str) -> BrokerStatsData:
         """One counter of a broker over a minute, an hour and a day, such as ``TOPIC_PUT_NUMS`` of a topic."""
@@ -101,9 +106,13 @@ class Admin(AccessAdmin):
 
     async def set_name_server_config(self, values: Mapping[str, str]) -> None:
         """Change options of all name servers."""
-        await self._tell_name_servers(
-            RequestCode.UPDATE_NAMESRV_CONFIG, body=properties_text(values), what="changing options"
-        )
+        await self._change_name_servers(values)
+
+    async def _change_name_servers(self, values: Mapping[str, str]) -> dict[str, str]:
+        """What each name server has to say to that, by address."""
+        code, body = RequestCode.UPDATE_NAMESRV_CONFIG, properties_text(values)
+        replies = await self._tell_name_servers(code, body=body, what="changing options")
+        return {name: reply.remark or "" for name, reply in zip(self.name_servers, replies, strict=True)}
 
     async def put_kv_config(self, namespace: str, key: str, value: str) -> None:
         """Let the name servers keep a value."""

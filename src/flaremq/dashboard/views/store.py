@@ -1,0 +1,69 @@
+"""Stores as far as brokers tell: files as they follow from offsets, what is behind, how full the disk is."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from flaremq.dashboard.data.broker_state import BrokerState, bytes_of
+from flaremq.dashboard.data.files import FILE_BYTES, log_files
+from flaremq.dashboard.data.state import ClusterState
+from flaremq.dashboard.views.page import Page, because, page
+
+_MARKS: Final = {"clean": 0.75, "force": 0.85, "refuse": 0.90}
+
+
+def store_page(state: ClusterState, now_ms: int) -> Page:
+    missing = {"recovery": because("not_on_wire"), "verify": because("not_on_wire")}
+    return page(state, now_ms, missing=missing) | {"brokers": [_row(broker) for broker in state.brokers.values()]}
+
+
+def file_bytes_of(broker: BrokerState) -> int:
+    text = (broker.config or {}).get("mappedFileSizeCommitLog", "")
+    return int(text) if text.isdigit() and int(text) > 0 else FILE_BYTES
+
+
+def _row(broker: BrokerState) -> dict[str, Any]:
+    low, high = broker.whole("commitLogMinOffset"), broker.whole("commitLogMaxOffset")
+    size, config = file_bytes_of(broker), broker.config or {}
+    files, count = log_files(low, high, size) if low is not None and high is not None else ([], None)
+    unflushed = bytes_of(broker.told.get("remainHowManyDataToFlush", ""))
+    total, free = broker.disk_bytes
+    oldest = broker.whole("earliestMessageTimeStamp")
+    row = {
+        "id": broker.address,
+        "name": broker.name,
+        "address": broker.address,
+        "role": broker.role,
+        "up": broker.is_up,
+        "files": files,
+        "files_total": count,
+        "file_bytes": size,
+        "min_offset": low,
+        "max_offset": high,
+        "bytes": None if low is None or high is None else high - low,
+        "flushed_offset": None if high is None or unflushed is None else high - unflushed,
+        "unflushed_bytes": unflushed,
+        "dispatch_behind_bytes": broker.whole("dispatchBehindBytes"),
+        "oldest_ms": oldest if oldest is not None and oldest > 0 else None,
+        "reserved_hours": _whole(config.get("fileReservedTime")),
+        "delete_when": config.get("deleteWhen"),
+        "disk_used_ratio": broker.disk_used_ratio,
+        "queue_disk_used_ratio": broker.number("consumeQueueDiskRatio"),
+        "disk_total_bytes": total,
+        "disk_free_bytes": free,
+        "disk_full_hours": broker.disk_full_hours,
+        "damaged_ranges": broker.whole("damagedLogRanges"),
+        "damaged_bytes": broker.whole("damagedLogBytes"),
+        "recovery": None,
+        "flush_type": config.get("flushDiskType"),
+        "marks": _MARKS,
+    }
+    if not broker.is_up:
+        row["missing"] = {"files": broker.reason}
+    elif broker.config is None:
+        row["missing"] = {"flush_type": "denied" if broker.config_ms else "not_read_yet"}
+    return row
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None
