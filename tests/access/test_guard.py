@@ -468,6 +468,46 @@ def test_failures_on_this_machine_are_answered_at_once(gate: Gate) -> None:
     assert all(gate.check(Peer(), wrong).code == 16 for _ in range(100))
 
 
+def test_many_addresses_fill_neither_memory_nor_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    attempts = Attempts(clock.monotonic)
+    for number in range(100_000):
+        attempts.failed(f"2001:db8::{number:x}", "no name")
+    assert attempts.addresses <= 10_000
+    assert attempts.total == 100_000
+    assert len(caplog.records) == 100
+    clock.advance(61_000)
+    attempts.failed("2001:db8::1", "no name")
+    assert "99900 other requests" in caplog.records[100].getMessage()
+    assert len(caplog.records) == 102
+
+
+@pytest.mark.parametrize(
+    ("peer", "is_local"),
+    [
+        ("127.0.0.1:1", True),
+        ("127.8.9.10:1", True),
+        ("[::1]:1", True),
+        ("::1:1", True),
+        ("[::ffff:127.0.0.1]:1", True),
+        ("::ffff:127.0.0.1:1", True),
+        ("[::ffff:10.0.0.1]:1", False),
+        ("10.0.0.1:1", False),
+        ("127.0.0.1.evil:1", False),
+        ("localhost:1", False),
+        ("[::127.0.0.1]:1", False),
+        ("[fe80::1%lo]:1", False),
+        ("0.0.0.0:1", False),
+        ("unknown:0", False),
+        (":0", False),
+    ],
+)
+def test_this_machine_is_known_by_every_form_of_its_addresses_and_by_no_other(
+    peer: str, is_local: bool, tmp_path: Path
+) -> None:
+    assert (Gate(tmp_path).check(Peer(peer), send()) is None) == is_local
+
+
 def test_failures_are_said_once_a_minute(gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
     wrong = send(account=Account("app", b"another-secret"))
     for _ in range(100):

@@ -1,4 +1,7 @@
-"""Attempts: who tries in vain. Counted by address, said once a minute, and slowed down beyond this machine."""
+"""Attempts: who tries in vain. Counted by address, said once a minute, and slowed down beyond this machine.
+
+Who has many addresses does not fill the log either: past a hundred lines in a minute the others are said as a number.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from flaremq.access.addresses import is_loopback
 _log = logging.getLogger(__name__)
 _ADDRESSES_MAX: Final = 10_000
 _LINE_SECONDS: Final = 60.0
+_LINES_MAX: Final = 100  # in that time, of all addresses
 _BURST_SECONDS: Final = 10.0
 _BURST: Final = 10  # failures in that time after which a connection is closed
 _FREE: Final = 3  # failures that cost nothing: a mistyped secret
@@ -33,6 +37,8 @@ class Attempts:
         self._monotonic = monotonic
         self._by_address: OrderedDict[str, _Failures] = OrderedDict()
         self.total = 0
+        self._lines = self._unsaid = 0  # since the minute began
+        self._minute_ends = 0.0
 
     def failed(self, address: str, reason: str) -> float:
         """Note a failure; the seconds its answer should wait, negative: the connection should be closed."""
@@ -46,7 +52,7 @@ class Attempts:
         self._by_address.move_to_end(address)
         failures.count += 1
         if now >= failures.next_line:
-            _log.warning("%d requests from %s were refused, the last one: %s", failures.count, address, reason)
+            self._say(address, failures.count, reason, now)
             failures.count, failures.next_line = 0, now + _LINE_SECONDS
         if is_loopback(address):
             return 0.0
@@ -56,6 +62,18 @@ class Attempts:
         if number > _BURST:
             return -1.0
         return 0.0 if number <= _FREE else min(_DELAY_MAX, 0.1 * 2 ** (number - _FREE))
+
+    def _say(self, address: str, count: int, reason: str, now: float) -> None:
+        if now >= self._minute_ends:
+            if self._unsaid:
+                _log.warning("%d other requests were refused meanwhile, from too many addresses", self._unsaid)
+            self._lines = self._unsaid = 0
+            self._minute_ends = now + _LINE_SECONDS
+        if self._lines < _LINES_MAX:
+            self._lines += 1
+            _log.warning("%d requests from %s were refused, the last one: %s", count, address, reason)
+        else:
+            self._unsaid += count
 
     @property
     def addresses(self) -> int:
