@@ -41,7 +41,7 @@ warning at the start.
 A broker reads the options of the store, of the broker and of the network from one file (`flaremq broker -c FILE`) or
 from `--set KEY=VALUE`; `-p` prints all of them with their values. Those that are **live** can be changed while a server
 runs, by `flaremq config set`, `mqadmin updateBrokerConfig` and `updateNamesrvConfig`; the others say why not. A change
-lasts until the server stops: write it to its file too if it shall outlast that.
+is written to the server's file, or beside its state ([operations.md](operations.md#changing-options)).
 """
 
 STORE_SECTIONS = (
