@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from flaremq.cli.servers.replicas import ReplicaPlan
+from flaremq.cli.servers.replicas import ReplicaPlan, count_ready
 from flaremq.client.producer.producer import Producer
 from flaremq.client.producer.send_result import SendStatus
 from flaremq.errors import FlareMQError
 from flaremq.message.message import Message
-from flaremq.protocol.bodies.controller import BrokerReplicasInfo
+from flaremq.protocol.bodies.controller import BrokerReplicasInfo, ReplicaIdentity, ReplicasInfo
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
@@ -167,3 +167,14 @@ def test_no_secret_is_in_the_command_lines_of_replicas() -> None:
     (name,) = plan.environment
     assert f"innerClientAuthenticationCredentials=env:{name}" in command
     assert plan.environment[name] == settings["innerClientAuthenticationCredentials"]
+
+
+@pytest.mark.parametrize(
+    ("master", "alive", "ready"),
+    [("a", "ab", 2), ("a", "a", 1), ("b", "a", 0), (None, "ab", 0), (None, "", 0), ("a", "", 0)],
+)
+def test_replicas_that_a_controller_remembers_are_not_ready_before_they_are_back(
+    master: str | None, alive: str, ready: int
+) -> None:
+    members = tuple(ReplicaIdentity(broker_address=name, alive=name in alive) for name in "ab")
+    assert count_ready(ReplicasInfo(master_address=master, in_sync_replicas=members)) == ready

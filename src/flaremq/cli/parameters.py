@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 END_OF_TIME_MS = 2**63 - 1
 LATEST_MS = -1  # the end of a queue, as brokers understand a point in time
+
+# Where a context keeps the options of clients that were given: a command's and those before it.
+GIVEN: Final = "flaremq.credentials"
 
 if TYPE_CHECKING:
     from flaremq.storage.options import StoreOptions
@@ -69,6 +72,11 @@ def _options(file_help: str, example: str) -> Callable[[F], F]:
         )(command)
 
     return add
+
+
+def wants_tls() -> bool:
+    """Whether ``--tls`` stands somewhere before the command, where it means those that start servers too."""
+    return bool(click.get_current_context().meta.get(GIVEN, {}).get("tls"))
 
 
 def _tell_of_secrets(_: click.Context, __: click.Parameter, assignments: tuple[str, ...]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from flaremq.cli.parameters import GIVEN
 from flaremq.client.options import ClientOptions
 from flaremq.errors import InvalidArgumentError
 from flaremq.secret_place import FROM_ENVIRONMENT, FROM_FILE, check_private, names_a_secret, secret_value
@@ -33,7 +34,6 @@ _TLS_FILES: Final = (  # name of the option, argument of ClientOptions, environm
     ("tls_key_password_file", "tls_key_password_file", "FLAREMQ_TLS_KEY_PASSWORD_FILE"),
 )
 _TOOLS_YML: Final = os.path.join("conf", "tools.yml")  # below $ROCKETMQ_HOME
-_META: Final = "flaremq.credentials"  # where a context keeps what was given: shared by a command and its parents
 _PROMPT: Final = "-"
 
 # name, flag, metavar, help
@@ -99,7 +99,7 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
             f"env:NAME, file:PATH or - to be asked, or set {SECRET_KEY_VARIABLE}.",
             context,
         )
-    context.meta.setdefault(_META, {})[parameter.name] = value
+    context.meta.setdefault(GIVEN, {})[parameter.name] = value
 
 
 def client_settings() -> dict[str, Any]:
@@ -108,7 +108,7 @@ def client_settings() -> dict[str, Any]:
     A secret that was asked for or read is in it as it is; one that has a place of its own is named by that place.
     """
     context = click.get_current_context(silent=True)
-    given: dict[str, Any] = {} if context is None else context.meta.get(_META, {})
+    given: dict[str, Any] = {} if context is None else context.meta.get(GIVEN, {})
     settings: dict[str, Any] = {}
     for name, argument, variable in _TLS_FILES:
         path = given.get(name) or os.environ.get(variable)
@@ -117,11 +117,6 @@ def client_settings() -> dict[str, Any]:
     if given.get("tls") or settings:
         settings["use_tls"] = True
     return settings | _account(given)
-
-
-def wants_tls() -> bool:
-    """Whether ``--tls`` stands somewhere before the command, where it means those that start servers too."""
-    return bool(click.get_current_context().meta.get(_META, {}).get("tls"))
 
 
 def client_options(kind: type[C], **more: Any) -> C:

@@ -49,6 +49,12 @@ def replica_folder(data: str, number: int) -> str:
     return os.path.join(data, f"replica-{number}")
 
 
+def count_ready(group: ReplicasInfo) -> int:
+    """How many are in sync with a master that is there. A controller remembers those of its last life, too."""
+    alive = {one.broker_address for one in group.in_sync_replicas if one.alive}
+    return len(alive) if group.master_address in alive else 0
+
+
 def check_folder(data: str, *, replicas: bool) -> None:
     """Refuse to start a lone broker where replicas were, or the other way round: it would look as if all were gone."""
     has_replicas = os.path.isdir(replica_folder(data, 1))
@@ -205,10 +211,10 @@ class ReplicaProcesses:
                     if keeper.done():
                         keeper.result()
                 self._group = await self._ask(client)
-                if self._group is not None and len(self._group.in_sync_replicas) >= count:
+                known = 0 if self._group is None else count_ready(self._group)
+                if known >= count:
                     return
                 if time.monotonic() > deadline:
-                    known = 0 if self._group is None else len(self._group.in_sync_replicas)
                     raise UnavailableError(f"only {known} of {count} replicas are in sync after {_READY_SECONDS:.0f} s")
                 await asyncio.sleep(_LOOK_SECONDS)
         finally:

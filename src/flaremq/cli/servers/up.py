@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from flaremq.cli.parameters import check_log_place, server_options
+from flaremq.cli.parameters import check_log_place, server_options, wants_tls
 from flaremq.cli.servers.kept_options import kept_options
 from flaremq.cli.servers.logs import log_arguments, log_options
 from flaremq.cli.servers.serve import Server, serve, split_listen
@@ -72,7 +72,6 @@ def up(
     With --replicas each broker is a process of its own (ports 10 apart). A message is acknowledged when all that are in
     sync have it; kill the master, and another one goes on. A broker that was killed is started again.
     """
-    from flaremq.cli.admin.credentials import wants_tls
     from flaremq.cli.servers.replicas import check_folder
     from flaremq.cli.servers.told import Told
 
