@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import ssl
@@ -12,8 +13,10 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from flaremq.cli.servers import development_ca
 from flaremq.cli.servers.development_ca import FOLDER, DevelopmentCA
 from flaremq.errors import InvalidArgumentError
+from tests.support.broker_lab import until
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -164,3 +167,26 @@ def test_name_that_no_certificate_can_have_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="'brök' is no name that a certificate can have"):
         DevelopmentCA(str(tmp_path), ["brök"])
     assert not (tmp_path / FOLDER).exists()
+
+
+def test_certificates_are_looked_after_while_servers_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(development_ca, "_LOOK_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        ca = DevelopmentCA(str(tmp_path), [])
+        ca.ensure(NOW - timedelta(days=5000))
+        old = certificate(ca.cert_path)
+        assert old.not_valid_after_utc < datetime.now(UTC)
+        await ca.start()
+        await until(lambda: certificate(ca.cert_path) != old, "a new one")
+        assert certificate(ca.cert_path).not_valid_after_utc > datetime.now(UTC)
+        os.chmod(ca.key_path, 0o644)
+        await until(lambda: "could not be looked after" in caplog.text, "a complaint")
+        os.chmod(ca.key_path, 0o600)
+        Path(ca.cert_path).unlink()
+        await until(lambda: os.path.exists(ca.cert_path), "it goes on")
+        await ca.stop()
+
+    asyncio.run(scenario())

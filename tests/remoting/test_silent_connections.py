@@ -104,7 +104,7 @@ def test_silent_connections_keep_nobody_out_are_bounded_and_are_cut(tmp_path: Pa
         for encryption in (context, None):
             assert asyncio.run(sends(address, encryption, 20)) == [0] * 20
         assert descriptors(pid) <= before + COUNT + 16
-        assert resident(pid) <= memory + 256 * MIB
+        assert resident(pid) <= memory + 128 * MIB
         until_cut(quiet)
         while descriptors(pid) > before + 16:  # the last ones are closed on our side first
             time.sleep(0.05)
