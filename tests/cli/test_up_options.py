@@ -12,6 +12,7 @@ from flaremq.cli.servers.told import Told, reachable
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
+from tests.support.cli import flaremq
 from tests.support.ports import free_ports
 from tests.support.server_process import SMALL, server
 
@@ -113,3 +114,10 @@ def test_file_of_options_says_where_the_broker_listens(tmp_path: Path) -> None:
     ) as up:
         assert ADDRESS.findall(up.ready()) == [f"127.0.0.1:{port}", f"127.0.0.1:{port + 10}"]
         assert up.stop() == 0
+
+
+@pytest.mark.parametrize("more", [[], ["--replicas", 2]])
+def test_servers_that_would_turn_each_other_away_are_not_started(tmp_path: Path, more: list[object]) -> None:
+    outcome = flaremq("up", *more, "--data", tmp_path / "data", "--set", "authenticationEnabled=true")
+    assert outcome.code == 2 and "needs innerClientAuthenticationCredentials" in outcome.err
+    assert not (tmp_path / "data").exists()

@@ -12,8 +12,10 @@ from flaremq.cli.parameters import check_log_place, server_options, wants_tls
 from flaremq.cli.servers.kept_options import kept_options
 from flaremq.cli.servers.logs import log_arguments, log_options
 from flaremq.cli.servers.serve import Server, serve, split_listen
+from flaremq.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from flaremq.access.options import AccessOptions
     from flaremq.broker.options import BrokerOptions
     from flaremq.cli.servers.encryption import Encryption
     from flaremq.cli.servers.told import Told
@@ -94,6 +96,7 @@ def _serve_one(told: Told, listen: str | None, broker_listen: str | None, *, is_
 
     listen = told.address(listen, _NAME_SERVER)
     options, *_ = load_options(told.config_file, told.broker_options(broker_listen, _BROKER, listen))
+    _check_inner(options.access)
     encryption = _encryption(told, [listen], options) if is_encrypted else None
     if encryption is not None:
         told = told.with_options(encryption.options)
@@ -128,6 +131,7 @@ def _serve_replicas(
     listen = told.address(addresses[0], _NAME_SERVER)
     options, store_options, _ = load_options(told.config_file, told.broker_options(addresses[2], _BROKER, listen))
     check_own_places(store_options, "--replicas")
+    _check_inner(options.access)
     controller_listen = None if addresses[1] is None else told.address(addresses[1], _NAME_SERVER)
     first_broker = format_address(options.bind_address, options.listen_port)
     listen, controller_listen, brokers = choose_addresses(count, listen, controller_listen, first_broker)
@@ -161,6 +165,15 @@ def _serve_replicas(
         ),
         encryption,
     )
+
+
+def _check_inner(access: AccessOptions) -> None:
+    """Servers that ask who is there would turn each other away."""
+    if access.authentication_enabled and not access.inner_client_authentication_credentials:
+        raise InvalidArgumentError(
+            "authenticationEnabled needs innerClientAuthenticationCredentials: with them a broker signs what it asks "
+            "its name server and controller"
+        )
 
 
 def _serve(servers: list[Server], ready: Callable[[], str], encryption: Encryption | None) -> None:
