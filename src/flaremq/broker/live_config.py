@@ -55,7 +55,7 @@ class ConfigAdmin:
         file: OptionsFile | None = None,
     ) -> None:
         self._in_effect = in_effect  # what is other than the options say, because somebody decided it since
-        self._layers = (broker, store, remoting, broker.access)
+        self._layers = (broker, store, remoting, broker.access, broker.metrics)
         self._clock = clock
         self._file = file
         self._appliers = dict(appliers or {})

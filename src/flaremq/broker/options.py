@@ -22,6 +22,7 @@ from typing import Any, Final
 from flaremq.access.options import AccessOptions, check_bind, check_private_file
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.topics import NAME_LETTER
+from flaremq.metrics.options import MetricsOptions, check_reach
 from flaremq.options import (
     AT_START,
     IDENTITY,
@@ -396,6 +397,8 @@ class BrokerOptions:
 
     # fmt: on
 
+    # What it tells about itself: rows of their own class, loaded from the same file.
+    metrics: MetricsOptions = field(default_factory=MetricsOptions)
     # Who may do what: rows of their own class, loaded from the same file.
     access: AccessOptions = field(default_factory=AccessOptions)
     # Names that were loaded but change nothing; no option, only the memory that `warnings` needs.
@@ -407,6 +410,7 @@ class BrokerOptions:
             _checked_address(name, value)
         _checked_address("bindAddress", self.bind_address)
         check_bind(self.bind_address, self.access, insecure=self.insecure_bind_enable)
+        check_reach(self.metrics.endpoint, insecure=self.insecure_bind_enable)
         if self.ha_bind_address:
             _checked_address("haBindAddress", self.ha_bind_address)
         parse_networks(self.ha_allowed_addresses)
@@ -419,8 +423,9 @@ class BrokerOptions:
             raise InvalidArgumentError("; ".join(map(str, unknown)))
         values: dict[str, Any] = dict(values_from_properties(cls, properties))
         access: dict[str, Any] = dict(values_from_properties(AccessOptions, properties))
+        metrics: dict[str, Any] = dict(values_from_properties(MetricsOptions, properties))
         ignored = tuple(name for name in properties if name in _ONLY_IN_ROCKETMQ)
-        return cls(**values, access=AccessOptions(**access), ignored_names=ignored)
+        return cls(**values, access=AccessOptions(**access), metrics=MetricsOptions(**metrics), ignored_names=ignored)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None) -> BrokerOptions:
@@ -429,12 +434,13 @@ class BrokerOptions:
 
     def change(self, properties: Mapping[str, str]) -> None:
         """Change options of a running broker: all of them, or none and InvalidArgumentError."""
-        change_live(properties, [self])
+        change_live(properties, [self, self.metrics])
 
     def to_properties(self, *, changed_only: bool = False) -> dict[str, str]:
         """The names and texts that :meth:`from_properties` would read back."""
         own = properties_of(self, changed_only=changed_only)
-        return {**own, **properties_of(self.access, changed_only=changed_only)}
+        told = properties_of(self.metrics, changed_only=changed_only)
+        return {**own, **told, **properties_of(self.access, changed_only=changed_only)}
 
     @property
     def address(self) -> str:
@@ -456,7 +462,7 @@ class BrokerOptions:
         return [f"clients are told to come to brokerIP1={told}, where only those of this machine find the broker"]
 
 
-_BROKER_NAMES = frozenset(rows_by_key(BrokerOptions)) | frozenset(rows_by_key(AccessOptions))
+_BROKER_NAMES = frozenset(key for kind in (BrokerOptions, AccessOptions, MetricsOptions) for key in rows_by_key(kind))
 _REMOTING_NAMES = frozenset(rows_by_key(RemotingOptions))
 _STORE_NAMES = frozenset(rows_by_key(StoreOptions))
 _IDLE_STORE_NAMES = frozenset(row.key for row in rows(StoreOptions) if row.unused)

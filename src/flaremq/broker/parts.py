@@ -80,7 +80,12 @@ class BrokerState:
         self.consumers = ConsumerTable(options, clock)
         self.producers = ProducerTable(options, clock)
         self.locks = QueueLocks(options, clock)
-        self.statistics = BrokerStatistics(options.broker_cluster_name, clock.now_ms(), is_system=self.topics.is_system)
+        self.statistics = BrokerStatistics(
+            options.broker_cluster_name,
+            clock.now_ms(),
+            is_system=self.topics.is_system,
+            series_max=options.metrics.metrics_otel_cardinality_limit,
+        )
         self.slow_consumers = SlowConsumerProtection(options, self.statistics.fall_behind, self.groups)
         name_servers = parse_addresses(options.namesrv_addr) if options.namesrv_addr.strip() else []
         self._client = RemotingClient(remoting)
@@ -96,6 +101,8 @@ class BrokerState:
         self.order_info = ConsumerOrderInfo()
         self._order_saver = TableSaver(self._order_file, lambda: self._order_document, store_loop.run)
         self.pop = PopService(options, clock, store_loop, self.catalog, self.statistics, order_info=self.order_info)
+        for service in (self.schedule, self.transactions, self.pop):
+            service.tell_traffic(self.statistics.traffic)
         self.has_services = False  # those of a master: they deliver, ask and give again
 
     def _file(self, name: str) -> ConfigFile:

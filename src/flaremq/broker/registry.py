@@ -63,7 +63,7 @@ class Handlers:
         )
         replies = SendReplies(options, store_loop.store, state.store_host)
         admission = SendAdmission(options, clock, topics, groups, statistics, replies, state.locks.is_ordered)
-        send = SendHandler(options, store_loop, statistics, admission, replies, state.transactions.check_room)
+        send = SendHandler(options, store_loop, statistics, admission, replies, state.transactions)
         config.on_change += [send.options_changed, lambda _: store_loop.options_changed(), ha.options_changed]
         role.on_change.append(lambda: send.options_changed({}))  # what is known of topics counts for masters only
         families = (

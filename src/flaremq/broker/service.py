@@ -36,6 +36,7 @@ from flaremq.broker.scheduler import Scheduler
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.clock import Clock, SystemClock
 from flaremq.errors import UnavailableError
+from flaremq.metrics.options import is_enabled
 from flaremq.options_file import OptionsFile
 from flaremq.protocol.codes import RequestCode
 from flaremq.remoting.address import parse_addresses
@@ -49,6 +50,7 @@ from flaremq.storage.options import StoreOptions
 
 if TYPE_CHECKING:
     from flaremq.access.control import AccessControl
+    from flaremq.broker.metrics.broker_monitor import BrokerMonitor
 
 _log = logging.getLogger(__name__)
 _VIP_STEP = 2
@@ -96,6 +98,7 @@ class BrokerService:
         self.access: AccessControl | None = None
         self._takes_any_port = False  # for slaves
         self.is_open = False
+        self.monitor: BrokerMonitor | None = None
         if self.options.enable_controller_mode:
             self._store_options = replace(self._store_options, broker_role="SLAVE")  # until it is elected
 
@@ -112,13 +115,32 @@ class BrokerService:
             self.access = await asyncio.to_thread(self._make_access_control)
         if self.options.enable_controller_mode:
             self.controller_mode = await asyncio.to_thread(self._make_controller_mode)
+        await self._start_monitor()  # it answers while the store is being recovered
         try:
             await self._start()
         except BaseException:
             await self._exit.aclose()
+            if self.monitor is not None:
+                await self.monitor.stop()
             raise
         if self.controller_mode is not None:
             self.controller_mode.start()
+
+    async def _start_monitor(self) -> None:
+        if is_enabled(self.options.metrics.endpoint):
+            from flaremq.broker.metrics.broker_monitor import BrokerMonitor  # what most brokers of tests do not need
+
+            self.monitor = BrokerMonitor(self.options, self._remoting_options)
+            await self.monitor.start()
+
+    def _attach_monitor(self) -> None:
+        if self.monitor is not None:
+            is_controlled = self.controller_mode is not None
+            table = self.handlers.table
+            self.monitor.attach(
+                self.state, self.ha, self.registration, table, self._servers, is_controlled=is_controlled
+            )
+            self._exit.callback(self.monitor.detach)
 
     def _make_access_control(self) -> AccessControl:
         from flaremq.broker.guarding import access_control  # what only guarded brokers need
@@ -170,6 +192,8 @@ class BrokerService:
             self.access.start()
             self._exit.push_async_callback(self.access.stop)
         self.store_loop.durability.reads = table.reads
+        if self.monitor is not None:
+            self.monitor.measure(self.state, table)
         await self.ha.start(any_port=self._takes_any_port)
         self._exit.push_async_callback(self.ha.stop)
         if self.role.is_master:
@@ -188,6 +212,7 @@ class BrokerService:
         self._exit.push_async_callback(self.scheduler.stop)
         self._exit.callback(self.state.stop_deliveries)
         self._exit.push_async_callback(self.registration.stop)
+        self._attach_monitor()
         if mode is None:
             await self.announce()
         self.is_open = True
@@ -269,7 +294,8 @@ class BrokerService:
         every("registration", 1000, self.registration.run_due)
         every("master", 1000, self.ha.look)
         every("metadata copy", 1000, self.ha.copy.run_due)
-        for name, interval, work in [*self.state.periodic_work(), *self.handlers.periodic_work()]:
+        own = [] if self.monitor is None else self.monitor.periodic_work()
+        for name, interval, work in [*self.state.periodic_work(), *self.handlers.periodic_work(), *own]:
             every(name, interval, work)
 
     async def run_due(self) -> None:
@@ -306,4 +332,6 @@ class BrokerService:
             await self._finish_sends()
             await self.controller_mode.stop()
         await self._exit.aclose()
+        if self.monitor is not None:
+            await self.monitor.stop()
         _log.info("broker %s stopped", self.options.broker_name)

@@ -228,3 +228,20 @@ PULL_HAS_SUBSCRIPTION = 0x4
 # The release whose behaviour we announce: clients switch features by it. 5.5.0 of RocketMQ's release list.
 VERSION = 513
 VERSION_TEXT = "V5_5_0"
+
+_FIRST_RELEASE = 213  # 4.0.0
+_LAST_RELEASE = 611  # 5.9.9
+
+
+def version_text(number: int) -> str:
+    """``V5_5_0`` for 513, as RocketMQ's tools write it.
+
+    Since 4.0.0 each release takes two numbers, its preview and itself, and minor and patch run from 0 to 9.
+    """
+    if number > _LAST_RELEASE:
+        return "HIGHER_VERSION"
+    if number < _FIRST_RELEASE - 1:
+        return "V3"  # their numbers follow no rule
+    steps, is_final = divmod(number - _FIRST_RELEASE + 1, 2)
+    name = f"V{4 + steps // 100}_{steps // 10 % 10}_{steps % 10}"
+    return name if is_final else f"{name}_SNAPSHOT"

@@ -36,6 +36,8 @@ class RemotingCommand:
     version: int = VERSION
     serialize_type: int = JSON_HEADER
     null_fields: tuple[str, ...] = ()  # ext fields that came without a value: not in ``ext``, but they may be signed
+    received_at: float = 0.0  # of a request: steady clock of the server that counts how long answers take, else 0
+    was_held: bool = False  # of a request: it waited for messages
 
     @classmethod
     def request(

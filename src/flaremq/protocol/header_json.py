@@ -47,6 +47,8 @@ def decode_header(data: Body, body: Body) -> RemotingCommand:
     if not -0x80000000 <= command.opaque <= 0x7FFFFFFF or not -0x80000000 <= command.code <= 0x7FFFFFFF:
         raise RemoteProtocolError("code and opaque of a header must fit 32 bits")
     command.null_fields = ()
+    command.received_at = 0.0
+    command.was_held = False
     if ext is None:
         ext = {}
     elif type(ext) is not dict:

@@ -58,6 +58,7 @@ class Connection(asyncio.Protocol):
         self._entries = table.entries
         self._guard = table.guard if opened is not None else None
         self._reads = table.reads
+        self._latencies = table.latencies if opened is not None else None
         self._options = options
         self._opened = opened
         self._closed = closed
@@ -133,6 +134,10 @@ class Connection(asyncio.Protocol):
                 self._flush()
         commands = decoder.receive(data, taken) if taken < len(data) else []
         if commands:
+            if self._latencies is not None:
+                arrived = monotonic()
+                for command in commands:
+                    command.received_at = arrived
             if self._backlog:
                 self._backlog += commands
             else:
@@ -375,6 +380,8 @@ class Connection(asyncio.Protocol):
 
     def reply(self, request: RemotingCommand, response: RemotingCommand) -> None:
         """Answer a request; nothing is sent to those who asked for no answer, or are gone."""
+        if self._latencies is not None:
+            self.answered(request, response.code)
         if request.flag & ONEWAY_FLAG or not self.is_open:
             return
         response.opaque = request.opaque
@@ -389,6 +396,20 @@ class Connection(asyncio.Protocol):
             small = RemotingCommand.response(ResponseCode.SYSTEM_ERROR, str(error))
             small.opaque, small.serialize_type = request.opaque, request.serialize_type
             self.write([encode_head(small, 0)])
+
+    def answered(self, request: RemotingCommand, code: int = 0) -> None:
+        """Count a request. For those who write its answer by themselves, or answer nothing to who asked for nothing."""
+        latencies = self._latencies
+        if latencies is not None and request.received_at:
+            result = _ONEWAY if request.flag & ONEWAY_FLAG else _SUCCESS if self.is_open else _NOT_WRITTEN
+            latencies.note(request.code, code, result, request.was_held, monotonic() - request.received_at)
+
+    def answered_many(self, code: int, count: int, received_at: float, *, oneway: bool) -> None:
+        """``answered`` for requests of one code that were read at one time and did what they were to do."""
+        latencies = self._latencies
+        if latencies is not None:
+            result = _ONEWAY if oneway else _SUCCESS if self.is_open else _NOT_WRITTEN
+            latencies.note(code, 0, result, False, monotonic() - received_at, count)
 
     def notify(self, command: RemotingCommand) -> None:
         """Send a request that expects no reply."""
@@ -512,5 +533,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
 
+# What became of an answer, in RocketMQ's words.
+_SUCCESS, _ONEWAY, _NOT_WRITTEN = "success", "oneway", "write_channel_failed"
 _JOIN_MAX = 16384  # below this one copy costs less than a gathered write
 IN_FLIGHT_BYTES_MAX = 16 << 20  # request bytes of one connection that wait for replies before it is read from again

@@ -180,6 +180,14 @@ _LANES = {
 }
 
 
+class Latencies(Protocol):
+    """Hears how long each request took, from its arrival to its answer."""
+
+    def note(
+        self, code: int, response_code: int, result: str, is_held: bool, seconds: float, count: int = 1
+    ) -> None: ...
+
+
 class ReadCount:
     """How often anything was read from connections, ever: who may hold up the loop asks whether others came."""
 
@@ -205,6 +213,8 @@ class HandlerTable:
         self.guard: Guard | None = None
         # The guard's word on sends that the fast path has taken apart: it stands still where there is none.
         self.verify_sends: VerifySends | None = None
+        # Told of every answer of a server, if there is one.
+        self.latencies: Latencies | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -223,5 +233,6 @@ class HandlerTable:
         table.lanes = self.lanes
         table.reads = self.reads
         table.guard = self.guard
+        table.latencies = self.latencies
         table.entries = {code: entry for code, entry in self.entries.items() if code not in codes}
         return table

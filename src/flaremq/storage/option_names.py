@@ -60,6 +60,7 @@ OTHER_LAYERS: Final = frozenset(
     metricGrpcExporterIntervalInMills metricGrpcExporterTimeOutInMills
     metricLoggingExporterIntervalInMills metricsExporterType metricsGrpcExporterHeader
     metricsGrpcExporterTarget metricsInDelta metricsLabel metricsOtelCardinalityLimit
+    metricsExportBatchMaxDataPoints
     metricsPromExporterHost metricsPromExporterPort migrateAuthFromV1Enabled msgTraceTopicName namesrvAddr
     notifyConsumerIdsChangedEnable popCkMaxBufferSize popCkOffsetMaxQueueSize popCkStayBufferTime
     popCkStayBufferTimeOut popConsumerFSServiceInit popConsumerKVServiceEnable popConsumerKVServiceInit
@@ -101,6 +102,7 @@ OTHER_LAYERS_OWN: Final = frozenset(
     connectionsMax connectionsPerAddressMax consumerOffsetsMax filterExpressionBytesMax firstFrameSeconds
     frameSeconds groupsMax haAllowedAddresses haBindAddress haConnectionsMax halfReceivedBytesMax
     haSharedSecretFile haTlsEnable haTlsTrustPath heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable
+    metricsInsecureBindEnable metricsNames metricsOfflineGroups
     queueLocksMax queuesPerTopicMax registrationsMax subscriptionsPerGroupMax tlsCertPath tlsClientAuth
     tlsKeyPasswordFile tlsKeyPath tlsMode tlsOutgoing tlsTrustPath topicsMax writeBufferHighBytes writeStallSeconds
     """.split()  # noqa: SIM905

@@ -23,7 +23,7 @@ def next_level_due(service: ScheduleService) -> int | None:
 def next_timer_due(service: TimerService) -> int | None:
     """The same of timers."""
     now_ms = service._clock.now_ms()
-    due_ms = now_ms if service._unread else service._index.next_due_ms()
+    due_ms = now_ms if service.unread else service._index.next_due_ms()
     if due_ms is None:
         return None
     pause_ms = int((service._retry_at - service._clock.monotonic()) * 1000)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from flaremq.broker.catalog.offset_table import OffsetTable, Table
 from flaremq.broker.catalog.table_saver import Run, TableSaver, run_inline
@@ -26,6 +26,8 @@ from flaremq.protocol.bodies.topic import DataVersion
 from flaremq.storage.config.config_file import ConfigFile, Rendered, render_integers
 
 _log = logging.getLogger(__name__)
+_NO_QUEUES: Final[dict[int, int]] = {}
+_NO_TOPICS: Final[dict[str, dict[int, int]]] = {}
 _read_queues = integer_table_reader(read_long)
 
 
@@ -126,7 +128,16 @@ class ConsumerOffsets:
         """Where a client of the group last pulled, -1 if none did."""
         return self._pulled.find(group, topic, queue_id)
 
+    def standing(self, group: str, topic: str) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        """Committed and pulled offsets by queue, to be read at once and not to be changed."""
+        committed = self._table.groups.get(group, _NO_TOPICS).get(topic, _NO_QUEUES)
+        return committed, self._pulled.groups.get(group, _NO_TOPICS).get(topic, _NO_QUEUES)
+
     # Groups and topics
+
+    def groups(self) -> list[str]:
+        """Every group that has offsets."""
+        return list(self._table.groups)
 
     def topics_of(self, group: str) -> set[str]:
         """Topics in which the group has offsets."""

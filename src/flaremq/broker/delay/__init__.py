@@ -5,4 +5,4 @@ May import: ``statistics``, ``store_loop``.
 Start reading: ``message_rules``, ``levels``, ``timer``.
 """
 
-__all__ = ["clock_steps", "levels", "message_rules", "timer"]
+__all__ = ["clock_steps", "levels", "message_rules", "timer", "timer_figures"]

@@ -43,6 +43,7 @@ class Delivery:
         self.dead_letter_topic = dlq_topic(waiting_topic)
         self.reach = 0  # the log must be durable up to here before a cursor that counts these puts is saved
         self.set_aside_count = 0
+        self.on_stored: Callable[[MessageExt, StoredForm, PutResult], None] | None = None  # where it belongs
 
     async def put(self, record: MessageExt, build: Build) -> bool:
         """Store what ``build`` makes of a record (None: nothing); False if it must be tried again."""
@@ -56,6 +57,8 @@ class Delivery:
                 return await self._set_aside(record, str(error))
             if result.status in _REFUSED_FOR_GOOD:
                 return await self._set_aside(record, result.detail or result.status.name)
+            if result.status.stored and self.on_stored is not None:
+                self.on_stored(record, form, result)
             return result.status.stored
         except FlareMQError as error:
             _log.warning("%s is not delivered yet: %s", record.message_id, error)

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 from flaremq.broker.delay.arrival_marks import ArrivalMarks, DueTime
 from flaremq.broker.delay.delivered_copies import SEARCHED_BYTES_MAX, DeliveredCopies
 from flaremq.broker.delay.delivery import Delivery
+from flaremq.broker.statistics.traffic import MessageTraffic
 from flaremq.broker.store_loop.access import StoreAccess, is_durable, run_to_end
 from flaremq.clock import Clock
 from flaremq.errors import FlareMQError, StoreIOError
@@ -115,6 +116,12 @@ class ScheduleService:
         self._is_stopping = False
         self._running = asyncio.Lock()  # one step at a time
         self._saving = asyncio.Lock()
+
+    def tell_traffic(self, traffic: MessageTraffic) -> None:
+        """Count there what is delivered."""
+        self._delivery.on_stored = lambda record, form, result: traffic.note_delivered(
+            bytes(record.raw_properties), record.size, form.topic, result.size
+        )
 
     # Starting
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from flaremq.broker.delay import message_rules as rules_of
@@ -28,6 +28,7 @@ from flaremq.broker.delay.clock_steps import STEP_MS, ClockSteps
 from flaremq.broker.delay.delivered_copies import SEARCHED_BYTES_MAX, DeliveredCopies
 from flaremq.broker.delay.delivery import Delivery
 from flaremq.broker.delay.message_rules import TimerRules
+from flaremq.broker.delay.timer_figures import TimerFigures
 from flaremq.broker.delay.timer_forms import due, put_forms, rolled
 from flaremq.broker.delay.timer_index import Entry, TimerIndex
 from flaremq.broker.delay.timer_wheel import CHECK, TimerCheck, TimerWheelFiles, WaitingTimer
@@ -93,6 +94,7 @@ class TimerService:
         self.enqueued = Rate(clock)
         self.dequeued = Rate(clock)
         self.malformed_count = 0
+        self.figures = TimerFigures()
 
     # Starting
 
@@ -115,6 +117,7 @@ class TimerService:
         if notes is not None:
             self._cursor = notes["cursor"]
             self._cancelled = {int(slot): set(keys) for slot, keys in notes["cancelled"].items()}
+            self.figures.load(notes.get("waiting", {}))
             if self.waiting_count:
                 self._least_roll_ms = min(self._least_roll_ms, notes.get("leastRollMs", 0))
             self._follow_clock(max(0, notes["savedMs"] - self._clock.now_ms()))
@@ -164,6 +167,7 @@ class TimerService:
     def _take_over(self, check: TimerCheck) -> None:
         """Start from what RocketMQ has read and not delivered."""
         self._index.clear()
+        self.figures.clear()
         self._cancelled.clear()
         waiting = self._wheel.waiting(check)
         if waiting is None:
@@ -180,11 +184,11 @@ class TimerService:
     def _drop_delivered(self) -> None:
         """Forget what was delivered behind the place that was saved last, before a crash."""
         store = self._store_loop.store
-        if not self._index.count and self._unread <= 0:
+        if not self._index.count and self.unread <= 0:
             return
         copies = DeliveredCopies(TIMER_TOPIC, put_forms)
         copies.read(store, self._log_end, store.max_physical_offset, rules_of.TIMER_OUT_MS)
-        while copies and self._unread > 0:
+        while copies and self.unread > 0:
             if self._index.memory_count >= _MEMORY_ENTRIES_MAX:
                 self._index.save(self._notes())
             if not self._take_in(self._read(self._cursor, _BATCH)):
@@ -238,12 +242,13 @@ class TimerService:
             self._is_changed = True
 
     @property
-    def _unread(self) -> int:
-        return self._store_loop.store.max_offset(TIMER_TOPIC, 0) - self._cursor
+    def unread(self) -> int:
+        """Records of the topic that are not noted yet."""
+        return max(self._store_loop.store.max_offset(TIMER_TOPIC, 0) - self._cursor, 0)
 
     async def _read_topic(self) -> None:
         """Note all new records, as far as memory allows."""
-        while self._unread > 0:
+        while self.unread > 0:
             if self._index.memory_count >= _MEMORY_ENTRIES_MAX and not await self._save():
                 return
             if not self._take_in(await self._store_loop.run(self._read, self._cursor, _BATCH)):
@@ -284,6 +289,7 @@ class TimerService:
         if ahead_ms > STEP_MS:  # stored before the clock was set back
             handled_ms -= ahead_ms
         self._index.add(handled_ms, record.queue_offset)
+        self.figures.note_in(record, self._clock.now_ms())
 
     def _due_ms(self, record: MessageExt) -> int | None:
         """When a record is to be handled: a delete record before all messages of its slot."""
@@ -306,6 +312,8 @@ class TimerService:
             build = self._builder(now_ms)
             outcomes = await asyncio.gather(*(self._delivery.put(record, build) for _, record in work))
             undone = {entry for (entry, _), done in zip(work, outcomes, strict=True) if not done}
+            for record in (record for entry, record in found if entry not in undone):
+                self.figures.note_out(record, is_rolled=self._is_to_roll(record, now_ms))
         finally:
             for entry in undone:
                 self._index.add(*entry)
@@ -404,6 +412,7 @@ class TimerService:
             "logEnd": self._log_end,
             "leastRollMs": self._least_roll_ms,
             "timerChecks": self._checks,
+            "waiting": self.figures.to_notes(),
             "cancelled": {str(slot): sorted(keys) for slot, keys in self._cancelled.items()},
         }
 
@@ -464,13 +473,27 @@ class TimerService:
     def set_aside_count(self) -> int:
         return self._delivery.set_aside_count
 
+    @property
+    def cursor(self) -> int:
+        """The next record of the topic to be noted."""
+        return self._cursor
+
+    @property
+    def late_ms(self) -> int:
+        """How long what is due next has been due."""
+        due_ms = self._index.next_due_ms()
+        return 0 if due_ms is None else max(self._clock.now_ms() - due_ms, 0)
+
+    async def waiting_within(self, bounds_ms: Sequence[int]) -> list[int]:
+        """How many are due up to each of these times, which ascend."""
+        async with self._running:
+            return await run_to_end(self._store_loop, self._index.counts_before, bounds_ms)
+
     def runtime_info(self) -> dict[str, str]:
         """The timer's rows of the broker's runtime information."""
-        due_ms = self._index.next_due_ms()
-        behind_ms = 0 if due_ms is None else max(self._clock.now_ms() - due_ms, 0)
         return {
-            "timerReadBehind": str(behind_ms // 1000),
-            "timerOffsetBehind": str(max(self._unread, 0)),
+            "timerReadBehind": str(self.late_ms // 1000),
+            "timerOffsetBehind": str(self.unread),
             "timerCongestNum": str(self._index.count),
             "timerEnqueueTps": f"{self.enqueued.per_second():.1f}",
             "timerDequeueTps": f"{self.dequeued.per_second():.1f}",

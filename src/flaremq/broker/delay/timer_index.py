@@ -24,7 +24,8 @@ from __future__ import annotations
 import heapq
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -95,6 +96,18 @@ class SortedRun:
             crc = crc32(data, crc)
             position += len(data) // UNIT.size
         return crc == self.crc and self._file.size() == self.count * UNIT.size
+
+    def count_before(self, bound_ms: int) -> int:
+        """How many entries that were not taken are due at or before a time: a binary search in the file."""
+        low, high = self.position, self.count
+        while low < high:
+            middle = (low + high) // 2
+            data = self._file.read_at(middle * UNIT.size, UNIT.size)
+            if len(data) == UNIT.size and UNIT.unpack(data)[0] + self.shift_ms <= bound_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return low - self.position
 
     def _read(self, position: int) -> bytes:
         length = min(_CHUNK_UNITS, self.count - position) * UNIT.size
@@ -203,6 +216,11 @@ class TimerIndex:
     @property
     def count(self) -> int:
         return len(self._memory) + sum(run.remaining for run in self._runs)
+
+    def counts_before(self, bounds_ms: Sequence[int]) -> list[int]:
+        """How many entries are due at or before each of these times. Disk."""
+        memory = sorted(due_ms for due_ms, _ in self._memory)
+        return [bisect_right(memory, bound) + sum(run.count_before(bound) for run in self._runs) for bound in bounds_ms]
 
     def queue_offsets(self) -> list[int]:
         """Of all entries, ascending. Disk."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator
 from itertools import accumulate
+from time import monotonic
 
 from flaremq.broker.ingest import columns, kernels
 from flaremq.broker.ingest.replies import UNACKNOWLEDGED_MAX, SendReplies
 from flaremq.broker.statistics.counters import BrokerStatistics
+from flaremq.broker.statistics.traffic import SIZE_BOUNDS
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.protocol.codes import VERSION, RequestCode
 from flaremq.protocol.command import RemotingCommand
@@ -59,6 +61,7 @@ class Ingest:
         self._stamp = replies.stamp.encode()
         self._host = replies.host_text.encode()
         self._topics: dict[bytes, str] = {}
+        self._received_at = 0.0  # of the read that is taken apart
         self._json, self._json_ends = _joined(*(piece.encode() for piece in replies.json_pieces))
         self._compact, self._compact_ends = _joined(b"\0\0\3" + VERSION.to_bytes(2, "big"), *replies.compact_pieces)
 
@@ -70,6 +73,7 @@ class Ingest:
         if int.from_bytes(data[:4], "big") + 4 > len(data):
             return 0  # part of a frame
         taken = 0
+        self._received_at = monotonic()
         while len(data) - taken >= 8:
             count, next_at, total = kernels.parse_sends(
                 data, taken, self._body_max, self._stamp, self._scratch, self._table
@@ -148,7 +152,8 @@ class Ingest:
         """Answer appended sends, now or when they are durable and slaves have them."""
         table, store_loop = self._table, self._store_loop
         store_loop.dispatching.note_awaited(topic, end)
-        self._statistics.note_put(topic, count, end - table[columns.RECORD_OFFSET])
+        self._note(topic, count, end)
+        received_at = self._received_at
         size = kernels.encode_acks(
             table, count, self._json, self._json_ends, self._compact, self._compact_ends, self._host, self._out
         )
@@ -163,14 +168,24 @@ class Ingest:
                     self._confirm_each(connection, rows, status)
                     return
                 connection.finish_many(count)
+                connection.answered_many(RequestCode.SEND_MESSAGE_V2, count, received_at, oneway=not acks)
                 if acks and connection.is_open:
                     connection.write([acks])
 
             store_loop.durability.when_durable(end, confirm, count)
         else:
             store_loop.durability.appended()
+            connection.answered_many(RequestCode.SEND_MESSAGE_V2, count, received_at, oneway=not acks)
             if acks:
                 connection.write([acks])
+
+    def _note(self, topic: str, count: int, end: int) -> None:
+        """Count appended sends; none of them has a sharding key or a delay."""
+        table, statistics = self._table, self._statistics
+        size = end - table[columns.RECORD_OFFSET]
+        statistics.note_put(topic, count, size)
+        flow = statistics.traffic.compiled(topic, count, size)
+        kernels.count_sizes(table, count, end, SIZE_BOUNDS, flow.sizes.counts)
 
     def _confirm_each(self, connection: Connection, rows: array[int], status: PutMessageStatus) -> None:
         """Messages that are in the log but not known to be durable: each gets the reply the plain way gives."""

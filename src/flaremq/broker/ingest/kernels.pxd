@@ -46,6 +46,10 @@ cpdef int64_t write_signed(object data, object scratch, object table, int64_t co
 cpdef append_sends(
     LogEnd log, TopicEntry entry, bytes born_host, bytes store_host, object data, object scratch, object table, int64_t count
 )
+@cython.locals(
+    cells=Longs, limits=Longs, found=Longs, number=int64_t, row=int64_t, following=int64_t, size=int64_t, bucket=int64_t
+)
+cpdef count_sizes(object table, int64_t count, int64_t end, object bounds, object counts)
 @cython.locals(digits=int64_t, rest=int64_t, place=int64_t)
 cdef int64_t _write_number(View target, int64_t at, int64_t number) noexcept nogil
 @cython.locals(digit=int64_t, place=int64_t)

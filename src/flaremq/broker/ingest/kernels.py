@@ -563,6 +563,23 @@ def append_sends(
     log.publish(at, now)
 
 
+def count_sizes(table: array[int], count: int, end: int, bounds: array[int], counts: array[int]) -> None:
+    """Put the sizes of appended records into the buckets of a histogram; ``end``: where the last of them ends."""
+    cells, limits, found = longs_of(table), longs_of(bounds), writable_longs_of(counts)
+    if found.size <= limits.size or count * COLUMN_COUNT > cells.size:
+        return
+    for number in range(count):
+        row = number * COLUMN_COUNT
+        following = end
+        if number + 1 < count:
+            following = cells.data[row + COLUMN_COUNT + RECORD_OFFSET]
+        size = following - cells.data[row + RECORD_OFFSET]
+        bucket = 0
+        while bucket < limits.size and size > limits.data[bucket]:
+            bucket += 1
+        found.data[bucket] += 1
+
+
 def _write_number(target: View, at: int, number: int) -> int:
     """Decimal digits of a number that is not negative; the place after them."""
     digits = 1

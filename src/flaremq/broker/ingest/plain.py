@@ -28,6 +28,7 @@ LETTER_FIELDS: Final = ("b", "e", "f", "g", "h", "i", "j")
 NAMED_FIELDS: Final = ("topic", "queueId", "sysFlag", "bornTimestamp", "flag", "properties", "reconsumeTimes")
 _STEERING: Final = frozenset(("DELAY", "TRAN_MSG", "CLUSTER", "MSG_REGION", "TRACE_ON", "POP_CK"))
 DELAY_PROPERTY: Final = "DELAY\x01"
+_SHARDING_KEY: Final = "__SHARDINGKEY\x01"
 
 
 class PlainSends:
@@ -99,13 +100,16 @@ class PlainSends:
             return self._replies.refused(appended)  # type: ignore[arg-type]  # not a tuple: a refusal
         queue_offset, physical_offset, end = appended
         self._dispatching.note_awaited(topic, end)
-        self._statistics.note_put(topic, 1, end - physical_offset)
+        statistics, size = self._statistics, end - physical_offset
+        statistics.note_put(topic, 1, size)
+        statistics.traffic.plain(topic, "fifo" if _SHARDING_KEY in properties else "normal", size)
         if durability.acknowledges_later:
             connection.begin(request)
             stored = partial(self.confirm, connection, request, queue_id, queue_offset, physical_offset)
             durability.when_durable(end, stored)
             return None
         durability.appended()
+        connection.answered(request)
         if not request.flag & ONEWAY_FLAG:
             message_id = f"{self._replies.host_text}{physical_offset:016X}"
             connection.write([self._replies.acknowledgement(request, queue_id, queue_offset, message_id)])
@@ -122,6 +126,8 @@ class PlainSends:
     ) -> None:
         """The outcome of the sync that an append waited for."""
         connection.finish(request)
+        if status is PutMessageStatus.PUT_OK:
+            connection.answered(request)
         if request.flag & ONEWAY_FLAG or not connection.is_open:
             return
         message_id = f"{self._replies.host_text}{physical_offset:016X}"

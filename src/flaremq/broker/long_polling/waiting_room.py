@@ -75,6 +75,7 @@ class WaitingRoom(Generic[_Waiting]):
             own = self.by_connection[connection] = {}
             connection.on_close.append(self._closed)
         own[waiting] = None
+        waiting.request.was_held = True
         self.size += 1
         self._dispatching.await_topic(waiting.topic)
         heapq.heappush(self._deadlines, (deadline, next(self._order), waiting))

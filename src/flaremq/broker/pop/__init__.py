@@ -5,4 +5,4 @@ May import: ``catalog``, ``delay``, ``store_loop``, ``long_polling``, ``statisti
 Start reading: ``service``, ``taking``, ``check_point``.
 """
 
-__all__ = ["answer", "check_point", "order_info", "polling", "receipts", "service"]
+__all__ = ["answer", "check_point", "figures", "order_info", "polling", "receipts", "service"]

@@ -177,6 +177,9 @@ class PopRevive:
 
     async def _put(self, point: PopCheckPoint, bit: int, form: StoredForm) -> None:
         result = await self._store_loop.put(form)
+        if form.topic != dlq_topic(point.group):
+            key = (point.group, normal_topic(point.topic, point.group), result.status.name)
+            self._revive_log.figures.given_again.made(key).value += 1
         if not result.status.stored:
             raise UnavailableError(f"{form.topic} takes no messages: {result.status.name} {result.detail or ''}")
         self._table.depend(point, result.physical_offset + result.size)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.catalog.groups import REVIVE_GROUP
@@ -30,6 +30,7 @@ from flaremq.broker.pop.check_point import (
     Reset,
     read_revive_record,
 )
+from flaremq.broker.pop.figures import ACK, CHECK_POINT, PopFigures
 from flaremq.broker.store_loop.access import is_durable
 from flaremq.errors import FlareMQError, UnavailableError
 from flaremq.message.hosts import encode_host
@@ -104,10 +105,22 @@ class ReviveLog:
         self._broker_name = options.broker_name
         self._host = encode_host(f"{options.broker_ip1}:{options.listen_port}")
         self.topic = revive_topic(options.broker_cluster_name)
+        self.figures = PopFigures()
         self._early_acks: dict[Key, tuple[int, set[int]]] = {}  # until when, offsets: their check point will come
         self._next_purge = 0
+        self.on_read: Callable[[MessageExt], None] = _ignore
         self.started_ms = clock.now_ms()  # whatever was popped since then is known here
         self._queues = [_ReviveQueue(self._committed(queue_id) + 1) for queue_id in range(options.revive_queue_num)]
+
+    def behind(self) -> list[tuple[int, int]]:
+        """Of each queue: how many records still say something that is open, and how long its first one is overdue."""
+        store, now_ms = self._store_loop.store, self._clock.now_ms()
+        found = []
+        for queue_id, queue in enumerate(self._queues):
+            behind = max(0, store.max_offset(self.topic, queue_id) - queue.known - 1)
+            late_ms = max(0, now_ms - queue.open[0][1].revive_time) if queue.open else 0
+            found.append((behind, late_ms))
+        return found
 
     @property
     def queue_count(self) -> int:
@@ -150,6 +163,7 @@ class ReviveLog:
                 point.unique_key,
                 point.revive_time - _CHECK_POINT_EARLY_MS,
             )
+            self.figures.written.made((point.group, point.topic, CHECK_POINT, "PUT_OK")).value += 1
             self._table.depend(point, reach)
             point.revive_offset = offset
             point.logged |= acked
@@ -205,6 +219,7 @@ class ReviveLog:
         offsets = str(ack.offsets[0]) if len(ack.offsets) == 1 else str(list(ack.offsets))
         unique_key = f"{topic}@{queue_id}@{offsets}@{group}@{pop_time}@{self._broker_name}@{ack.tag}"
         await self._append(revive_queue_id, ack.tag, ack.to_json(self._broker_name), unique_key, revive_time)
+        self.figures.written.made((group, topic, ACK, "PUT_OK")).value += len(ack.offsets)
 
     async def log_reset(self, queue_key: QueueKey, queue_ids: Sequence[int] | None = None) -> None:
         """What this log says about a queue so far no longer covers anything in it."""
@@ -321,6 +336,10 @@ class ReviveLog:
         self, queue: _ReviveQueue, message: MessageExt, covering: dict[QueueKey, list[PopCheckPoint]] | None
     ) -> None:
         record = read_revive_record(message)
+        if isinstance(record, PopCheckPoint | Ack):
+            kind = CHECK_POINT if isinstance(record, PopCheckPoint) else ACK
+            self.figures.read.made((record.key[1], record.key[0], message.queue_id, kind)).value += 1
+            self.on_read(message)
         if isinstance(record, PopCheckPoint):
             self._take_check_point(queue, record)
             if covering is not None and record.is_covering:
@@ -379,6 +398,10 @@ class ReviveLog:
 
     def _committed(self, queue_id: int) -> int:
         return self._offsets.find(REVIVE_GROUP, self.topic, queue_id)
+
+
+def _ignore(message: MessageExt) -> None:
+    """Nobody wants to know."""
 
 
 def _seen(task: asyncio.Future[None]) -> None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import logging
 import random
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from flaremq.broker.catalog.groups import REVIVE_GROUP
 from flaremq.broker.delay.clock_steps import ClockSteps
 from flaremq.broker.pop.check_point import QueueKey
 from flaremq.broker.pop.handed_out import HandedOut
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from flaremq.broker.catalog.catalog import Catalog
     from flaremq.broker.options import BrokerOptions
     from flaremq.broker.statistics.counters import BrokerStatistics
+    from flaremq.broker.statistics.traffic import MessageTraffic
     from flaremq.broker.store_loop.store_loop import StoreLoop
     from flaremq.clock import Clock
 
@@ -65,6 +68,10 @@ class PopService:
         self.settling = PopSettling(clock, catalog.offsets, statistics, handed_out)
         self.revive = PopRevive(options, clock, store_loop, catalog, statistics, handed_out)
 
+    def tell_traffic(self, traffic: MessageTraffic) -> None:
+        """Count there what is read from the revive topic."""
+        self.log.on_read = lambda message: traffic.note_out(self.log.topic, REVIVE_GROUP, None, 1, message.size)
+
     # Life
 
     async def start(self) -> None:
@@ -79,6 +86,7 @@ class PopService:
         if self._is_running:
             return
         self._is_running = True
+        began = monotonic()
         try:
             now = self._clock.now_ms()
             back_ms = self._steps.back_ms()
@@ -97,6 +105,7 @@ class PopService:
                 self.order_info.forget(now, self._is_known)
         finally:
             self._is_running = False
+            self.log.figures.scan_ms.observe(int((monotonic() - began) * 1000))
 
     async def stop(self) -> None:
         """Store everything that is handed out, so that the next start knows it."""

@@ -75,6 +75,11 @@ class PopTable:
         return len(self._by_key)
 
     @property
+    def waiting_count(self) -> int:
+        """Check points that an offset waits for."""
+        return sum(len(queue.waiting) for queue in self._queues.values())
+
+    @property
     def is_full(self) -> bool:
         return len(self._by_key) >= CHECK_POINTS_MAX
 

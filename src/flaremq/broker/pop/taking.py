@@ -250,9 +250,16 @@ class PopTaking:
             self._table.add(point, self._clock.monotonic())
             self._statistics.note_check_point(ask.group, ask.topic, 1)
             points.append(point)
+        self._note_out(ask, topic, records)
         if is_retry_topic(topic) and topic != ask.topic:
             records = [self._under_normal_topic(ask, answer, offset, record) for record in records]
         answer.add(topic, queue_id, offset, offsets, records)
+
+    def _note_out(self, ask: PopAsk, topic: str, records: list[Record]) -> None:
+        """Under the topic that was asked for, with a note whether this came from its retry topic."""
+        is_retry = "true" if topic != ask.topic and is_retry_topic(topic) else "false"
+        size = sum(map(len, records))
+        self._statistics.traffic.note_out(ask.topic, ask.group, is_retry, len(records), size)
 
     def _under_normal_topic(self, ask: PopAsk, answer: PopAnswer, start_offset: int, record: Record) -> bytes:
         return under_normal_topic(
@@ -323,6 +330,9 @@ class PopTaking:
                 found = await self._read(key, offset, max_count - answer.count, bytes_left, wanted)
                 if found.status in _WRONG_OFFSET:
                     found = await self._read(key, found.next_offset, max_count - answer.count, bytes_left, wanted)
+                if found.count:
+                    is_retry = "true" if key[0] != topic else "false"
+                    self._statistics.traffic.note_out(topic, group, is_retry, found.count, found.size)
                 answer.records += found.views
                 answer.count += found.count
                 answer.size += found.size

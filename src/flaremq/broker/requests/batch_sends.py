@@ -9,6 +9,7 @@ from flaremq.broker.ingest.admission import SendAdmission, queue_of
 from flaremq.broker.ingest.plain import DELAY_PROPERTY
 from flaremq.broker.ingest.replies import UNACKNOWLEDGED_MAX, SendReplies, busy
 from flaremq.broker.statistics.counters import BrokerStatistics
+from flaremq.broker.statistics.traffic import message_type
 from flaremq.broker.store_loop.put_status import not_enough_replicas
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.message.stored_form import delay_level_of
@@ -51,7 +52,7 @@ class BatchSends:
         )
         if result.physical_offset < 0:
             return self._replies.refused(result)
-        self._statistics.note_put(header.topic, result.count, result.size)
+        self._note(header, result)
         end = result.physical_offset + result.size
         dispatching.note_awaited(header.topic, end)
         if durability.acknowledges_later:
@@ -83,10 +84,17 @@ class BatchSends:
     ) -> None:
         if status is not PutMessageStatus.PUT_OK or "UNIQ_KEY" in (header.properties or ""):
             connection.reply(request, self._stored(status, header, header.queue_id, result))
-        elif not request.is_oneway and connection.is_open:
+            return
+        connection.answered(request)
+        if not request.is_oneway and connection.is_open:
             connection.write(
                 [self._replies.acknowledgement(request, header.queue_id, result.queue_offset, result.message_id)]
             )
+
+    def _note(self, header: SendMessageRequestHeader, result: PutResult) -> None:
+        self._statistics.note_put(header.topic, result.count, result.size)
+        kind = message_type((header.properties or "").encode("utf-8", "replace"))
+        self._statistics.traffic.plain(header.topic, kind, result.size, result.count)
 
     def _stored(
         self, status: PutMessageStatus, header: SendMessageRequestHeader, queue_id: int, result: PutResult
@@ -117,5 +125,5 @@ class BatchSends:
         )
         if result.physical_offset < 0:
             return self._replies.refused(result)
-        self._statistics.note_put(header.topic, result.count, result.size)
+        self._note(header, result)
         return self._stored(result.status, header, queue_id, result)

@@ -22,6 +22,7 @@ from flaremq.broker.role import MASTER_ID, Role
 from flaremq.broker.statistics.counters import BrokerStatistics
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.clock import Clock
+from flaremq.message.topics import RETRY_PREFIX
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.bodies.topic import PERM_READ
 from flaremq.protocol.codes import (
@@ -265,6 +266,9 @@ class PullHandler:
         result: PullResult,
     ) -> None:
         self._statistics.note_get(group, topic, result.count, result.size)
+        if result.count and not topic.startswith(RETRY_PREFIX):
+            self._statistics.traffic.note_out(topic, group, None, result.count, result.size)
+        connection.answered(request, code)
         if request.flag & ONEWAY_FLAG:
             return
         suggested = self._suggested(group, topic, queue_id, result) if self._options.slave_read_enable else MASTER_ID

@@ -6,7 +6,7 @@ topics, delays, transactions, retries, errors) takes the long way here, which de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from flaremq.broker.delay.message_rules import MessageKind, recall_handle
@@ -19,6 +19,7 @@ from flaremq.broker.statistics.counters import BrokerStatistics
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.broker.streams.ledger import STAMP
 from flaremq.broker.streams.sends import StreamSends
+from flaremq.broker.transactions.service import TransactionService
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.protocol.headers.send import decode_send_header
@@ -36,14 +37,14 @@ class SendHandler:
         statistics: BrokerStatistics,
         admission: SendAdmission,
         replies: SendReplies,
-        check_half: Callable[[], None],
+        transactions: TransactionService,
     ) -> None:
         self._options = options
         self._store_loop = store_loop
         self._statistics = statistics
         self._admission = admission
         self._replies = replies
-        self._check_half = check_half  # raises RequestError if no transaction may begin now
+        self._transactions = transactions
         self._plain = PlainSends(store_loop, statistics, admission, replies)
         self._batches = BatchSends(store_loop, statistics, admission, replies)
         self._streams = StreamSends(store_loop, statistics, admission, replies)
@@ -101,13 +102,16 @@ class SendHandler:
                         ResponseCode.NO_PERMISSION,
                         f"the broker[{self._options.broker_ip1}] sending transaction message is forbidden",
                     )
-                self._check_half()
+                self._transactions.check_room()
             result = await self._store_loop.put(routed)
         except RequestError as error:
             return RemotingCommand.response(error.code, error.remark, ext=self._replies.traits)
         if result.physical_offset < 0:
             return self._replies.refused(result)
         self._statistics.note_put(header.topic, 1, result.size)
+        self._statistics.traffic.note_sent(form.topic, routed.topic, form.properties, result.size)
+        if kind is MessageKind.HALF:
+            self._transactions.figures.began(form.topic)
         response = self._replies.stored(result.status, form.queue_id, result, form.properties)
         if kind is MessageKind.TIMED and (handle := recall_handle(routed, self._options.broker_name)) is not None:
             response.ext = {**(response.ext or {}), "recallHandle": handle}

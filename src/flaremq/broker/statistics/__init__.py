@@ -5,4 +5,4 @@ May import: ``catalog``, ``store_loop``.
 Start reading: ``counters``.
 """
 
-__all__ = ["counters", "rate", "runtime_info", "slow_consumers", "windows"]
+__all__ = ["counters", "latencies", "rate", "runtime_info", "slow_consumers", "traffic", "windows"]

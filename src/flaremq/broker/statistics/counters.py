@@ -18,6 +18,7 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from flaremq.broker.statistics.slow_consumers import FallBehind
+from flaremq.broker.statistics.traffic import MessageTraffic
 from flaremq.broker.statistics.windows import (
     COLUMNS,
     COUNT,
@@ -29,6 +30,7 @@ from flaremq.broker.statistics.windows import (
     StatsWindows,
 )
 from flaremq.message.topics import is_system_topic
+from flaremq.metrics.bounded_table import SERIES_MAX
 
 ITEMS_MAX: Final = 65_536
 _DAY: Final = len(SERIES) - 1
@@ -45,12 +47,14 @@ class BrokerStatistics:
         now_ms: int,
         *,
         is_system: Callable[[str], bool] = is_system_topic,
+        series_max: int = SERIES_MAX,
     ) -> None:
         self._series = tuple(Series(interval, length, now_ms) for interval, length in SERIES)
         self._is_system = is_system
         self._puts: dict[str, StatsItem] = {}
         self._gets: dict[tuple[str, str], StatsItem] = {}
         self._latencies: dict[tuple[str, str], StatsItem] = {}
+        self.traffic = MessageTraffic(series_max)
         self._named: dict[str, dict[str, StatsItem]] = {name: {} for name in _COUNTED_BY_GROUP}
         self._cluster_name = cluster_name
         self._brokers = {name: self._new_item() for name in _COUNTED_BY_BROKER}
@@ -124,6 +128,7 @@ class BrokerStatistics:
     def note_dead_letter(self, group: str, topic: str) -> None:
         """A message went to the dead-letter topic of a group."""
         self._note_named("DLQ_PUT_NUMS", topic, group, 1)
+        self.traffic.note_dead_letter(group, topic)
 
     def note_ack(self, group: str, topic: str, count: int) -> None:
         """POP: messages were acknowledged."""

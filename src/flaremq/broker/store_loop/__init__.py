@@ -5,4 +5,4 @@ May import: ``storage``, ``filter``.
 Start reading: ``store_loop``, ``durability``, ``access``.
 """
 
-__all__ = ["access", "dispatching", "put_status", "store_loop"]
+__all__ = ["access", "dispatching", "durability", "put_status", "store_loop"]

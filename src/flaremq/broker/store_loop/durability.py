@@ -27,6 +27,7 @@ from typing import Protocol
 
 from flaremq.broker.store_loop.dispatching import Dispatching
 from flaremq.errors import InvalidArgumentError, StoreIOError
+from flaremq.metrics.histogram import Histogram
 from flaremq.remoting.handlers import ReadCount
 from flaremq.storage.engine.driver import StoreDriver
 from flaremq.storage.message_store import MessageStore
@@ -37,6 +38,8 @@ _EXPIRY_SECONDS = 0.1  # between two looks for who waits too long
 _SHORT_SECONDS = 0.001  # a sync that the loop may wait for
 _SHORT_SYNCS = 8  # in a row, with nothing else to do, before the loop syncs by itself
 _SYNC_BYTES_MAX = 256 << 10  # more takes a disk longer
+SYNC_BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+GROUP_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
 
 DurableCallback = Callable[[PutMessageStatus], None]
 
@@ -84,6 +87,8 @@ class Durability:
         self._appends = 0  # since then
         self._is_scheduled = False  # a sync begins at the end of this turn of the loop
         self._short_syncs = 0  # in a row
+        self.sync_seconds = Histogram(SYNC_BOUNDS)
+        self.group_messages = Histogram(GROUP_BOUNDS)  # messages that were acknowledged by one sync
         self._work = threading.Semaphore(0)  # released by the loop when there is something to sync
         self._is_idle = True  # set by the sync thread, cleared by the loop
         self._thread = threading.Thread(target=self._sync_loop, name="flaremq-sync", daemon=True)
@@ -270,7 +275,11 @@ class Durability:
     def _synced(self, seconds: float) -> None:
         """On the loop, after a sync."""
         self._short_syncs = self._short_syncs + 1 if seconds <= _SHORT_SECONDS else 0
+        self.sync_seconds.observe(seconds)
+        before = self.unacknowledged
         self._durable_grew()
+        if before > self.unacknowledged:
+            self.group_messages.observe(before - self.unacknowledged)
 
     def _durable_grew(self) -> None:
         self._acknowledge()

@@ -93,6 +93,7 @@ class StreamSends:
                     if result.physical_offset < 0:
                         return self._replies.refused(result)
                     self._appended(header.topic, result)
+                    self._statistics.traffic.plain(header.topic, "normal", result.size, result.count)
                     entry.appended(result.count, result.physical_offset + result.size)
         except Refused as error:
             return error.reply()
@@ -120,6 +121,7 @@ class StreamSends:
                     if result.physical_offset < 0:
                         return self._replies.refused(result)
                     self._appended(header.topic, result)
+                    self._statistics.traffic.note_sent(header.topic, form.topic, form.properties, result.size)
                     entry.appended(1, result.physical_offset + result.size)
         except Refused as error:
             return error.reply()

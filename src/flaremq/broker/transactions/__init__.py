@@ -5,4 +5,4 @@ May import: ``catalog``, ``store_loop``, ``members``, ``delay``.
 Start reading: ``service``, ``half_table``.
 """
 
-__all__ = ["service"]
+__all__ = ["figures", "service"]

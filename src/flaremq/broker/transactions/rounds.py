@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -69,6 +69,8 @@ class CheckRounds:
         self.recovered_end = 0  # half messages below were there when we started: their commit may be as well
         self.reach = 0  # end of the last copy
         self.given_up_count = 0
+        self.on_end: Callable[[MessageExt], None] = _ignore  # told of half messages that end without their producer
+        self.on_read: Callable[[Sequence[MessageExt]], None] = _ignore  # and of all that are read
 
     async def run(self) -> int:
         """One round; the number of questions sent."""
@@ -89,6 +91,7 @@ class CheckRounds:
         while position < end and self._clock.monotonic() < deadline and self._asked_bytes < _ASKED_BYTES_MAX:
             found = await self._store_loop.run(self._read, position)
             work: list[tuple[MessageExt, Action]] = []
+            self.on_read(found.messages)
             is_last = found.next_offset <= position
             for record in found.messages:
                 offset = record.queue_offset
@@ -139,6 +142,7 @@ class CheckRounds:
                 if await self.is_committed(record):
                     half.finish((offset,))
                     half.forget_copy(record, offset)
+                    self.on_end(record)
                     return await self._operations.mark(offset)
                 return await action(record)
         except FlareMQError as error:
@@ -197,6 +201,7 @@ class CheckRounds:
         self.given_up_count += 1
         self._half.finish((record.queue_offset,))
         self._half.forget_copy(record, record.queue_offset)
+        self.on_end(record)
         return True
 
     async def _put(self, form: StoredForm) -> PutResult:
@@ -204,3 +209,7 @@ class CheckRounds:
         if result.status.stored:
             self.reach = max(self.reach, result.physical_offset + result.size)
         return result
+
+
+def _ignore(told: object) -> None:
+    """Nobody wants to know."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -24,8 +25,10 @@ from flaremq.broker.catalog.topics import TopicTable
 from flaremq.broker.delay.message_rules import TimerRules, is_timed, prepare_timer
 from flaremq.broker.members.producers import ProducerTable
 from flaremq.broker.options import BrokerOptions
+from flaremq.broker.statistics.traffic import MessageTraffic
 from flaremq.broker.store_loop.access import StoreAccess, is_durable
 from flaremq.broker.store_loop.put_status import require_stored
+from flaremq.broker.transactions.figures import TransactionFigures
 from flaremq.broker.transactions.half_records import immunity_ms, is_copy
 from flaremq.broker.transactions.half_table import HalfTable, Identity, identity_of
 from flaremq.broker.transactions.operation_log import OperationLog
@@ -69,11 +72,23 @@ class TransactionService:
         self._topics = topics
         self._offsets = offsets
         self.half = HalfTable()
+        self.figures = TransactionFigures()
         self.operations = OperationLog(
             store_loop, clock, store_host, body_bytes_max=lambda: options.transaction_op_msg_max_size
         )
         self.rounds = CheckRounds(options, clock, store_loop, producers, self.half, self.operations)
+        self.rounds.on_end = self._given_up
         self._reach = 0  # end of the last commit
+
+    def tell_traffic(self, traffic: MessageTraffic) -> None:
+        """Count there what checks read, as RocketMQ counts it."""
+
+        def note(records: Sequence[MessageExt]) -> None:
+            if records:
+                size = sum(record.size for record in records)
+                traffic.note_out(HALF_TOPIC, TRANSACTION_GROUP, None, len(records), size)
+
+        self.rounds.on_read = note
 
     # Starting
 
@@ -96,11 +111,17 @@ class TransactionService:
         while position < end:
             found = await self._store_loop.run(self._read, position, _READ_COUNT)
             for record in found.messages:
+                topic = record.properties.get(names.REAL_TOPIC, "")
+                if self.half.is_open(record.queue_offset):
+                    self.figures.began(topic)
                 key = identity_of(record)
                 if key is None:
                     continue
                 if is_copy(record):
-                    self.half.finish(seen.pop(key, ()))
+                    earlier = seen.pop(key, [])
+                    for _ in filter(self.half.is_open, earlier):
+                        self.figures.given_up(topic)
+                    self.half.finish(earlier)
                     if self.half.is_open(record.queue_offset):
                         self.half.moved(record, record.queue_offset)
                 seen.setdefault(key, []).append(record.queue_offset)
@@ -156,6 +177,7 @@ class TransactionService:
                 await self._commit(record)
             half.finish((offset,))
             half.forget_copy(record, offset)
+            self._ended(record, is_commit=is_commit and not was_committed, is_given_up=was_committed)
         is_noted = await self.operations.mark(offset)
         if is_commit:
             return
@@ -164,6 +186,23 @@ class TransactionService:
             raise RequestError(ResponseCode.ILLEGAL_OPERATION, message)
         if not is_noted:
             raise RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, "the rollback could not be stored yet")
+
+    def _ended(self, record: MessageExt, *, is_commit: bool, is_given_up: bool) -> None:
+        topic = record.properties.get(names.REAL_TOPIC, "")
+        if is_given_up:
+            self.figures.given_up(topic)
+        else:
+            waited_ms = self._clock.now_ms() - record.born_timestamp
+            self.figures.ended(topic, is_commit=is_commit, waited_ms=waited_ms)
+
+    def _given_up(self, record: MessageExt) -> None:
+        self.figures.given_up(record.properties.get(names.REAL_TOPIC, ""))
+
+    def open_by_topic(self) -> TransactionFigures:
+        """The figures, put right where nothing is open any more."""
+        if self.half.cursor >= self._store_loop.store.max_offset(HALF_TOPIC, 0):
+            self.figures.clear_open()
+        return self.figures
 
     async def _copy_at(self, offset: int) -> MessageExt:
         found = await self._store_loop.run(self._read, offset, 1)

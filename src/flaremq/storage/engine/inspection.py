@@ -34,6 +34,15 @@ class QueueEnd(NamedTuple):
     log_end: int  # where its last record ends in the log
 
 
+class LogFiles(NamedTuple):
+    """The files of the log, and what retention did to them since the store was opened."""
+
+    files: int
+    oldest_newest_ms: int | None  # when the newest record of the oldest file was stored; None in an empty log
+    deleted: int
+    failed_rounds: int
+
+
 class StoreInspector:
     """Questions to an open store. Any thread."""
 
@@ -95,6 +104,15 @@ class StoreInspector:
     def earliest_store_time(self) -> int | None:
         """Store time of the oldest record of the log."""
         return self._log.store_timestamp(self._log.min_offset)
+
+    def log_files(self) -> LogFiles:
+        """How many files the log has, how old the oldest is, and how many were deleted."""
+        files = self._log.files.files
+        newest = None
+        if files:
+            # As retention has it: a file is as old as the first record behind it.
+            newest = self._log.store_timestamp(files[1].start) if len(files) > 1 else self._log.last_timestamp or None
+        return LogFiles(len(files), newest, self._retention.deleted_count, self._retention.failed_count)
 
     def find_records(self, start: int, end: int, marks: Sequence[bytes]) -> Iterator[MessageExt]:
         """Records of the log in [start, end) that contain one of ``marks``; ``start`` must be where a record starts."""

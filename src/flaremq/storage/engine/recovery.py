@@ -59,6 +59,7 @@ class RecoveryReport:
     damaged: list[DamagedRange] = field(default_factory=list)
     rebuilt: bool = False
     last_timestamp: int = 0
+    seconds: float = 0.0  # it took
 
     def __str__(self) -> str:
         """What recovery did after a crash, for the log."""

@@ -51,6 +51,8 @@ class Retention:
         self._lock = threading.RLock()  # one deletion at a time: the cleaning thread and a caller may meet
         self._manual_rounds = 0
         self._cleaned_to = parts.log.min_offset
+        self.deleted_count = 0  # log files, since the store was opened
+        self.failed_count = 0  # rounds that ended early
 
     def request(self) -> None:
         """Delete expired files in the next rounds, whatever the hour."""
@@ -62,7 +64,11 @@ class Retention:
         ``space_wanted``: the disk had no room for something, so expired files go whatever the hour.
         """
         with self._lock:
-            return self._run_round(space_wanted)
+            try:
+                return self._run_round(space_wanted)
+            except Exception:
+                self.failed_count += 1
+                raise
 
     def _run_round(self, space_wanted: bool) -> int:
         space_short, at_once = self.check_disk()
@@ -148,6 +154,7 @@ class Retention:
                 break
             files.drop_first()
             _log.info("deleted %s", oldest.path)
+            self.deleted_count += 1
             deleted += 1
         if deleted:
             self.follow_log()

@@ -99,9 +99,9 @@ class StoreEngine:
         parts = self.parts
         began = parts.clock.monotonic()
         report = Recovery(parts, hold_unconfirmed=mode.hold_unconfirmed).run()
+        report.seconds = parts.clock.monotonic() - began
         if not report.closed_cleanly and mode.cut_at is None:  # a cut says for itself what it did
-            seconds = parts.clock.monotonic() - began
-            _log.warning("%s was not closed cleanly; %s, %.2f s", parts.path, report, seconds)
+            _log.warning("%s was not closed cleanly; %s, %.2f s", parts.path, report, report.seconds)
         elif mode.cut_at is None:
             _log.info("%s is open; it was closed cleanly, its log ends at %d", parts.path, report.log_end)
         return report

@@ -1,0 +1,92 @@
+"""Samples: what one look at a server found, family by family, as it will be written.
+
+Of gauges so many series are kept as the limit says; the rest is counted in ``cut``. Counters are bounded where they are
+counted (``bounded_table``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from flaremq.metrics.bounded_table import SERIES_MAX, BoundedTable
+from flaremq.metrics.family import Family
+from flaremq.metrics.histogram import Histogram
+from flaremq.metrics.labels import Labeller
+from flaremq.metrics.turns import Turns
+
+K = TypeVar("K")
+V = TypeVar("V")
+OVERFLOW = 'otel_metric_overflow="true"'
+_LOOK_EVERY = 255  # a mask
+
+Value = float | Histogram
+
+
+class Samples:
+    """Rows of (labels as text, value) by family. One look's; event loop only."""
+
+    def __init__(
+        self,
+        common: Mapping[str, str],
+        *,
+        limit: int = SERIES_MAX,
+        is_wanted: Callable[[Family], bool] = lambda family: True,
+    ) -> None:
+        self.limit = limit
+        self.turns = Turns()
+        self.rows: dict[Family, list[tuple[str, Value]]] = {}
+        self.cut: Counter[Family] = Counter()
+        self.labeller = Labeller(common)
+        self._is_wanted = is_wanted
+        self._wanted: dict[Family, bool] = {}
+
+    def wants(self, *families: Family) -> bool:
+        """Whether one of these will be told: what nobody wants to know is not looked for."""
+        for family in families:
+            found = self._wanted.get(family)
+            if found is None:
+                found = self._wanted[family] = self._is_wanted(family)
+            if found:
+                return True
+        return False
+
+    def add(self, family: Family, value: Value, *labels: str | None) -> None:
+        """A sample; its labels in the order of the family's, None for one that it does not have."""
+        if self.wants(family):
+            self.add_text(family, self.labeller.text(family.labels, labels, family.constant), value)
+
+    def add_text(self, family: Family, labels: str, value: Value) -> None:
+        """A sample whose labels are written already."""
+        rows = self.rows.get(family)
+        if rows is None:
+            rows = self.rows[family] = []
+        if len(rows) < self.limit:
+            rows.append((labels, value))
+        else:
+            self.cut[family] += 1
+
+    async def add_table(
+        self,
+        table: BoundedTable[K, V],
+        labels_of: Callable[[K], tuple[str | None, ...]],
+        parts: Mapping[Family, Callable[[V], Any]],
+    ) -> None:
+        """A table of counters; its families have the same labels."""
+        parts = {family: value_of for family, value_of in parts.items() if self.wants(family)}
+        if not parts:
+            return
+        first = next(iter(parts))
+        for number, (key, item) in enumerate(list(table.items())):
+            text = self.labeller.text(first.labels, labels_of(key), first.constant)
+            for family, value_of in parts.items():
+                self.add_text(family, text, value_of(item))
+            if not number & _LOOK_EVERY:
+                await self.turns.take()
+        if table.overflow is not None:
+            common = self.labeller.text((), (), first.constant)
+            text = f"{common},{OVERFLOW}" if common else OVERFLOW
+            for family, value_of in parts.items():
+                self.rows.setdefault(family, []).append((text, value_of(table.overflow)))
+                self.cut[family] += table.cut
