@@ -73,7 +73,7 @@ class Gate:
         now_ms: int = 1_700_000_000_000,
     ) -> None:
         self.clock = ManualClock(now_ms)
-        self.judge = DictionaryJudge([APP, ROOT, OFF], MAY)
+        self.judge = DictionaryJudge([APP, ROOT, OFF], dict(MAY))
         self.audit = AuditLog(str(folder / "audit" / "audit.log"), self.clock.now_ms)
         self.records: dict[int, str] = {}
         self.guard = Guard(
@@ -239,6 +239,15 @@ def test_needs_that_cannot_be_read_are_refused(gate: Gate) -> None:
     assert gate.check(Peer(), request(310, {"a": "pg"})).remark == "parse authorization context error."
 
 
+def test_offsets_are_cloned_of_a_topic_that_is_named(gate: Gate) -> None:
+    """Without one those of all topics are, of which nobody has looked at the rights."""
+    gate.judge.allowed["app"] = {("Group:good", "UPDATE"), ("Group:good", "GET"), ("Topic:both", "UPDATE")}
+    fields = {"srcGroup": "good", "destGroup": "good"}
+    assert gate.check(Peer(), request(314, {**fields, "topic": "both"})) is None
+    assert gate.check(Peer(), request(314, fields)).code == 16
+    assert gate.check(Peer(), request(314, fields, account=ROOT)) is None
+
+
 def test_a_heartbeat_needs_each_group_and_topic(gate: Gate) -> None:
     body = orjson.dumps(
         {
@@ -346,6 +355,16 @@ def test_a_change_may_be_asked_for_again_by_who_asked_before(gate: Gate) -> None
     assert gate.check(Peer("10.0.0.1:4", encrypted=True, certificate="x"), change).code == 16
 
 
+@pytest.mark.parametrize("code", [25, 18, 200])
+def test_a_change_that_stands_in_the_body_alone_is_no_more_repeatable(gate: Gate, code: int) -> None:
+    body = b'{"groupName":"g","topicConfigList":[]}'
+    first, change = Peer("127.0.0.1:1"), request(code, {}, body, account=ROOT)
+    assert gate.check(first, change) is None
+    assert gate.check(first, change) is None
+    assert "from elsewhere" in gate.check(Peer("127.0.0.1:2"), change).remark
+    assert "from elsewhere" in gate.check(Peer("10.0.0.1:4", encrypted=True, certificate="x"), change).remark
+
+
 def test_the_signature_of_a_question_does_not_fit_a_change_from_elsewhere(gate: Gate) -> None:
     question = request(351, {"topic": "t"}, account=ROOT)
     assert gate.check(Peer("127.0.0.1:1"), request(202, {"topic": "t"}, account=ROOT)) is None
@@ -434,13 +453,15 @@ def test_who_was_cut_off_gets_nothing_served_that_came_in_the_same_read(tmp_path
 
 
 def test_codes_that_need_no_signature_are_served_where_others_are(tmp_path: Path) -> None:
-    gate = Gate(tmp_path, rules=GuardRules(unsigned_codes=frozenset((105, 17, 25))))
+    gate = Gate(tmp_path, rules=GuardRules(unsigned_codes=frozenset((105, 106, 17, 25, 103, 3009))))
+    assert gate.check(Peer(), request(106, {}, account=None)) is None
     route, change = request(105, {"topic": "both"}, account=None), request(17, {"topic": "t"}, account=None)
     assert gate.check(Peer(), route) is None
     assert gate.check(Peer("10.1.2.3:1"), route) is None  # nothing of it could be sent again to any effect
     assert gate.check(Peer(), change) is None
     assert "not answered to 10.1.2.3" in gate.check(Peer("10.1.2.3:3", encrypted=True), change).remark
-    assert gate.check(Peer(), request(25, {}, account=None)).code == 16
+    for code in (25, 103, 3009):  # of Super users, of servers, of the account itself
+        assert gate.check(Peer(), request(code, {"subject": "User:"}, account=None)).code == 16
 
 
 def test_a_change_is_noted_under_the_account_that_asked_for_it(gate: Gate) -> None:

@@ -128,7 +128,7 @@ _ADMINISTRATION: Final[dict[Code, str]] = {
     Code.DELETE_EXPIRED_COMMITLOG: "C:Update",
     Code.INVOKE_BROKER_TO_RESET_OFFSET: "G(group):Update + T(topic):Update",
     Code.CONSUME_MESSAGE_DIRECTLY: "G(consumerGroup):Sub + record(msgId):Sub",
-    Code.CLONE_GROUP_OFFSET: "G(destGroup):Update + T(topic)?:Update + G(srcGroup):Get",
+    Code.CLONE_GROUP_OFFSET: "G(destGroup):Update + T(topic):Update + G(srcGroup):Get",
     Code.RESUME_CHECK_HALF_MESSAGE: "record(msgId):Update",
 }
 _ACCESS: Final[dict[Code, str]] = {

@@ -20,7 +20,7 @@ from typing import Any, Final
 from flaremq.access.addresses import Network, host_of, is_in, is_loopback
 from flaremq.access.attempts import Attempts
 from flaremq.access.audit import AuditLog
-from flaremq.access.authority import INNER, OWN, SUPER, Row
+from flaremq.access.authority import INNER, OWN, SIGNED, SUPER, Row
 from flaremq.access.described import describe
 from flaremq.access.judge import Account, Judge
 from flaremq.access.needs import Action, Need, Refusal, ResourceType
@@ -112,7 +112,7 @@ class Guard:
         if self._judge.trusts(visitor.host, name or None):
             visitor.user = f"{name}{_WHITE_LISTED}"
             return None if row is not None or not is_served else self._no_row(visitor, request, visitor.user)
-        if code in self._rules.unsigned_codes and row is not None and not row.who:
+        if code in self._rules.unsigned_codes and row is not None and row.who in ("", SIGNED):
             visitor.user = ""
             if row.is_administration and not visitor.is_admin_place:
                 return self._refuse(visitor, request, Refusal(self._voice.far_away(visitor.host), "place"), "")

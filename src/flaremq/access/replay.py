@@ -101,7 +101,7 @@ class ReplayGuard:
         if row.stores:
             return None if self.admits_sends([signature.encode()], origin) else _SEEN
         seen = self._tools.get(signature)
-        if seen is not None and row.is_change and len(ext) > _EMPTY_FIELDS:
+        if seen is not None and row.is_change and (body_length or len(ext) > _EMPTY_FIELDS):
             other_code, other = seen
             if other.address != origin.address or (other_code == code and other.is_open and other is not origin):
                 return _SEEN
