@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from flaremq.dashboard.app.acting import Acting
 from flaremq.dashboard.app.answers import json_failure
 from flaremq.dashboard.app.api import Api
 from flaremq.dashboard.app.asking import Asking
@@ -61,6 +62,7 @@ class Routes:
         self._pages = Pages(Renderer(self._static))
         self._api = Api(hub)
         self._signing_in = SigningIn(self._pages)
+        self._acting = Acting(self._pages)
 
     def app(self) -> ASGIApp:
         router = Router(self.routes(), redirect_slashes=False, default=self._nothing)
@@ -78,6 +80,16 @@ class Routes:
             self._post("/logout", self._signing_in.sign_out),
             self._post("/preferences", pages.preferences),
         ]
+        if self._context.token is not None:  # without it nothing that changes anything has an address
+            found += [
+                self._post("/api/actions/{name}", self._acting.api),
+                self._post("/actions/{name}", self._acting.form),
+            ]
+        else:
+            found += [
+                self._post("/api/actions/{name}", self._refused),
+                self._post("/actions/{name}", self._refused),
+            ]
         found.append(self._get("/api/messages/{name:path}/body", api.body))
         for page, address in _ADDRESSES:
             for part in PARTS.get(page, ()):
@@ -127,6 +139,10 @@ class Routes:
 
     async def _nothing(self, scope: Scope, receive: Receive, send: Send) -> None:
         raise HTTPException(404, "there is no such page")
+
+    async def _refused(self, asking: Asking) -> Response:
+        await self._context.audit.refused(asking.user, asking.peer, f"action {asking.name[:64]}", "read-only")
+        raise RefusedError(403, "forbidden", "the dashboard is read-only: it was started without a token file")
 
     def _login_page(self, asking: Asking) -> Response:
         return self._pages.login(asking)

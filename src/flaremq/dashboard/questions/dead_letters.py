@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flaremq.client.admin.dead_letters import origin_id, origin_topic
 from flaremq.client.consumer.received import ReceivedMessage
 from flaremq.dashboard.data.names import PERM_READ, group_of_dlq
 from flaremq.dashboard.data.reader import ClusterReader
@@ -13,7 +14,6 @@ from flaremq.dashboard.questions.messages import messages_page
 from flaremq.dashboard.views.listing import Query, Row, listed
 from flaremq.dashboard.views.page import Page, because, page, rounded
 from flaremq.errors import NotFoundError
-from flaremq.message import properties as names
 from flaremq.message.topics import dlq_topic
 
 
@@ -83,10 +83,9 @@ async def dlq_group_page(state: ClusterState, reader: ClusterReader, group: str,
 
 def with_origin(row: Row, message: ReceivedMessage) -> Row:
     """Where a dead letter came from."""
-    told = message.properties
     return row | {
-        "origin_topic": told.get(names.DLQ_ORIGIN_TOPIC) or told.get(names.RETRY_TOPIC),
-        "origin_id": told.get(names.DLQ_ORIGIN_MESSAGE_ID) or told.get(names.ORIGIN_MESSAGE_ID),
+        "origin_topic": origin_topic(message),
+        "origin_id": origin_id(message),
         "attempts": message.reconsume_times,
         "died_ms": message.store_timestamp,
     }
