@@ -266,6 +266,8 @@ class PullHandler:
         result: PullResult,
     ) -> None:
         self._statistics.note_get(group, topic, result.count, result.size)
+        if result.count:
+            self._offsets.note_pulled(group, topic, queue_id, result.next_offset)
         if result.count and not topic.startswith(RETRY_PREFIX):
             self._statistics.traffic.note_out(topic, group, None, result.count, result.size)
         connection.answered(request, code)

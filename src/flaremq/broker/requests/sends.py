@@ -20,6 +20,7 @@ from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.broker.streams.ledger import STAMP
 from flaremq.broker.streams.sends import StreamSends
 from flaremq.broker.transactions.service import TransactionService
+from flaremq.message.topics import SCHEDULE_TOPIC
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.protocol.headers.send import decode_send_header
@@ -109,7 +110,8 @@ class SendHandler:
         if result.physical_offset < 0:
             return self._replies.refused(result)
         self._statistics.note_put(header.topic, 1, result.size)
-        self._statistics.traffic.note_sent(form.topic, routed.topic, form.properties, result.size)
+        stored_in = SCHEDULE_TOPIC if kind is MessageKind.DELAYED else routed.topic
+        self._statistics.traffic.note_sent(form.topic, stored_in, form.properties, result.size)
         if kind is MessageKind.HALF:
             self._transactions.figures.began(form.topic)
         response = self._replies.stored(result.status, form.queue_id, result, form.properties)

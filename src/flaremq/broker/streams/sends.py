@@ -18,7 +18,7 @@ from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.broker.streams.ledger import STAMP, Refused, SinkLedger, Stamp
 from flaremq.errors import CorruptionError
 from flaremq.message.batch import item_start
-from flaremq.message.topics import RETRY_PREFIX
+from flaremq.message.topics import RETRY_PREFIX, SCHEDULE_TOPIC
 from flaremq.message.write_stream import chain_text, is_stem
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import ExtValue, RemotingCommand, RequestError
@@ -121,7 +121,8 @@ class StreamSends:
                     if result.physical_offset < 0:
                         return self._replies.refused(result)
                     self._appended(header.topic, result)
-                    self._statistics.traffic.note_sent(header.topic, form.topic, form.properties, result.size)
+                    stored_in = SCHEDULE_TOPIC if kind is MessageKind.DELAYED else form.topic
+                    self._statistics.traffic.note_sent(header.topic, stored_in, form.properties, result.size)
                     entry.appended(1, result.physical_offset + result.size)
         except Refused as error:
             return error.reply()
