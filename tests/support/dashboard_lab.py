@@ -1,4 +1,4 @@
-"""A dashboard before a broker of a test, and a browser without a screen: HTTP over a socket, cookies, forms, streams."""
+"""A dashboard before a broker of a test, and a browser without a screen: HTTP, cookies, forms, streams."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flaremq.cli.parameters import check_log_place, server_options
+from flaremq.cli.servers.dashboard_process import dashboard_beside, dashboard_options, with_dashboard
 from flaremq.cli.servers.kept_options import SHARED_FILE, kept_options
 from flaremq.cli.servers.logs import log_arguments, log_options
 from flaremq.cli.servers.serve import print_options, print_options_flag, serve, split_listen
@@ -45,6 +46,7 @@ _PORT_STEP = 10  # room for the VIP and HA ports of each
     help="Start N brokers of one cluster, each with its own store, name and ports (10 apart).",
 )
 @print_options_flag
+@dashboard_options
 @log_options
 def broker(
     name_servers: str | None,
@@ -79,11 +81,17 @@ def broker(
     from flaremq.broker.service import BrokerService
 
     server = BrokerService(folder, *loaded, options_file=options_file)
+    beside = dashboard_beside(lambda: loaded[0].namesrv_addr, folder, {**kept, **settings})
+    if beside and not loaded[0].namesrv_addr:
+        raise click.UsageError("--dashboard needs name servers: give -n")
     serve(
-        [server],
-        lambda: (
-            f"FlareMQ broker {server.options.broker_name} is ready at {server.address} "
-            f"({loaded[1].flush_disk_type}{_rank(server)}), data in {server.path}"
+        [server, *beside],
+        with_dashboard(
+            lambda: (
+                f"FlareMQ broker {server.options.broker_name} is ready at {server.address} "
+                f"({loaded[1].flush_disk_type}{_rank(server)}), data in {server.path}"
+            ),
+            beside,
         ),
     )
 

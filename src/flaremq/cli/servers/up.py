@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from flaremq.cli.parameters import check_log_place, server_options, wants_tls
+from flaremq.cli.servers.dashboard_process import dashboard_beside, dashboard_options, with_dashboard
 from flaremq.cli.servers.kept_options import kept_options
 from flaremq.cli.servers.logs import log_arguments, log_options
 from flaremq.cli.servers.serve import Server, serve, split_listen
@@ -56,6 +57,7 @@ _BROKER: Final = "127.0.0.1:10911"
     is_flag=True,
     help="Encrypt all connections; certificates are made below --data, unless tlsCertPath and tlsKeyPath name yours.",
 )
+@dashboard_options
 @log_options
 def up(
     data: str,
@@ -93,6 +95,7 @@ def _serve_one(told: Told, listen: str | None, broker_listen: str | None, *, is_
     from flaremq.broker.options import load_options
     from flaremq.broker.service import BrokerService
     from flaremq.cli.servers.broker import own_options_path
+    from flaremq.cli.servers.told import reachable
 
     listen = told.address(listen, _NAME_SERVER)
     options, *_ = load_options(told.config_file, told.broker_options(broker_listen, _BROKER, listen))
@@ -105,11 +108,15 @@ def _serve_one(told: Told, listen: str | None, broker_listen: str | None, *, is_
     options, store_options, remoting_options = load_options(told.config_file, broker_settings)
     namesrv = _name_server(told, listen)
     broker = BrokerService(told.data, options, store_options, remoting_options, options_file=options_file)
+    beside = dashboard_beside(lambda: reachable(namesrv.address), told.data, told.given)
     _serve(
-        [namesrv, broker],
-        lambda: (
-            f"FlareMQ is ready: name server {namesrv.address}, broker {broker.address} "
-            f"({store_options.flush_disk_type}), data in {broker.path}"
+        [namesrv, broker, *beside],
+        with_dashboard(
+            lambda: (
+                f"FlareMQ is ready: name server {namesrv.address}, broker {broker.address} "
+                f"({store_options.flush_disk_type}), data in {broker.path}"
+            ),
+            beside,
         ),
         encryption,
     )
@@ -157,11 +164,15 @@ def _serve_replicas(
     controller = ControllerService(controller_options)
     remoting = signing(controller_options.remoting, controller_options.access)
     processes = ReplicaProcesses(plan, options.broker_name, remoting)
+    beside = dashboard_beside(lambda: reachable(namesrv.address), plan.data, told.given)
     _serve(
-        [namesrv, controller, processes],
-        lambda: (
-            f"FlareMQ is ready: name server {namesrv.address}, controller {controller.address}, "
-            f"{processes.description} ({store_options.flush_disk_type}), data in {plan.data}"
+        [namesrv, controller, processes, *beside],
+        with_dashboard(
+            lambda: (
+                f"FlareMQ is ready: name server {namesrv.address}, controller {controller.address}, "
+                f"{processes.description} ({store_options.flush_disk_type}), data in {plan.data}"
+            ),
+            beside,
         ),
         encryption,
     )

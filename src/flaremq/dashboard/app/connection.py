@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Generator
 from typing import Any, Final
 
@@ -48,7 +49,8 @@ class _Server(uvicorn.Server):
 
 
 def quiet_server(config: uvicorn.Config) -> uvicorn.Server:
-    """A server that leaves signals alone."""
+    """A server that leaves signals alone, and says nothing while all is well."""
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     return _Server(config)
 
 
