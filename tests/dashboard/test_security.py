@@ -285,20 +285,22 @@ def test_actions_run_as_whoever_signed_in(tmp_path: Path) -> None:
     client = ClientOptions(access_key="root", secret_key="root-secret")
 
     async def run() -> None:
-        async with dashboard_lab(tmp_path, broker_options=_ACCESS, client=client) as lab:
-            async with Admin(lab.broker.name_server, options=client) as admin:
-                await admin.create_user(lab.broker.address, "guest", "guest-secret")
-                browser = lab.browser
-                fields = {"token": TOKEN, "access_key": "guest", "secret_key": "guest-secret"}
-                assert (await browser.post_form("/login", **fields)).status == 303
-                refused = await browser.act("topic.create", topic="made")
-                assert refused.json()["failed"] and "made" not in await admin.list_topics()
-                other = Browser(browser.url)
-                fields = {"token": TOKEN, "access_key": "root", "secret_key": "root-secret"}
-                assert (await other.post_form("/login", **fields)).status == 303
-                assert (await other.act("topic.create", topic="made")).json()["failed"] == []
-                assert "made" in await admin.list_topics()
-                users = {line["user"] for line in lab.audit_lines() if "topic.create" in line["what"]}
-                assert users == {"guest", "root"}
+        async with (
+            dashboard_lab(tmp_path, broker_options=_ACCESS, client=client) as lab,
+            Admin(lab.broker.name_server, options=client) as admin,
+        ):
+            await admin.create_user(lab.broker.address, "guest", "guest-secret")
+            browser = lab.browser
+            fields = {"token": TOKEN, "access_key": "guest", "secret_key": "guest-secret"}
+            assert (await browser.post_form("/login", **fields)).status == 303
+            refused = await browser.act("topic.create", topic="made")
+            assert refused.json()["failed"] and "made" not in await admin.list_topics()
+            other = Browser(browser.url)
+            fields = {"token": TOKEN, "access_key": "root", "secret_key": "root-secret"}
+            assert (await other.post_form("/login", **fields)).status == 303
+            assert (await other.act("topic.create", topic="made")).json()["failed"] == []
+            assert "made" in await admin.list_topics()
+            users = {line["user"] for line in lab.audit_lines() if "topic.create" in line["what"]}
+            assert users == {"guest", "root"}
 
     asyncio.run(run())

@@ -190,6 +190,10 @@ class DashboardLab:
         """Let the sampler look at everything once, now."""
         await self.service.context.sampler.look()
 
+    async def freeze(self) -> None:
+        """From now on it looks only when it is told to."""
+        await self.service.context.sampler.stop()
+
     def audit_lines(self) -> list[dict[str, Any]]:
         path = self.folder / "dashboard-audit.log"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

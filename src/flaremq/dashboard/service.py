@@ -59,6 +59,12 @@ class DashboardService:
         assert self._context is not None, "the dashboard runs between start and stop only"
         return self._context
 
+    @property
+    def hub(self) -> Hub:
+        """Its streams, while it runs."""
+        assert self._hub is not None, "the dashboard runs between start and stop only"
+        return self._hub
+
     async def start(self) -> None:
         try:
             await self._start()

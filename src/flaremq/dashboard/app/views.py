@@ -28,7 +28,6 @@ from flaremq.dashboard.views.listing import Query
 from flaremq.dashboard.views.page import Page
 
 _CHANGING: Final = 1.0
-_TABLE: Final = 2.0
 _SLOW: Final = 5.0
 
 
@@ -88,6 +87,8 @@ async def _topic(wish: Wish) -> Page:
 
 async def _fresh_topic(wish: Wish) -> None:
     """Somebody looks at it: read it now if it was not yet, and soon again."""
+    if wish.name not in wish.context.state.topics:
+        await wish.context.sampler.look_at_lists()
     topic = topics.find_topic(wish.context.state, wish.name)
     slices = wish.context.sampler.slices
     slices.want_topics([topic])
@@ -109,6 +110,8 @@ async def _groups(wish: Wish) -> Page:
 
 
 async def _group(wish: Wish) -> Page:
+    if wish.name not in wish.context.state.groups:
+        await wish.context.sampler.look_at_lists()
     group = groups.find_group(wish.context.state, wish.name)
     slices = wish.context.sampler.slices
     slices.want_topics(
@@ -196,10 +199,10 @@ PAGES: Final[Mapping[str, PageKind]] = {
     "overview": PageKind("overview.html", _overview, _CHANGING),
     "brokers": PageKind("brokers.html", _brokers, _CHANGING),
     "broker": PageKind("broker.html", _broker, _CHANGING),
-    "topics": PageKind("topics.html", _topics, _TABLE),
-    "topic": PageKind("topic.html", _topic, _TABLE),
-    "groups": PageKind("groups.html", _groups, _TABLE),
-    "group": PageKind("group.html", _group, _TABLE),
+    "topics": PageKind("topics.html", _topics, _CHANGING),
+    "topic": PageKind("topic.html", _topic, _CHANGING),
+    "groups": PageKind("groups.html", _groups, _CHANGING),
+    "group": PageKind("group.html", _group, _CHANGING),
     "clients": PageKind("clients.html", _clients, _SLOW),
     "client": PageKind("client.html", _client, is_asking=True),
     "messages": PageKind("messages.html", _messages, is_asking=True),
@@ -207,8 +210,8 @@ PAGES: Final[Mapping[str, PageKind]] = {
     "trace": PageKind("trace.html", _trace, is_asking=True),
     "dlq": PageKind("dlq.html", _dlq, _SLOW),
     "dlq_group": PageKind("dlq_group.html", _dlq_group, is_asking=True),
-    "waiting": PageKind("waiting.html", _waiting, _TABLE, is_asking=True),
-    "store": PageKind("store.html", _store, _TABLE),
+    "waiting": PageKind("waiting.html", _waiting, 2.0, is_asking=True),
+    "store": PageKind("store.html", _store, _CHANGING),
     "spark": PageKind("spark.html", _spark, _SLOW),
     "access": PageKind("access.html", _access, is_asking=True),
     "search": PageKind("search.html", _search, is_asking=True),

@@ -24,6 +24,7 @@ from flaremq.dashboard.data.table_steps import TableSteps
 from flaremq.errors import AccessDeniedError, FlareMQError
 
 _log = logging.getLogger(__name__)
+_NEWS_MS: Final = 1_000
 _REST: Final = 20  # at most a twentieth of the time is spent on one kind of question
 
 
@@ -55,8 +56,8 @@ class Sampler:
             _Step("runtime", 1.0, self._brokers.ask_brokers),
             _Step("configs", 5.0, self._brokers.read_configs),
             _Step("tables", 5.0, self._tables.read_tables),
-            _Step("progress", 1.0, self._tables.read_progress),
-            _Step("ends", 1.0, self.slices.read_ends),
+            _Step("progress", 0.8, self._tables.read_progress),
+            _Step("ends", 0.5, self.slices.read_ends),
             _Step("history", 2.0, self._tables.note_history),
             _Step("members", 1.0, self.slices.read_members),
             _Step("producers", 5.0, self.slices.read_producers),
@@ -79,6 +80,11 @@ class Sampler:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def look_at_lists(self) -> None:
+        """Something was named that is not known: it may have been made since the last look at the lists."""
+        if self._clock.now_ms() - self.state.tables_ms > _NEWS_MS:
+            await self._run(next(step for step in self._steps if step.name == "tables"))
 
     def hurry(self) -> None:
         """Something was changed: look at lists and progress now."""

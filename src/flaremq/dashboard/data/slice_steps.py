@@ -20,11 +20,11 @@ from flaremq.errors import FlareMQError, NotFoundError, ReplyError
 from flaremq.protocol.bodies.client import ConsumerConnection, ProducerInfo
 from flaremq.protocol.codes import ResponseCode
 
-TOPICS_A_SLICE: Final = 60
+TOPICS_A_SLICE: Final = 30
 GROUPS_A_SLICE: Final = 20
 _AT_ONCE: Final = 8
 _WANTED_FOR_MS: Final = 10_000
-_FRESH_MS: Final = 900  # a slice a second
+_FRESH_MS: Final = 450  # two slices a second
 _MEMBERS_FRESH_MS: Final = 4_500
 
 

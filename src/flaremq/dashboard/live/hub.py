@@ -128,6 +128,10 @@ class Hub:
         self._is_closed = False
 
     @property
+    def streams(self) -> set[Stream]:
+        return set(self._streams)
+
+    @property
     def stream_count(self) -> int:
         return len(self._streams)
 
