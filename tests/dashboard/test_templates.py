@@ -92,6 +92,8 @@ def test_hostile_names_are_text_on_every_page(page: str, query: dict[str, str], 
     assert "\u202e" not in shown and "\x07" not in shown and "\x00" not in shown
     if page != "login":
         assert "<img src=x onerror=alert(1)></script>" in shown and "\\u202e\\u0007\\u0000 {{7*7}}" in shown
+    [body] = [attributes for tag, attributes in reader.tags if tag == "body"]
+    assert body["data-stream"] == f"./api/live?page={page}"
     assert len([tag for tag, _ in reader.tags if tag == "h1"]) == 1
     assert len([tag for tag, _ in reader.tags if tag == "main"]) == 1
 

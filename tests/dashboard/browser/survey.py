@@ -1,0 +1,58 @@
+"""One visit to every page, noting all that tests want to know of it: pages are slow to open, notes are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.dashboard.browser.window import Window
+
+ALL_RULES = {"resultTypes": ["violations"]}
+CONTRAST = {"resultTypes": ["violations"], "runOnly": ["color-contrast"]}
+WIDTHS = (1200, 390)
+# What a page would have if a name in it were taken for markup.
+FOREIGN = "main img, main b b, main i, main script, main svg[onload], main iframe"
+
+
+@dataclass
+class Visit:
+    """What was seen of a page."""
+
+    text: str
+    title: str
+    foreign_elements: int
+    grave: list[str] = field(default_factory=list)
+    overflow: dict[int, int] = field(default_factory=dict)
+    downloads: dict[str, str] = field(default_factory=dict)  # address: JSON or CSV
+    has_table: bool = False
+
+
+def visit(window: Window, path: str) -> Visit:
+    """Look at a page in both themes and on a desk and a phone."""
+    page = window.go(path)
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    seen = Visit(page.inner_text("body"), page.title(), page.locator(FOREIGN).count())
+    seen.has_table = page.locator("main table").count() > 0
+    for scheme, options in (("light", ALL_RULES), ("dark", CONTRAST)):
+        page.emulate_media(color_scheme=scheme)
+        seen.grave += [f"{scheme}: {problem}" for problem in grave_problems(page, options)]
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        seen.overflow[width] = window.overflow()
+    page.set_viewport_size({"width": WIDTHS[0], "height": 800})
+    for link in page.locator(".table-foot a").all():
+        if (name := link.inner_text()) in ("JSON", "CSV"):
+            seen.downloads[link.evaluate("link => link.href")] = name
+    return seen
+
+
+def grave_problems(page: Any, options: dict[str, Any]) -> list[str]:
+    """What axe-core finds that keeps somebody out."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page, options=options).response["violations"]
+    return [
+        f"{one['id']}: {[node['html'][:160] for node in one['nodes'][:3]]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
