@@ -197,7 +197,8 @@ def test_what_needs_a_super_user_is_refused_to_others(gate: Gate, code: int) -> 
 
 def test_a_user_may_look_at_its_own_policies(gate: Gate) -> None:
     assert gate.check(Peer(), request(3009, {"subject": "User:app"})) is None
-    assert gate.check(Peer(), request(3009, {"subject": "User:other"})).code == ResponseCode.NO_PERMISSION
+    for subject in ("User:other", "User:ap", "User:app2", "User:app ", "user:app", "User:APP", "app", ""):
+        assert gate.check(Peer(), request(3009, {"subject": subject})).code == ResponseCode.NO_PERMISSION
 
 
 @pytest.mark.parametrize("topic", ["%RETRY%bad", "%DLQ%bad", "%RETRY%bad+both", "%RETRY%good_t"])
@@ -316,6 +317,24 @@ def test_plain_acl_takes_that_field_signed_or_not(tmp_path: Path) -> None:
 
 
 # Replay
+
+
+@pytest.mark.parametrize("voice", [PlainVoice(), UsersVoice()])
+def test_no_field_is_left_out_of_other_requests(tmp_path: Path, voice: Any) -> None:
+    gate = Gate(tmp_path, voice=voice)
+    fields = signed({"topic": "both", "queueId": "0"}, b"", access_key="app", secret_key=SECRET)
+    command = request(30, {**fields, "_UNIQUE_KEY_QUERY": "true"}, account=None)
+    command.version = 399
+    assert "signature failed" in gate.check(Peer(), command).remark.lower()
+
+
+@pytest.mark.parametrize("off_ms", [-WINDOW_MS - 1, WINDOW_MS + 1])
+def test_a_time_that_is_off_in_either_direction_is_refused(gate: Gate, off_ms: int) -> None:
+    command = request(30, {"topic": "both", "queueId": "0"}, dated=True)
+    gate.clock.jump(time_of(command) - off_ms - gate.clock.now_ms())
+    assert "off by 300 s" in gate.check(Peer(), command).remark
+    gate.clock.jump(2 if off_ms > 0 else -2)
+    assert gate.check(Peer(), command) is None
 
 
 def test_a_dated_request_counts_once(gate: Gate) -> None:
@@ -462,6 +481,14 @@ def test_codes_that_need_no_signature_are_served_where_others_are(tmp_path: Path
     assert "not answered to 10.1.2.3" in gate.check(Peer("10.1.2.3:3", encrypted=True), change).remark
     for code in (25, 103, 3009):  # of Super users, of servers, of the account itself
         assert gate.check(Peer(), request(code, {"subject": "User:"}, account=None)).code == 16
+
+
+def test_codes_that_any_user_may_send_do_not_open_what_is_for_super_users_and_servers(tmp_path: Path) -> None:
+    gate = Gate(tmp_path, rules=GuardRules(open_codes=frozenset((310, 25, 103, 3009, 4711))))
+    assert gate.check(Peer(), send("denied")) is None
+    for code in (25, 103, 3009, 4711):
+        assert gate.check(Peer(), request(code, {"subject": "User:other"})).code == 16, code
+    assert gate.check(Peer(), send("denied", account=Account("app", b"another-secret"))).code == 16
 
 
 def test_a_change_is_noted_under_the_account_that_asked_for_it(gate: Gate) -> None:
