@@ -46,7 +46,7 @@ MAY_IMPORT = {
     "secret_place": {"errors"},
     "log_lines": {"visible"},
     "look": {"visible"},
-    "metrics": {"errors", "options"},
+    "metrics": {"errors", "interpreted", "options"},
     "message": BASE,
     "storage": STORE_SIDE,
     "replication": BASE | {"message"},

@@ -21,7 +21,7 @@ ORDER = {
     "message": """properties topics sys_flag java_hash tags delay hosts record compression message_id message
         message_ext batch stored_form transaction write_stream""",
     "metrics": """histogram bounded_table turns family labels samples exposition loop_delay options endpoint
-        monitor""",
+        monitor server_monitor""",
     "replication": "frames epochs record_gate source follower sync_rules sync_state replicas membership",
     "protocol": "codes command header_json header_binary frame signing bodies queue_allocation headers",
     "storage": """files runtime config option_names options status log queue index dispatch get put at_rest
@@ -31,8 +31,8 @@ ORDER = {
         ha_service controller_mode registry guarding metrics service""",
     "access": """files needs addresses options judge bodies rules authority once replay attempts described audit
         refusals guard users plain inner control""",
-    "controller": "groups liveness election outcomes state options stores office requests service",
-    "namesrv": "options kv_config topic_queues broker_table route_info requests service",
+    "controller": "figures groups liveness election outcomes state options stores office requests service",
+    "namesrv": "figures options kv_config topic_queues broker_table route_info requests service",
     "client": """arguments credentials options errors blocking client_id transport routes heartbeats instance producer
         consumer admin scan streams""",
     "pipeline": """model options planning archive sources sink spark scan jobs jobs.archive jobs.replay

@@ -64,6 +64,11 @@ class Office:
         self._state = None
 
     @property
+    def group_count(self) -> int:
+        """Broker names it knows while it leads."""
+        return 0 if self._state is None else len(self._state.groups)
+
+    @property
     def state(self) -> ControllerState:
         """What was committed; RequestError (not leader) unless this controller leads at this moment."""
         state = self._state

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from flaremq.access.inner import signing
 from flaremq.clock import Clock, SystemClock
+from flaremq.controller import figures
 from flaremq.controller.office import Office
 from flaremq.controller.options import ControllerOptions
 from flaremq.controller.outcomes import Notice
@@ -22,6 +23,8 @@ from flaremq.controller.requests.broker import BrokerHandlers
 from flaremq.controller.stores.opened import store_of
 from flaremq.controller.stores.store import Peer, StateStore
 from flaremq.errors import FlareMQError
+from flaremq.metrics.family import Family
+from flaremq.metrics.server_monitor import CONNECTIONS, ServerMonitor
 from flaremq.options_file import OptionsFile
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
@@ -60,11 +63,43 @@ class ControllerService:
         self._look = asyncio.Event()  # set: look for lost masters now
         self._watch: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[None]] = set()
+        common = {
+            "group": self.options.controller_d_leger_group,
+            "node_id": self.options.controller_d_leger_self_id,
+            "node_type": "controller",
+        }
+        self.monitor = ServerMonitor.of(self.options.metrics.endpoint, common, self._figures)
 
     async def start(self) -> None:
         """Listen and read the state; UnavailableError if the port or the state is taken."""
         for warning in self.options.warnings:
             _log.warning("%s", warning)
+        if self.monitor is not None:
+            await self.monitor.start()
+        try:
+            await self._start()
+        except BaseException:
+            if self.monitor is not None:
+                await self.monitor.stop()
+            raise
+        if self.monitor is not None:
+            self.monitor.ready(self._reasons)
+
+    def _figures(self) -> list[tuple[Family, float]]:
+        connections = 0 if self._server is None else len(self._server.connections)
+        return [
+            (figures.LEADING, self.is_leading),
+            (figures.GROUPS, self._office.group_count),
+            (CONNECTIONS, connections),
+        ]
+
+    def _reasons(self) -> list[str]:
+        """Why it cannot answer brokers: not because another one leads."""
+        if self.is_leading or self._store.leader is not None:
+            return []
+        return ["no controller leads: the state is not within reach"]
+
+    async def _start(self) -> None:
         table = HandlerTable()
         BrokerHandlers(self._office, self._look.set).register(table)
         AdminHandlers(self._office, self.options, self._options_file).register(table)
@@ -101,6 +136,8 @@ class ControllerService:
             await self._client.close()
         if self.access is not None:
             await self.access.stop()
+        if self.monitor is not None:
+            await self.monitor.stop()
 
     def _access_control(self) -> AccessControl | None:
         access, folder = self.options.access, self.options.store_folder

@@ -13,4 +13,5 @@ __all__ = [
     "monitor",
     "options",
     "samples",
+    "server_monitor",
 ]

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from flaremq.access.options import AccessOptions, check_bind, check_private_file
 from flaremq.errors import InvalidArgumentError
+from flaremq.metrics.options import NamesrvMetricsOptions, check_reach
 from flaremq.options import (
     AT_START,
     IDENTITY,
@@ -146,6 +147,8 @@ class NamesrvOptions:
 
     # Limits and timings of the connections: rows of their own class, loaded from the same file.
     remoting: RemotingOptions = field(default_factory=_remoting_options)
+    # What it tells about itself, likewise.
+    metrics: NamesrvMetricsOptions = field(default_factory=NamesrvMetricsOptions)
     # Who may do what, likewise.
     access: AccessOptions = field(default_factory=AccessOptions)
     # Names that were loaded but change nothing; no option, only the memory that `warnings` needs.
@@ -158,21 +161,33 @@ class NamesrvOptions:
         except ValueError:
             raise rows_by_key(type(self))["bindAddress"].refusal(self.bind_address) from None
         check_bind(str(address), self.access, insecure=self.insecure_bind_enable)
+        check_reach(self.metrics.endpoint, insecure=self.insecure_bind_enable)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> NamesrvOptions:
         """Options from the names and texts of a ``namesrv.conf``; unknown names and bad values are refused."""
         unknown = find_unknown_names(
             properties,
-            {*rows_by_key(cls), *rows_by_key(RemotingOptions), *rows_by_key(AccessOptions), *NOT_IMPLEMENTED},
+            {
+                *rows_by_key(cls),
+                *rows_by_key(RemotingOptions),
+                *rows_by_key(AccessOptions),
+                *rows_by_key(NamesrvMetricsOptions),
+                *NOT_IMPLEMENTED,
+            },
         )
         if unknown:
             raise InvalidArgumentError("; ".join(map(str, unknown)))
         values: dict[str, Any] = dict(values_from_properties(cls, properties))
         access: dict[str, Any] = dict(values_from_properties(AccessOptions, properties))
+        metrics: dict[str, Any] = dict(values_from_properties(NamesrvMetricsOptions, properties))
         ignored = tuple(name for name in properties if name in NOT_IMPLEMENTED)
         return cls(
-            **values, remoting=_remoting_options(properties), access=AccessOptions(**access), ignored_names=ignored
+            **values,
+            remoting=_remoting_options(properties),
+            metrics=NamesrvMetricsOptions(**metrics),
+            access=AccessOptions(**access),
+            ignored_names=ignored,
         )
 
     @classmethod
@@ -187,11 +202,12 @@ class NamesrvOptions:
         """The names and texts that :meth:`from_properties` would read back."""
         own = properties_of(self, changed_only=changed_only)
         network = properties_of(self.remoting, changed_only=changed_only)
-        return {**own, **network, **properties_of(self.access, changed_only=changed_only)}
+        told = properties_of(self.metrics, changed_only=changed_only)
+        return {**own, **network, **told, **properties_of(self.access, changed_only=changed_only)}
 
     def change(self, properties: Mapping[str, str]) -> None:
         """Change options of a running server: all of them, or none and InvalidArgumentError."""
-        change_live(properties, [self, self.remoting, self.access])
+        change_live(properties, [self, self.remoting, self.access, self.metrics])
 
     @property
     def warnings(self) -> list[str]:

@@ -13,6 +13,9 @@ import os
 from typing import TYPE_CHECKING
 
 from flaremq.clock import Clock, SystemClock
+from flaremq.metrics.family import Family
+from flaremq.metrics.server_monitor import CONNECTIONS, ServerMonitor
+from flaremq.namesrv import figures
 from flaremq.namesrv.broker_table import LiveBroker
 from flaremq.namesrv.kv_config import KVConfig
 from flaremq.namesrv.options import NamesrvOptions
@@ -50,6 +53,8 @@ class NamesrvService:
         self._clock = clock or SystemClock()
         self._server: RemotingServer | None = None
         self.access: AccessControl | None = None
+        common = {"node_id": self.options.bind_address, "node_type": "namesrv"}
+        self.monitor = ServerMonitor.of(self.options.metrics.endpoint, common, self._figures)
         self._timer: asyncio.TimerHandle | None = None
         self._scanned_at = self._clock.monotonic()
 
@@ -57,6 +62,18 @@ class NamesrvService:
         """Load what was kept and listen; UnavailableError if the port is taken."""
         for warning in self.options.warnings:
             _log.warning("%s", warning)
+        if self.monitor is not None:
+            await self.monitor.start()
+        try:
+            await self._start()
+        except BaseException:
+            if self.monitor is not None:
+                await self.monitor.stop()
+            raise
+        if self.monitor is not None:
+            self.monitor.ready()
+
+    async def _start(self) -> None:
         kv_config = await asyncio.to_thread(KVConfig.load, self.options.kv_config_file)
         table = HandlerTable()
         BrokerHandlers(self.routes, kv_config, self.options, self._clock).register(table)
@@ -81,6 +98,16 @@ class NamesrvService:
             await self._server.stop()
         if self.access is not None:
             await self.access.stop()
+        if self.monitor is not None:
+            await self.monitor.stop()
+
+    def _figures(self) -> list[tuple[Family, float]]:
+        connections = 0 if self._server is None else len(self._server.connections)
+        return [
+            (figures.BROKERS, len(self.routes.brokers.live)),
+            (figures.TOPICS, len(self.routes.queues.table)),
+            (CONNECTIONS, connections),
+        ]
 
     def _access_control(self) -> AccessControl | None:
         access = self.options.access

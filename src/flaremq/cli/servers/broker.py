@@ -72,7 +72,7 @@ def broker(
     options_file, kept = kept_options(config_file, own_options_path(folder))
     loaded = load_options(config_file, {**kept, **settings})
     if print_only:
-        print_options([*loaded, loaded[0].access])
+        print_options([*loaded, loaded[0].access, loaded[0].metrics])
         return
     check_log_place(folder, config_file, settings)
     if processes > 1:
@@ -124,11 +124,13 @@ def check_own_places(options: StoreOptions, flag: str) -> None:
 def _run_several(count: int, config_file: str | None, settings: dict[str, str], folder: str, options: Any) -> int:
     """One child process a broker; a signal stops them all, and one that ends unasked ends the others."""
     children = []
+    metrics_port = options.metrics.metrics_prom_exporter_port
     for number in range(count):
         name = f"{options.broker_name}-{number}"
         own = settings | {
             "brokerName": name,
             "listenPort": str(options.listen_port and options.listen_port + _PORT_STEP * number),  # 0: any free one
+            "metricsPromExporterPort": str(metrics_port and metrics_port + _PORT_STEP * number),
             "storePathRootDir": os.path.join(folder, name),
         }
         line = [sys.executable, "-m", "flaremq", "broker", *log_arguments(name)]

@@ -48,7 +48,7 @@ def controller(
     options_file, changed = kept_options(config_file, os.path.join(home, "controller.conf"))
     options = ControllerOptions.load(config_file, {**changed, **settings})
     if print_only:
-        print_options([options, options.remoting, options.access])
+        print_options([options, options.remoting, options.access, options.metrics])
         return
     if not options.etcd_endpoints and not options.controller_store_path:
         raise click.UsageError("say where to keep the state: --data DIR or --etcd URL")

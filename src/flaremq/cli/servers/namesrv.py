@@ -28,7 +28,7 @@ def namesrv(listen: str | None, config_file: str | None, assignments: tuple[str,
     options_file, kept = kept_options(config_file, os.path.join(home, "namesrv.conf"))
     options = NamesrvOptions.load(config_file, {**kept, **settings})
     if print_only:
-        print_options([options, options.remoting, options.access])
+        print_options([options, options.remoting, options.access, options.metrics])
         return
     server = NamesrvService(options, options_file=options_file)
     serve([server], lambda: f"FlareMQ name server is ready at {server.address}")
