@@ -57,7 +57,8 @@ test: java lint ## lint, types and all tests but interop and soak
 tests: setup
 	.ci/etcd .cache/etcd
 	.ci/chromium
-	PATH="$(CURDIR)/.cache/etcd/usr/bin:$$PATH" $(PYTEST) -m "not interop and not soak"
+	.ci/promtool .cache/promtool
+	PATH="$(CURDIR)/.cache/etcd/usr/bin:$(CURDIR)/.cache/promtool/usr/bin:$$PATH" $(PYTEST) -m "not interop and not soak"
 
 # What stands on the core, with the same sources run by the interpreter.
 INTERPRETED := core golden message property/test_codec_properties.py storage/put storage/get storage/log \
