@@ -17,6 +17,7 @@ from flaremq.metrics.exposition import write
 from flaremq.metrics.family import Family, Names, counter, gauge, histogram
 from flaremq.metrics.histogram import Histogram
 from flaremq.metrics.samples import Samples
+from flaremq.metrics.turns import Turns
 
 GAUGE = gauge("lag", "How far.\nAnd \\ back.", "group topic")
 COUNTER = counter("messages", "So many.", "topic")
@@ -186,7 +187,7 @@ def test_long_texts_are_written_in_slices() -> None:
         samples = Samples({})
         for number in range(5_000):
             samples.add(GAUGE, number, "g", str(number))
-        samples.turns.slice_seconds = 0.0  # every look at the clock ends a slice
+        samples.turns = Turns(0.0)  # every look at the clock ends a slice
         await write(samples)
         return samples.turns.slices
 

@@ -68,6 +68,7 @@ class Lags:
     async def tell(self, samples: Samples) -> None:
         if not samples.wants(*told.LAG_FAMILIES):
             return
+        self._state.store_loop.dispatching.catch_up()  # what was acknowledged a moment ago counts
         walk = await self._walk(samples)
         now_ms = self._state.clock.now_ms()
         await self._read_times(walk)
