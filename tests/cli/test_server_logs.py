@@ -147,3 +147,18 @@ def test_several_brokers_have_a_log_file_each(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_written_is_wrong_usage(tmp_path: Path) -> None:
     done = flaremq("namesrv", "--log-file", tmp_path / "absent" / "x.log")
     assert done.code == 2 and "absent/x.log" in done.err
+
+
+def test_the_level_of_a_running_broker_can_be_changed_and_is_kept(tmp_path: Path) -> None:
+    line = ["up", "--data", tmp_path / "data", *places()]
+    with server(*line, cwd=tmp_path) as up:
+        name_server, _ = ADDRESS.findall(up.ready())
+        until_registered(name_server)
+        assert flaremq("config", "set", "logLevel=loud", "-n", name_server).code == 3
+        assert flaremq("config", "set", "logLevel=info", "-n", name_server).code == 0
+        assert up.stop() == 0
+        assert "is closed cleanly" in up.errors
+    with server(*line, cwd=tmp_path) as up:
+        up.ready()
+        assert up.stop() == 0
+        assert "was closed cleanly" in up.errors

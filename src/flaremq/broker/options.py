@@ -116,6 +116,11 @@ class BrokerOptions:
         doc="Tell name servers only the topics that changed; all of them follow with the next periodic registration. "
         "Must be false where a name server has `deleteTopicWithBrokerRegistration`. RocketMQ's default is false.")
 
+    log_level: str = option(
+        "", flaremq="logLevel", affects="behaviour", live=True, pattern="(debug|info|warning|error)?",
+        form="debug, info, warning or error",
+        doc="What goes into the log of the process; empty leaves it at what `--log-level` says.")
+
     # --- topics and groups ----------------------------------------------------------------------------------
     broker_permission: int = option(
         6, rocketmq="brokerPermission", affects="behaviour", live=True, maximum=7,

@@ -30,6 +30,7 @@ from flaremq.broker.requests.send_back import SendBackHandler
 from flaremq.broker.requests.sends import SendHandler
 from flaremq.broker.requests.transactions import EndTransactionHandler
 from flaremq.broker.statistics.runtime_info import RuntimeInfo
+from flaremq.log_lines import set_level
 from flaremq.message.tags import SQL92
 from flaremq.options_file import OptionsFile
 from flaremq.remoting.handlers import HandlerTable
@@ -64,6 +65,7 @@ class Handlers:
         replies = SendReplies(options, store_loop.store, state.store_host)
         admission = SendAdmission(options, clock, topics, groups, statistics, replies, state.locks.is_ordered)
         send = SendHandler(options, store_loop, statistics, admission, replies, state.transactions)
+        config.on_change.append(lambda changed: set_level(changed["logLevel"]) if "logLevel" in changed else None)
         config.on_change += [send.options_changed, lambda _: store_loop.options_changed(), ha.options_changed]
         role.on_change.append(lambda: send.options_changed({}))  # what is known of topics counts for masters only
         families = (

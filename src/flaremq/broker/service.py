@@ -36,6 +36,7 @@ from flaremq.broker.scheduler import Scheduler
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.clock import Clock, SystemClock
 from flaremq.errors import UnavailableError
+from flaremq.log_lines import set_level
 from flaremq.metrics.options import is_enabled
 from flaremq.options_file import OptionsFile
 from flaremq.protocol.codes import RequestCode
@@ -107,6 +108,8 @@ class BrokerService:
 
         Under a controller the broker listens when this returns; its role, and the registration, come when they come.
         """
+        if self.options.log_level:
+            set_level(self.options.log_level)
         notes = role_warnings(self.options, self._store_options)
         for warning in [*self.options.warnings, *self._store_options.warnings, *notes]:
             _log.warning("%s", warning)

@@ -101,7 +101,7 @@ OTHER_LAYERS_OWN: Final = frozenset(
     """
     connectionsMax connectionsPerAddressMax consumerOffsetsMax filterExpressionBytesMax firstFrameSeconds
     frameSeconds groupsMax haAllowedAddresses haBindAddress haConnectionsMax halfReceivedBytesMax
-    haSharedSecretFile haTlsEnable haTlsTrustPath heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable
+    haSharedSecretFile haTlsEnable haTlsTrustPath heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable logLevel
     metricsInsecureBindEnable metricsNames metricsOfflineGroups
     queueLocksMax queuesPerTopicMax registrationsMax subscriptionsPerGroupMax tlsCertPath tlsClientAuth
     tlsKeyPasswordFile tlsKeyPath tlsMode tlsOutgoing tlsTrustPath topicsMax writeBufferHighBytes writeStallSeconds
