@@ -76,6 +76,8 @@ def broker(
         return
     check_log_place(folder, config_file, settings)
     if processes > 1:
+        if dashboard_beside(str, folder, {}):
+            raise click.UsageError("--dashboard goes with one broker: start `flaremq dashboard` beside several")
         check_own_places(loaded[1], "--processes")
         sys.exit(_run_several(processes, config_file, settings, folder, *loaded[:1]))
     from flaremq.broker.service import BrokerService

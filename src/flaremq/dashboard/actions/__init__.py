@@ -5,4 +5,4 @@ May import: ``dashboard.data``, ``dashboard.questions``, ``client``.
 Start reading: ``plan``, ``table``.
 """
 
-__all__ = ["plan", "table"]
+__all__ = ["fields", "plan", "table"]

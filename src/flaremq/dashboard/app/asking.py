@@ -126,7 +126,9 @@ class Asking:
         else:
             return
         await self.context.audit.refused(self.user, self.peer, self.request.url.path, rule)
-        raise RefusedError(403, "forbidden", f"the request does not come from a page of this dashboard ({rule})")
+        raise RefusedError(
+            403, "forbidden", f"the request does not come from a page of this dashboard ({rule})", "load the page again"
+        )
 
 
 def cookie_name(context: Context) -> str:

@@ -32,18 +32,24 @@ class Failure:
     status: int
     code: str
     message: str
+    hint: str | None = None
 
     @property
     def value(self) -> dict[str, Any]:
-        return {"status": self.status, "code": self.code, "message": self.message, "hint": _HINTS.get(self.code)}
+        return {
+            "status": self.status,
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint or _HINTS.get(self.code),
+        }
 
 
 class RefusedError(Exception):
     """A request that is not served."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, code: str, message: str, hint: str | None = None) -> None:
         super().__init__(message)
-        self.failure = Failure(status, code, message)
+        self.failure = Failure(status, code, message, hint)
 
 
 _KINDS: Final[tuple[tuple[type[FlareMQError], int, str], ...]] = (
