@@ -134,7 +134,7 @@ def test_gauges_beyond_the_limit_are_left_out_and_counted() -> None:
     samples = Samples({}, limit=3)
     for number in range(5):
         samples.add(GAUGE, number, "g", str(number))
-    assert (len(samples.rows[GAUGE]), samples.cut[GAUGE]) == (3, 2)
+    assert (len(samples.columns[GAUGE].labels), samples.cut[GAUGE]) == (3, 2)
 
 
 def test_counters_beyond_the_limit_are_added_up_under_one_label() -> None:

@@ -7,8 +7,7 @@ loop; labels are written once for all families that share them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from flaremq.metrics.family import Family, Kind, Names
@@ -26,7 +25,7 @@ async def write(
     """The text in pieces. Families in alphabetical order; ``asked``: only what has one of these names, if any."""
     told = [
         (name, family)
-        for family in samples.rows
+        for family in samples.columns
         for name in family.names(names)
         if not asked or asked.intersection(family.told_names(name))
     ]
@@ -34,8 +33,10 @@ async def write(
     pieces = []
     for name, family in told:
         pieces.append("\n".join(_head(name, family, open_metrics)).encode() + b"\n")
-        rows = iter(samples.rows[family])
-        while some := list(islice(rows, _ROWS_AT_ONCE)):
+        column = samples.columns[family]
+        for at in range(0, len(column.labels), _ROWS_AT_ONCE):
+            end = at + _ROWS_AT_ONCE
+            some = zip(column.labels[at:end], column.values[at:end], strict=True)
             pieces.append(("\n".join(_lines(name, family, some)) + "\n").encode("utf-8", "replace"))
             await samples.turns.take()
     if open_metrics:
@@ -57,7 +58,7 @@ def _head(name: str, family: Family, open_metrics: bool) -> tuple[str, str]:
     return f"# HELP {name} {text}", f"# TYPE {name} {family.kind.value}"
 
 
-def _lines(name: str, family: Family, rows: list[tuple[str, Value]]) -> Iterator[str]:
+def _lines(name: str, family: Family, rows: Iterable[tuple[str, Value]]) -> Iterator[str]:
     if family.kind is Kind.HISTOGRAM:
         for labels, value in rows:
             assert isinstance(value, Histogram)

@@ -25,9 +25,9 @@ class Names(Enum):
     BOTH = "both"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """One metric. ``labels`` in alphabetical order; those that all samples of a server have are added to them."""
+    """One metric; equal to no other. ``labels`` in alphabetical order; those of all samples of a server come on top."""
 
     name: str  # of the instrument, with neither unit nor ``_total``
     kind: Kind

@@ -20,7 +20,7 @@ from flaremq.message.topics import RETRY_PREFIX, pop_retry_topic, pop_retry_topi
 
 if TYPE_CHECKING:
     from flaremq.broker.parts import BrokerState
-    from flaremq.metrics.samples import Samples
+    from flaremq.metrics.samples import Samples, Value
     from flaremq.protocol.bodies.client import SubscriptionData
     from flaremq.storage.message_store import MessageStore
 
@@ -38,7 +38,7 @@ class _Gap(NamedTuple):
     """Messages of a queue that a filter has to be asked about."""
 
     row: int
-    column: int
+    column: list[Value]
     topic: str
     queue_id: int
     start: int
@@ -51,9 +51,12 @@ class _Walk:
 
     def __init__(self) -> None:
         self.labels: list[str] = []
-        self.counts: list[list[int]] = []  # lag, in flight, ready
-        self.first: list[list[Place]] = []  # of each row: first messages that are not committed
-        self.unread: list[list[Place]] = []  # and not given out
+        self.lag: list[Value] = []
+        self.inflight: list[Value] = []
+        self.ready: list[Value] = []
+        # Of rows that have any: first messages that are not committed, and not given out.
+        self.first: dict[int, list[Place]] = {}
+        self.unread: dict[int, list[Place]] = {}
         self.gaps: list[_Gap] = []
 
 
@@ -71,23 +74,29 @@ class Lags:
         self._state.store_loop.dispatching.catch_up()  # what was acknowledged a moment ago counts
         walk = await self._walk(samples)
         now_ms = self._state.clock.now_ms()
-        await self._read_times(walk)
+        await self._read_times(walk, samples)
         await self._ask_filters(walk)
+        columns = (
+            walk.lag,
+            await self._ages(now_ms, walk.first, len(walk.labels), samples),
+            walk.inflight,
+            await self._ages(now_ms, walk.unread, len(walk.labels), samples),
+            walk.ready,
+        )
+        for family, values in zip(told.LAG_FAMILIES, columns, strict=True):
+            samples.add_column(family, walk.labels, values)
+
+    async def _ages(self, now_ms: int, rows: Mapping[int, list[Place]], count: int, samples: Samples) -> list[Value]:
+        """Of the oldest message of each row; 0 if there is none."""
+        ages: list[Value] = [0] * count
         times = self._times
-        for row, labels in enumerate(walk.labels):
-            lag, inflight, ready = walk.counts[row]
-            values = (
-                lag,
-                _age_ms(now_ms, walk.first[row], times),
-                inflight,
-                _age_ms(now_ms, walk.unread[row], times),
-                ready,
-            )
-            for family, value in zip(told.LAG_FAMILIES, values, strict=True):
-                if samples.wants(family):
-                    samples.add_text(family, labels, value)
-            if not row & 255:
+        for number, (row, places) in enumerate(rows.items()):
+            found = [times[place] for place in places if place in times]
+            if found:
+                ages[row] = max(0, now_ms - min(found))
+            if not number & 255:
                 await samples.turns.take()
+        return ages
 
     # The walk
 
@@ -101,12 +110,12 @@ class Lags:
                     samples.cut[family] += left_out
                 await samples.turns.take()
                 continue
-            for topic, codes in list(subscriptions.items()):
+            for topic in list(subscriptions):
                 if topic.startswith(RETRY_PREFIX):
                     continue
                 for is_retry, names in self._names(group, topic, pops):
                     if len(walk.labels) < samples.limit:
-                        self._add(walk, ends, samples, group, topic, is_retry, names, codes)
+                        self._add(walk, ends, samples, group, topic, is_retry, names, subscriptions.get(topic))
                     else:
                         for family in told.LAG_FAMILIES:
                             samples.cut[family] += 1
@@ -184,26 +193,38 @@ class Lags:
                 if given < end:
                     unread.append((name, queue_id, given))
                 if codes:
-                    walk.gaps.append(_Gap(row, 0, name, queue_id, done, end, codes))
+                    walk.gaps.append(_Gap(row, walk.lag, name, queue_id, done, end, codes))
                     if given < end:
-                        walk.gaps.append(_Gap(row, 2, name, queue_id, given, end, codes))
+                        walk.gaps.append(_Gap(row, walk.ready, name, queue_id, given, end, codes))
         is_system = "true" if group.lower().startswith(_SYSTEM_GROUP) or state.topics.is_system(topic) else "false"
         labels = samples.labeller.text(told.CONSUMER_LAG.labels, (group, is_retry, is_system, topic))
         walk.labels.append(labels)
-        walk.counts.append([lag, inflight, ready])
-        walk.first.append(first)
-        walk.unread.append(unread)
+        walk.lag.append(lag)
+        walk.inflight.append(inflight)
+        walk.ready.append(ready)
+        if first:
+            walk.first[row] = first
+        if unread:
+            walk.unread[row] = unread
 
     # What the log and the queues say
 
-    async def _read_times(self, walk: _Walk) -> None:
+    async def _read_times(self, walk: _Walk, samples: Samples) -> None:
         """Store times of all first messages; of those that were first ones before too they are known."""
-        wanted = dict.fromkeys(place for column in (walk.first, walk.unread) for places in column for place in places)
-        known = self._times
-        times = {place: known[place] for place in wanted if place in known}
-        missing = [place for place in wanted if place not in times]
-        for start in range(0, len(missing), _AT_ONCE):
-            times.update(await self._state.store_loop.run_long(self._read, missing[start : start + _AT_ONCE]))
+        known, times = self._times, {}
+        missing: dict[Place, None] = {}
+        for rows in (walk.first, walk.unread):
+            for number, places in enumerate(rows.values()):
+                for place in places:
+                    if place in known:
+                        times[place] = known[place]
+                    else:
+                        missing[place] = None
+                if not number & 255:
+                    await samples.turns.take()
+        unknown = list(missing)
+        for start in range(0, len(unknown), _AT_ONCE):
+            times.update(await self._state.store_loop.run_long(self._read, unknown[start : start + _AT_ONCE]))
         self._times = times
 
     def _read(self, places: list[Place]) -> dict[Place, int]:
@@ -223,7 +244,7 @@ class Lags:
             gaps = walk.gaps[start : start + 64]
             wanted = await self._state.store_loop.run_long(self._count_all, gaps)
             for gap, count in zip(gaps, wanted, strict=True):
-                walk.counts[gap.row][gap.column] -= gap.end - gap.start - count
+                gap.column[gap.row] -= gap.end - gap.start - count  # type: ignore[operator]  # numbers here
 
     def _count_all(self, gaps: list[_Gap]) -> list[int]:
         """On a worker thread."""
@@ -291,9 +312,3 @@ class _Wanted(Mapping[str, "Codes"]):
 
     def __contains__(self, topic: object) -> bool:
         return topic in self._subscriptions
-
-
-def _age_ms(now_ms: int, places: list[Place], times: Mapping[Place, int]) -> int:
-    """Of the oldest of these messages."""
-    found = [times[place] for place in places if place in times]
-    return max(0, now_ms - min(found)) if found else 0
