@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.interop.wire import java_client, programs, servers
+from tests.interop.wire import accounts, java_client, programs, servers
 from tests.interop.wire.selection import require
 
 _LAST = "test_store_exchange.py"
@@ -70,3 +71,20 @@ def java_results(
 @pytest.fixture(scope="session")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("wire")
+
+
+@pytest.fixture(scope="module")
+def guarded_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], servers.Servers]]:
+    """The servers of a generation, started by the first test that wants them."""
+    known: dict[str, servers.Servers] = {}
+    with ExitStack() as running:
+
+        def of(generation: str) -> servers.Servers:
+            if generation not in known:
+                folder = tmp_path_factory.mktemp(generation)
+                known[generation] = running.enter_context(accounts.guarded("flaremq", generation, folder))
+                if generation == accounts.AUTH:
+                    accounts.make_users(known[generation])
+            return known[generation]
+
+        yield of

@@ -7,7 +7,7 @@ import os
 import queue
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -47,15 +47,27 @@ class Target(Protocol):
 class Mqadmin:
     """A JVM with the tool of one release, and clients for it to look at; their names are in ``names``."""
 
-    def __init__(self, version: str, target: Target, run: str, scratch: Path) -> None:
+    def __init__(
+        self,
+        version: str,
+        target: Target,
+        run: str,
+        scratch: Path,
+        *,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """``properties`` are those of the JVM: of ``java/Credentials.java`` where clients have to sign."""
         scratch.mkdir(parents=True, exist_ok=True)
         (scratch / "conf").mkdir(exist_ok=True)
         # 4.9 insists on a configuration of its logging.
         (scratch / "conf" / "logback_tools.xml").write_text(_LOGBACK)
         arguments = [f"namesrv={target.name_server}", f"run={run}"]
-        command = programs.java_command(version, "Admin", arguments, header=programs.JSON, scratch=scratch)
+        command = programs.java_command(
+            version, "Admin", arguments, header=programs.JSON, scratch=scratch, more_properties=properties
+        )
         self.version = version
         self._name_server = target.name_server
+        self._tools = scratch / "conf" / "tools.yml"
         self._log = scratch / "mqadmin.log"
         with self._log.open("w") as errors:
             self._process = subprocess.Popen(
@@ -85,6 +97,13 @@ class Mqadmin:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def sign(self, key: str, secret: str) -> None:
+        """Let the tool sign as this account from the next command on, as ``conf/tools.yml`` of its home says."""
+        self._tools.write_text(f"accessKey: {key}\nsecretKey: {secret}\n")
+
+    def sign_nothing(self) -> None:
+        self._tools.unlink(missing_ok=True)
 
     def run(self, command: str, words: Sequence[str]) -> Answer:
         """One command; ``-n`` is added. Raises if the tool does not come back from it."""

@@ -9,6 +9,7 @@ import base64
 import hmac
 import json
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Callable
@@ -23,11 +24,16 @@ Signer = tuple[str, str]
 
 
 def has_route(
-    name_server: str, topic: str = _BUILT_IN_TOPIC, *, timeout_s: float = 1.0, signer: Signer | None = None
+    name_server: str,
+    topic: str = _BUILT_IN_TOPIC,
+    *,
+    timeout_s: float = 1.0,
+    signer: Signer | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> bool:
     """Whether the name server answers and knows a live broker for the topic; one with access control wants a signer."""
     try:
-        return _reply(name_server, _GET_ROUTE, _signed({"topic": topic}, signer), timeout_s)[0] == 0
+        return _reply(name_server, _GET_ROUTE, _signed({"topic": topic}, signer), timeout_s, tls)[0] == 0
     except OSError:
         return False
 
@@ -67,12 +73,15 @@ def _signed(fields: dict[str, str], signer: Signer | None) -> dict[str, str]:
     return {**fields, "Signature": base64.b64encode(hmac.digest(secret.encode(), content, "sha1")).decode()}
 
 
-def _reply(address: str, code: int, fields: dict[str, str], timeout_s: float) -> tuple[int, bytes]:
+def _reply(
+    address: str, code: int, fields: dict[str, str], timeout_s: float, tls: ssl.SSLContext | None = None
+) -> tuple[int, bytes]:
     """Code and body of the answer to one request on a connection of its own."""
     host, port = address.rsplit(":", 1)
     header = {"code": code, "language": "JAVA", "version": 407, "opaque": 1, "flag": 0, "extFields": fields}
     encoded = json.dumps(header).encode()
-    with socket.create_connection((host, int(port)), timeout=timeout_s) as connection:
+    with socket.create_connection((host, int(port)), timeout=timeout_s) as plain:
+        connection = plain if tls is None else tls.wrap_socket(plain)
         connection.sendall(struct.pack(">ii", 4 + len(encoded), len(encoded)) + encoded)
         length, header_length = struct.unpack(">ii", _exactly(connection, 8))
         frame = _exactly(connection, length - 4)

@@ -66,6 +66,11 @@ def node_modules() -> Path:
     return jvm.fetched(f"node-{_digest([HERE / 'node' / name for name in ('package.json', 'package-lock.json')])}")
 
 
+def node_environment(scratch: Path) -> dict[str, str]:
+    """The client keeps offsets of broadcasting groups and logs below the home folder."""
+    return {"NODE_PATH": str(node_modules() / "node_modules"), "HOME": str(scratch)}
+
+
 def why_no_java(version: str) -> str | None:
     return jvm.why_not(f"{version}-servers", "rocketmq-tools")
 

@@ -13,6 +13,7 @@ times where the defaults would make a test wait, small files, all features on.
 
 from __future__ import annotations
 
+import ssl
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -152,12 +153,14 @@ class Servers:
         name_server_options: Mapping[str, str] | None = None,
         flags: tuple[str, ...] = TEST_JVM,
         signer: probe.Signer | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         first, _, second = target.partition("+")
         self._is_one_process = target == "flaremq"
         self._name_server_options = name_server_options or {}
         self.target = target
         self._signer = signer
+        self._tls = tls
         self._folder = folder
         self._namesrv_side = side(first, flags)
         self._broker_side = side(second or first, flags)
@@ -200,7 +203,7 @@ class Servers:
             for process in self._running:
                 if not process.is_running:
                     raise RuntimeError(f"{self.target} ended while it was starting:\n{process.log_tail()}")
-            return probe.has_route(self.name_server, signer=self._signer) and probe.is_open(self.broker)
+            return probe.has_route(self.name_server, signer=self._signer, tls=self._tls) and probe.is_open(self.broker)
 
         try:
             probe.wait(f"route from {self.target}", is_ready, seconds=READY_S)
@@ -250,13 +253,15 @@ def started(
     flags: tuple[str, ...] = TEST_JVM,
     together: bool = False,
     signer: probe.Signer | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[Servers]:
     """Servers that are ready; whatever still runs at the end is killed. Without ``options`` those for tests apply.
 
-    A name server with access control shows whether it is ready to a ``signer`` only.
+    A name server with access control shows whether it is ready to a ``signer`` only, one that takes no plain
+    connections over ``tls``.
     """
     servers = Servers(
-        target, folder, options=options, name_server_options=name_server_options, flags=flags, signer=signer
+        target, folder, options=options, name_server_options=name_server_options, flags=flags, signer=signer, tls=tls
     )
     try:
         servers.start(together=together)

@@ -54,7 +54,7 @@ def test_node_client(
             ["node", str(_PROGRAM), *arguments],
             log=scratch / "node.log",
             timeout_s=_RUN_S,
-            environment=_environment(scratch),
+            environment=programs.node_environment(scratch),
         )
     result = node_results[wire_servers.target].get(scenario)
     assert result is not None, f"{scenario} was not finished in time"
@@ -69,11 +69,6 @@ def test_every_scenario_of_the_node_program_is_run(scratch: Path) -> None:
         text=True,
         timeout=60,
         check=True,
-        env={**os.environ, **_environment(scratch)},
+        env={**os.environ, **programs.node_environment(scratch)},
     )
     assert sorted(json.loads(done.stdout)) == sorted(scenarios.NODE + scenarios.REPLICATED)
-
-
-def _environment(scratch: Path) -> dict[str, str]:
-    # The client keeps offsets of broadcasting groups and logs below the home folder.
-    return {"NODE_PATH": str(programs.node_modules() / "node_modules"), "HOME": str(scratch)}

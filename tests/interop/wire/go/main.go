@@ -1,7 +1,8 @@
 // Runs scenarios with the Go client of RocketMQ and prints one JSON line for each: scenario, ok, seconds, error.
 //
-//	wire namesrv=ADDR broker=ADDR run=NAME scenarios=a,b,c [accessKey=KEY secretKey=SECRET] [adminKey=KEY adminSecret=SECRET]
+//	wire namesrv=ADDR broker=ADDR run=NAME scenarios=a,b,c [accessKey=KEY secretKey=SECRET] [topics=made] [patience=SECONDS]
 //
+// With topics=made the caller has made the first topic of each scenario, RUN-SCENARIO-1.
 // All of them run at the same time: most of a scenario is waiting. One that needs something done to the servers prints
 // {"ask":"..."} and waits for a line on standard input.
 package main
@@ -11,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -68,6 +70,14 @@ func main() {
 		text, _ := json.Marshal(names)
 		fmt.Println(string(text))
 		return
+	}
+	if text, found := arguments["patience"]; found {
+		seconds, err := strconv.Atoi(text)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "patience is a number of seconds, not", text)
+			os.Exit(2)
+		}
+		patience = time.Duration(seconds) * time.Second
 	}
 	rlog.SetLogLevel("error")
 	known := map[string]func(*stage) error{}

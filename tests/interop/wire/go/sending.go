@@ -290,7 +290,7 @@ func trace(s *stage) error {
 		return err
 	}
 	tracing := &primitive.TraceConfig{
-		Access: primitive.Local, Resolver: s.resolver(), TraceTopic: "RMQ_SYS_TRACE_TOPIC",
+		Access: primitive.Local, Resolver: s.resolver(), TraceTopic: "RMQ_SYS_TRACE_TOPIC", Credentials: s.credentials,
 	}
 	to, err := s.producer(producer.WithTrace(tracing))
 	if err != nil {
@@ -319,7 +319,7 @@ func administer(s *stage) error {
 	if err != nil {
 		return err
 	}
-	client, err := admin.NewAdmin(admin.WithResolver(s.resolver()), admin.WithCredentials(s.adminCredentials))
+	client, err := admin.NewAdmin(admin.WithResolver(s.resolver()))
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,7 @@
 
 // Runs scenarios with ali-ons and prints one JSON line for each: scenario, ok, seconds, error.
 //
-//   node wire.js namesrv=ADDR run=NAME scenarios=a,b,c [accessKey=KEY secretKey=SECRET]
+//   node wire.js namesrv=ADDR run=NAME scenarios=a,b,c [accessKey=KEY secretKey=SECRET] [patience=SECONDS]
 //
 // ali-ons cannot make topics: RUN-SCENARIO has to exist for each of them. All run at the same time. A scenario that needs
 // something done to the servers prints {"ask":"..."} and waits for a line on standard input.
@@ -12,7 +12,7 @@ const readline = require('readline');
 const httpclient = require('urllib');
 const { Consumer, Message, Producer } = require('ali-ons');
 
-const PATIENCE_MS = 90 * 1000;
+let patienceMs = 90 * 1000;
 const quiet = { debug() {}, info() {}, warn() {}, error(...words) { console.error(...words); } };
 let instances = 0;
 
@@ -97,10 +97,10 @@ class Inbox {
 }
 
 async function until(what, condition) {
-  const deadline = Date.now() + PATIENCE_MS;
+  const deadline = Date.now() + patienceMs;
   while (!condition()) {
     if (Date.now() > deadline) {
-      throw new Error(`after ${PATIENCE_MS / 1000} s still no ${what}`);
+      throw new Error(`after ${patienceMs / 1000} s still no ${what}`);
     }
     await new Promise(resolve => setTimeout(resolve, 20));
   }
@@ -144,7 +144,7 @@ const scenarios = {
     const producer = await stage.producer();
     let sent = 0;
     // Rounds of messages over all queues, until both were given some of the same round.
-    const deadline = Date.now() + PATIENCE_MS;
+    const deadline = Date.now() + patienceMs;
     let shared = false;
     while (!shared) {
       assert(Date.now() < deadline, 'never both took part');
@@ -294,6 +294,7 @@ async function main() {
     console.log(JSON.stringify(Object.keys(scenarios)));
     return;
   }
+  if ('patience' in settings) patienceMs = settings.patience * 1000;
   await Promise.all(settings.scenarios.split(',').map(name => perform(name, settings)));
   process.exit(0);
 }
