@@ -13,10 +13,17 @@ from typing import Any
 
 from flaremq.access import authority
 from flaremq.access.options import AccessOptions
+from flaremq.broker.metrics.catalogue import CATALOGUE as BROKER_FAMILIES
 from flaremq.broker.options import BrokerOptions
 from flaremq.cli.mqadmin.table import ABSENT, COMMANDS, AdminCommand, Flag
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
+from flaremq.controller.figures import CATALOGUE as CONTROLLER_FAMILIES
 from flaremq.controller.options import ControllerOptions
+from flaremq.metrics.family import Family, Kind, Names
+from flaremq.metrics.monitor import SERIES_CUT
+from flaremq.metrics.options import ControllerMetricsOptions, MetricsOptions, NamesrvMetricsOptions
+from flaremq.metrics.server_monitor import SERVER_FAMILIES
+from flaremq.namesrv.figures import CATALOGUE as NAMESRV_FAMILIES
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.options import OptionRow, markdown_table, rows
 from flaremq.remoting.options import RemotingOptions
@@ -66,8 +73,16 @@ LAYERS: tuple[tuple[str, str, type[Any], type[Any] | None], ...] = (
         AccessOptions,
         None,
     ),
+    (
+        "Metrics of a broker",
+        "What it tells Prometheus, and where; see [metrics.md](metrics.md). They stand in the same file.",
+        MetricsOptions,
+        None,
+    ),
     ("Name server", "`flaremq namesrv -c FILE` reads them.", NamesrvOptions, None),
+    ("Metrics of a name server", "They stand in the same file.", NamesrvMetricsOptions, None),
     ("Controller", "`flaremq controller -c FILE` reads them.", ControllerOptions, None),
+    ("Metrics of a controller", "They stand in the same file.", ControllerMetricsOptions, None),
     ("Clients", "Arguments of `ClientOptions`; producers and consumers have them too.", ClientOptions, None),
     ("Producer", "Arguments of `ProducerOptions`.", ProducerOptions, ClientOptions),
     ("Consumer", "Arguments of `ConsumerOptions`.", ConsumerOptions, ClientOptions),
@@ -85,7 +100,7 @@ def options_page() -> str:
         parts.append(f"## {title}\n\n{sentence}\n\n{markdown_table(row for row in rows(kind) if row.key not in told)}")
     names = "\n".join(f"- {sentence}." for sentence in IGNORED_BY_ROCKETMQ.values())
     server_rows = [*store_rows, *rows(BrokerOptions), *rows(RemotingOptions), *rows(NamesrvOptions)]
-    server_rows += [*rows(ControllerOptions), *rows(AccessOptions)]
+    server_rows += [*rows(ControllerOptions), *rows(AccessOptions), *rows(MetricsOptions)]
     parts.append(
         "## Names without a row\n\n"
         f"Ours alone, unknown to RocketMQ and ignored by it: {_own_names(server_rows)}.\n\n"
@@ -183,8 +198,8 @@ def authority_page() -> str:
 ROOMS_BEGIN = "<!-- rooms: written by `make docs` from the packages; change it there -->\n"
 ROOMS_END = "<!-- end of rooms -->\n"
 LAYERS_UPWARDS = (
-    *("message", "protocol", "replication", "storage", "remoting", "access", "namesrv", "controller"),
-    *("broker", "client", "testing", "pipeline", "cli"),
+    *("metrics", "message", "protocol", "replication", "storage", "remoting", "access", "namesrv", "controller"),
+    *("broker", "client", "testing", "pipeline", "dashboard", "cli"),
 )
 
 
@@ -206,11 +221,45 @@ def _room_lines(folder: Path) -> list[str]:
     return lines
 
 
+METRICS_BEGIN = "<!-- metrics: written by `make docs` from the catalogues in the code; change them there -->\n"
+METRICS_END = "<!-- end of metrics -->\n"
+
+
+def metrics_page() -> str:
+    """The page with fresh tables of all metrics."""
+    page = (DOCS / "metrics.md").read_text(encoding="utf-8")
+    before, _, rest = page.partition(METRICS_BEGIN)
+    broker = (*BROKER_FAMILIES, SERIES_CUT)
+    tables = (
+        ("RocketMQ's, of a broker", [family for family in broker if family.name.startswith("rocketmq_")]),
+        ("Ours, of a broker", [family for family in broker if not family.name.startswith("rocketmq_")]),
+        ("Name server", [*NAMESRV_FAMILIES, *SERVER_FAMILIES]),
+        ("Controller", [*CONTROLLER_FAMILIES, *SERVER_FAMILIES]),
+    )
+    text = "\n".join(f"### {title}\n\n{_metrics_table(families)}" for title, families in tables)
+    return f"{before}{METRICS_BEGIN}\n{text}\n{METRICS_END}{rest.partition(METRICS_END)[2]}"
+
+
+def _metrics_table(families: Iterable[Family]) -> str:
+    lines = ["| name | type | labels | what |", "|---|---|---|---|"]
+    for family in sorted(families, key=lambda one: one.name):
+        name = family.names(Names.WITH_UNIT)[0] + ("_total" if family.kind is Kind.COUNTER else "")
+        what = family.help
+        if family.bounds:
+            what += (
+                f" Buckets {', '.join(f'{bound:g}' if bound < 1000 else str(int(bound)) for bound in family.bounds)}."
+            )
+        switch = f" `{family.switch}`" if family.switch else ""
+        lines.append(f"| `{name}` | {family.kind.value} | {', '.join(family.labels)} | {what}{switch} |")
+    return "\n".join(lines) + "\n"
+
+
 PAGES = {
     "options.md": options_page,
     "mqadmin.md": mqadmin_page,
     "authority.md": authority_page,
     "architecture.md": architecture_page,
+    "metrics.md": metrics_page,
 }
 
 

@@ -80,10 +80,10 @@ class Api:
             ring = state.rings.get(name)
         elif of == "broker" and (broker := state.master_of(key)) is not None:
             ring = broker.rings.get(name)
-        elif of == "topic" and key in state.topics and name == "in":
-            ring = state.topics[key].ring
-        elif of == "group" and key in state.groups and name == "lag":
-            ring = state.groups[key].ring
+        elif of == "topic" and key in state.topics:
+            ring = state.topics[key].rings.get(name)
+        elif of == "group" and key in state.groups:
+            ring = state.groups[key].rings.get(name)
         series = empty_series() if ring is None else ring.series(minutes)
         return json_answer({"as_of": state.as_of_ms, "name": name, "of": of, "key": key, "series": series})
 

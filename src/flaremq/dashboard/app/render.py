@@ -55,7 +55,7 @@ class Renderer:
         self._environment = jinja2.Environment(
             loader=jinja2.PackageLoader("flaremq.dashboard"), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
-        self._environment.filters.update(_FILTERS)
+        self._environment.filters.update(FILTERS)
         furnish(self._environment)
 
     def page(self, template: str, values: Mapping[str, Any], *, base: str, lang: str) -> bytes:
@@ -114,7 +114,7 @@ def _json(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str).decode()
 
 
-_FILTERS: Final[dict[str, Callable[..., str]]] = {
+FILTERS: Final[dict[str, Callable[..., str]]] = {
     "number": _known(number),
     "size": _known(byte_size),
     "rate": _known(_rate),

@@ -51,7 +51,7 @@ class GroupState:
     is_online: bool | None = None
     failure: str = ""
     moved_alone_ms: int = 0  # when its offsets last moved with nobody connected: a job that keeps its own progress
-    ring: Ring | None = None
+    rings: dict[str, Ring] = field(default_factory=dict)  # lag, in, out; empty while it has no offsets
     _in: Meter = field(default_factory=lambda: Meter(_RATE_SECONDS))
     _out: Meter = field(default_factory=lambda: Meter(_RATE_SECONDS))
     _minutes: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=GROWING_MINUTES + 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import deque
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 NOTHING: Final = math.nan
@@ -63,6 +64,11 @@ class Ring:
 def empty_series(step_ms: int = 1000) -> dict[str, Any]:
     """Of what nothing is known yet."""
     return {"step_ms": step_ms, "from_ms": 0, "points": []}
+
+
+def series_of(rings: Mapping[str, Ring], names: Iterable[str]) -> dict[str, Any]:
+    """The series of these names, also where nothing was kept."""
+    return {name: rings[name].series() if name in rings else empty_series() for name in names}
 
 
 class Meter:

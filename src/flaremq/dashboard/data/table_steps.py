@@ -18,7 +18,7 @@ from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.bodies.stats import ConsumeStatsList
 from flaremq.protocol.bodies.topic import TopicConfig
 
-RINGS_MAX: Final = 2_000  # of topics and of groups each: 4 KB a piece
+RINGED_MAX: Final = 2_000  # topics, and groups: 4 KB a ring
 
 
 class TableSteps:
@@ -123,21 +123,28 @@ class TableSteps:
         state.progress_ms = now_ms
 
     async def note_history(self) -> None:
-        """A point for each topic and group that moves or lags; those that rest get no ring."""
+        """A point for each topic and group that moves or lags; those that rest get no rings."""
         state, now_ms = self._state, self._clock.now_ms()
-        rings = sum(topic.ring is not None for topic in state.topics.values())
+        count = sum(bool(topic.rings) for topic in state.topics.values())
         for topic in state.topics.values():
-            rate = topic.in_per_second
-            if topic.ring is None and rate and rings < RINGS_MAX:
-                topic.ring, rings = Ring(SERIES_STEP_MS, SERIES_LENGTH), rings + 1
-            if topic.ring is not None:
-                topic.ring.note(now_ms, rate)
-        rings = sum(group.ring is not None for group in state.groups.values())
+            if not topic.rings and topic.in_per_second and count < RINGED_MAX:
+                topic.rings, count = _rings("in", "lag"), count + 1
+            if topic.rings:
+                topic.rings["in"].note(now_ms, topic.in_per_second)
+                lags = state.groups_of_topic.get(topic.name, {})
+                topic.rings["lag"].note(now_ms, sum(lags.values()) if state.progress_ms else None)
+        count = sum(bool(group.rings) for group in state.groups.values())
         for group in state.groups.values():
-            if group.ring is None and group.places and rings < RINGS_MAX:
-                group.ring, rings = Ring(SERIES_STEP_MS, SERIES_LENGTH), rings + 1
-            if group.ring is not None:
-                group.ring.note(now_ms, group.lag)
+            if not group.rings and group.places and count < RINGED_MAX:
+                group.rings, count = _rings("lag", "in", "out"), count + 1
+            if group.rings:
+                group.rings["lag"].note(now_ms, group.lag)
+                group.rings["in"].note(now_ms, group.in_per_second)
+                group.rings["out"].note(now_ms, group.out_per_second)
+
+
+def _rings(*names: str) -> dict[str, Ring]:
+    return {name: Ring(SERIES_STEP_MS, SERIES_LENGTH) for name in names}
 
 
 def _lags(places: Mapping[str, Mapping[QueueKey, Place]]) -> dict[str, dict[str, int]]:

@@ -34,7 +34,7 @@ class TopicState:
     tried_ms: int = 0  # when that was last tried
     failure: str = ""  # reason of the last reading that failed
     wanted_ms: int = 0  # when a page last showed it
-    ring: Ring | None = None
+    rings: dict[str, Ring] = field(default_factory=dict)  # in and lag; empty while nothing moves
     _meter: Meter = field(default_factory=lambda: Meter(_RATE_SECONDS))
 
     @property

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from flaremq.dashboard.data.group_state import GroupState, Place, QueueKey, lag_of
 from flaremq.dashboard.data.names import is_system_group
-from flaremq.dashboard.data.ring import empty_series
+from flaremq.dashboard.data.ring import series_of
 from flaremq.dashboard.data.state import ClusterState
 from flaremq.dashboard.views.listing import Query, Row, chosen, listed
 from flaremq.dashboard.views.page import Page, because, page, rounded
@@ -83,7 +83,7 @@ def group_row(state: ClusterState, group: GroupState, now_ms: int) -> Row:
         "dead_letters": state.dead_letters_of(group.name),
         "enabled": all(config.consume_enable for config in group.configs.values()),
         "age_ms": max(0, now_ms - group.places_ms) if group.places_ms else None,
-        "spark": [] if group.ring is None else group.ring.recent(_SPARK_POINTS),
+        "spark": group.rings["lag"].recent(_SPARK_POINTS) if group.rings else [],
     }
     missing = {}
     if group.is_broadcast:
@@ -125,7 +125,7 @@ def group_page(state: ClusterState, name: str, now_ms: int) -> Page:
             {"id": topic, "topic": topic, "lag": lag_of(places), "in_per_second": None, "out_per_second": None}
             for topic, places in sorted(group.of_topics().items())
         ],
-        "history": {"lag": empty_series(2000) if group.ring is None else group.ring.series()},
+        "history": series_of(group.rings, ("lag", "in", "out")),
         "resettable": not is_system_group(group.name) and not group.is_broadcast,
     }
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from flaremq.dashboard.data.group_state import lag_of
 from flaremq.dashboard.data.names import TOPIC_KINDS, perm_text
-from flaremq.dashboard.data.ring import empty_series
+from flaremq.dashboard.data.ring import series_of
 from flaremq.dashboard.data.state import ClusterState
 from flaremq.dashboard.data.topic_state import TopicState
 from flaremq.dashboard.views.listing import Query, Row, SortKey, chosen, listed
@@ -99,7 +99,7 @@ def topic_row(state: ClusterState, topic: TopicState, now_ms: int) -> Row:
         "lagging": sum(lag > 0 for lag in groups.values()) if state.progress_ms else None,
         "lag": sum(groups.values()) if state.progress_ms else None,
         "age_ms": max(0, now_ms - topic.ends_ms) if topic.ends_ms else None,
-        "spark": [] if topic.ring is None else topic.ring.recent(_SPARK_POINTS),
+        "spark": topic.rings["in"].recent(_SPARK_POINTS) if topic.rings else [],
     }
     if not topic.is_known:
         row["missing"] = dict.fromkeys(("messages", "in_per_second", "newest_ms"), topic.failure or "not_read_yet")
@@ -137,7 +137,7 @@ def topic_page(state: ClusterState, name: str, now_ms: int) -> Page:
         ],
         "queues": queues[:_QUEUES_SHOWN],
         "groups": group_rows(state, topic, now_ms),
-        "history": {"in": empty_series(2000) if topic.ring is None else topic.ring.series()},
+        "history": series_of(topic.rings, ("in", "lag")),
     }
 
 
