@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from flaremq.errors import InvalidArgumentError
-from flaremq.options import AT_START, IDENTITY, SECURITY, check_values, option
+from flaremq.options import AT_START, SECURITY, check_values, option
 
 _TYPES: Final = ("DISABLE", "OTLP_GRPC", "PROM", "LOG")
 _LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -46,12 +46,12 @@ class MetricsOptions:
 
     # fmt: off
     metrics_exporter_type: str = option(
-        "DISABLE", rocketmq="metricsExporterType", affects="behaviour", fixed=IDENTITY, form=_TYPE_FORM, doc=_TYPE_DOC)
+        "DISABLE", rocketmq="metricsExporterType", affects="behaviour", fixed=AT_START, form=_TYPE_FORM, doc=_TYPE_DOC)
     metrics_prom_exporter_port: int = option(
-        5557, rocketmq="metricsPromExporterPort", affects="behaviour", fixed=IDENTITY, maximum=65535,
+        5557, rocketmq="metricsPromExporterPort", affects="behaviour", fixed=AT_START, maximum=65535,
         doc="Port of metrics and health; 0 takes a free one.")
     metrics_prom_exporter_host: str = option(
-        "", rocketmq="metricsPromExporterHost", affects="behaviour", fixed=IDENTITY, form=_HOST_FORM, doc=_HOST_DOC)
+        "", rocketmq="metricsPromExporterHost", affects="behaviour", fixed=AT_START, form=_HOST_FORM, doc=_HOST_DOC)
     metrics_insecure_bind_enable: bool = option(
         False, flaremq="metricsInsecureBindEnable", affects="behaviour", fixed=SECURITY, doc=_INSECURE_DOC)
     metrics_label: str = option(
@@ -121,12 +121,12 @@ class NamesrvMetricsOptions:
 
     # fmt: off
     metrics_exporter_type: str = option(
-        "DISABLE", flaremq="metricsExporterType", affects="behaviour", fixed=IDENTITY, form=_TYPE_FORM, doc=_TYPE_DOC)
+        "DISABLE", flaremq="metricsExporterType", affects="behaviour", fixed=AT_START, form=_TYPE_FORM, doc=_TYPE_DOC)
     metrics_prom_exporter_port: int = option(
-        5558, flaremq="metricsPromExporterPort", affects="behaviour", fixed=IDENTITY, maximum=65535,
+        5558, flaremq="metricsPromExporterPort", affects="behaviour", fixed=AT_START, maximum=65535,
         doc="Port of metrics and health; 0 takes a free one.")
     metrics_prom_exporter_host: str = option(
-        "", flaremq="metricsPromExporterHost", affects="behaviour", fixed=IDENTITY, form=_HOST_FORM, doc=_HOST_DOC)
+        "", flaremq="metricsPromExporterHost", affects="behaviour", fixed=AT_START, form=_HOST_FORM, doc=_HOST_DOC)
     metrics_insecure_bind_enable: bool = option(
         False, flaremq="metricsInsecureBindEnable", affects="behaviour", fixed=SECURITY, doc=_INSECURE_DOC)
     metrics_label: str = option(
@@ -156,12 +156,12 @@ class ControllerMetricsOptions:
 
     # fmt: off
     metrics_exporter_type: str = option(
-        "DISABLE", rocketmq="metricsExporterType", affects="behaviour", fixed=IDENTITY, form=_TYPE_FORM, doc=_TYPE_DOC)
+        "DISABLE", rocketmq="metricsExporterType", affects="behaviour", fixed=AT_START, form=_TYPE_FORM, doc=_TYPE_DOC)
     metric_prom_exporter_port: int = option(
-        5559, rocketmq="metricPromExporterPort", affects="behaviour", fixed=IDENTITY, maximum=65535,
+        5559, rocketmq="metricPromExporterPort", affects="behaviour", fixed=AT_START, maximum=65535,
         doc="Port of metrics and health; 0 takes a free one. RocketMQ's default is 5557.")
     metric_prom_exporter_host: str = option(
-        "", rocketmq="metricPromExporterHost", affects="behaviour", fixed=IDENTITY, form=_HOST_FORM, doc=_HOST_DOC)
+        "", rocketmq="metricPromExporterHost", affects="behaviour", fixed=AT_START, form=_HOST_FORM, doc=_HOST_DOC)
     metrics_insecure_bind_enable: bool = option(
         False, flaremq="metricsInsecureBindEnable", affects="behaviour", fixed=SECURITY, doc=_INSECURE_DOC)
     metric_label: str = option(
