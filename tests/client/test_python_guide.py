@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ _PIECES = re.split(r"^```", PAGE, flags=re.MULTILINE)
 _BLOCKS = [(piece.partition("\n"), after) for piece, after in zip(_PIECES[1::2], _PIECES[2::2], strict=True)]
 SHOWN = [
     (code[2], output[2])
-    for ((code, between), (output, _)) in zip(_BLOCKS, _BLOCKS[1:], strict=False)
+    for ((code, between), (output, _)) in pairwise(_BLOCKS)
     if (code[0], between.strip(), output[0]) == ("python", "", "text")
 ]
 TESTS = [code[2] for code, _ in _BLOCKS if code[0] == "python" and "def test_" in code[2]]
