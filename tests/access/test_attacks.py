@@ -13,7 +13,7 @@ from flaremq.message.message_ext import MessageExt
 from flaremq.message.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from flaremq.protocol.command import BINARY_HEADER, JSON_HEADER, ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand
 from flaremq.protocol.frame import FrameDecoder, encode_frame
-from flaremq.protocol.signing import signed
+from flaremq.protocol.signing import MARK, signed
 from tests.access.attack_lab import Lab, Raw, asked, lab, secret_of, send_fields
 
 _KEY = "UNIQ_KEY\x01C00002021CA84E0E2F2A4F5E49AD{:04d}\x02"
@@ -186,8 +186,21 @@ def test_a_record_is_reached_by_none_of_the_ways_that_name_its_place(tmp_path: P
                 ]
             assert await _all_refused(found, requests) == []
             assert await found.code("victim", 33, {"offset": str(offset)}) == 0
+            end = found.broker.store_loop.store.max_physical_offset
+            assert await found.code("attacker", 33, {"offset": str(end)}) == 16  # what comes next may be anybody's
 
     asyncio.run(run())
+
+
+def test_a_property_of_a_record_is_not_its_topic(tmp_path: Path) -> None:
+    """Only where the broker itself lets messages wait does it say where they belong."""
+
+    async def run() -> list[str]:
+        async with lab(tmp_path) as found:
+            offset, _ = await _stored(found, "orders", b"secret order", "REAL_TOPIC\x01open\x02REAL_QID\x010\x02")
+            return await _all_refused(found, [("33", (33, {"offset": str(offset)}, b""))])
+
+    assert asyncio.run(run()) == []
 
 
 def test_properties_lead_no_message_to_another_topic(tmp_path: Path) -> None:
@@ -341,6 +354,34 @@ def test_headers_of_odd_shapes_let_nobody_in(tmp_path: Path) -> None:
             return answers
 
     assert asyncio.run(run()) == dict.fromkeys(frames, 16) | dict.fromkeys(closed)
+
+
+def test_the_mark_of_a_proof_under_another_name_takes_no_short_way(tmp_path: Path) -> None:
+    async def run() -> int:
+        async with lab(tmp_path) as found:
+            raw = await found.connect()
+            for _ in range(2):
+                await raw.ask(asked("root", 310, send_fields("open", _KEY.format(9)), b"warm"))
+            fields = send_fields("open", _KEY.format(1), n=f"{MARK}310:1:0123456789abcdef:0")
+            reply = await raw.ask(asked("attacker", 310, fields, b"x"))
+            return reply.code
+
+    assert asyncio.run(run()) == 16
+
+
+def test_what_the_guard_cannot_judge_reaches_no_handler(tmp_path: Path) -> None:
+    async def run() -> tuple[int, int]:
+        async with lab(tmp_path) as found:
+
+            def broken(*_: Any, **__: Any) -> None:
+                raise RuntimeError("broken")
+
+            found.broker.handlers.table.guard = broken
+            found.broker.handlers.table.verify_sends = None
+            code = await found.code("root", 310, send_fields("orders", _KEY.format(1)), b"x")
+            return code, found.broker.store_loop.store.max_offset("orders", 0)
+
+    assert asyncio.run(run()) == (1, 0)
 
 
 def test_oneway_requests_and_replies_that_nobody_asked_for_do_nothing(tmp_path: Path) -> None:

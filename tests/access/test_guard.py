@@ -362,6 +362,9 @@ def test_a_send_that_somebody_else_recorded_is_refused(gate: Gate) -> None:
     first.close()
     assert gate.check(second, send()) is None  # it lost its connection
     assert gate.check(Peer("10.0.0.1:3", encrypted=True), send()).code == 16
+    second.close()
+    assert gate.check(Peer("10.0.0.1:4", encrypted=True), send()).code == 16
+    assert gate.check(Peer("127.0.0.1:5"), send()) is None
 
 
 def test_a_change_may_be_asked_for_again_by_who_asked_before(gate: Gate) -> None:
