@@ -9,6 +9,7 @@ from benchmarks import rounds
 from benchmarks.access import access
 from benchmarks.clients import clients
 from benchmarks.growth import growth
+from benchmarks.metrics import metrics
 from benchmarks.replication import replication
 from benchmarks.rounds import Measurement, Outcome
 from benchmarks.settings import Settings
@@ -115,6 +116,13 @@ _ALL = (
         lambda context: access.run(context.settings, context.folder),
         access.why_not,
         needs_peers=True,
+    ),
+    Part(
+        "metrics",
+        "Metrics",
+        "Sends with 64 under way to a broker that is scraped each second, beside one without the port; and one scrape "
+        "of a broker with a million pairs of group and topic, of which 50,000 are told.",
+        lambda context: metrics.run(context.settings, context.folder),
     ),
     Part(
         "growth",

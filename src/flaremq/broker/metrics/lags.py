@@ -141,24 +141,25 @@ class Lags:
             if found is not None:
                 is_filtered = options.estimate_accumulation
                 yield name, _Wanted(found.subscriptions, is_filtered), found.consume_type == _POP_TYPE
-        if options.use_static_subscription:
-            yield from self._offline((name, self._static_topics(name)) for name in list(state.groups.all()))
         if options.metrics_offline_groups:
             yield from self._offline((name, state.offsets.topics_of(name)) for name in state.offsets.groups())
+        if options.use_static_subscription:
+            known = set(state.offsets.groups()) if options.metrics_offline_groups else set()
+            names = [name for name in state.groups.all() if name not in known]
+            yield from self._offline((name, self._static_topics(name)) for name in names)
 
     def _offline(self, groups: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[str, Mapping[str, Codes], bool]]:
         for name, topics in groups:
             if self._state.consumers.find_group(name) is None and not name.lower().startswith(_SYSTEM_GROUP):
-                wanted: dict[str, Codes] = {
-                    topic: None for topic in topics if self._state.topics.find(topic) is not None
-                }
+                wanted: dict[str, Codes] = dict.fromkeys(topics)
                 if wanted:
                     yield name, wanted, False
 
     def _static_topics(self, group: str) -> list[str]:
         config = self._state.groups.all().get(group)
         entries = (config.subscription_data_set if config is not None else None) or []
-        return [str(entry["topic"]) for entry in entries if isinstance(entry, dict) and "topic" in entry]
+        named = [str(entry["topic"]) for entry in entries if isinstance(entry, dict) and "topic" in entry]
+        return [topic for topic in named if self._state.topics.find(topic) is not None]
 
     # One pair
     def _add(

@@ -1,0 +1,1 @@
+"""What telling metrics costs."""
