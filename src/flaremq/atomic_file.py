@@ -17,7 +17,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes, *, like: os.stat_res
     The file is its owner's alone, unless it shall be ``like`` another one, whose mode and owner it then gets.
     """
     folder, name = os.path.split(os.path.abspath(path))
-    os.makedirs(folder, exist_ok=True)
+    make_folders(folder)
     # Of its own name: several processes may replace one file, and the last one wins.
     descriptor, temporary = tempfile.mkstemp(prefix=f"{name}.", suffix=".tmp", dir=folder)
     try:
@@ -33,6 +33,22 @@ def replace_file(path: str | os.PathLike[str], data: bytes, *, like: os.stat_res
     except BaseException:
         os.unlink(temporary)
         raise
+    _sync_folder(folder)
+
+
+def make_folders(folder: str | os.PathLike[str]) -> None:
+    """Make a folder and those above it that are missing; they are durable when this returns. Raises OSError."""
+    changed = []
+    parent = os.path.abspath(folder)
+    while not os.path.isdir(parent):
+        parent = os.path.dirname(parent)
+        changed.append(parent)
+    os.makedirs(folder, exist_ok=True)
+    for parent in changed:
+        _sync_folder(parent)
+
+
+def _sync_folder(folder: str) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -65,6 +65,19 @@ def test_a_folder_without_a_file_has_no_users_and_gets_no_file(tmp_path: Path) -
     assert UserStore(tmp_path / "new").tables.has_super
 
 
+def test_the_first_change_makes_the_folder_durable_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def recorded(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    UserStore(tmp_path / "one" / "two").change(fill)
+    assert {str(tmp_path), str(tmp_path / "one"), str(tmp_path / "one" / "two")} <= set(synced)
+
+
 def test_an_edit_that_fails_changes_neither_file_nor_tables(store: UserStore) -> None:
     before, data = store.tables, Path(store.path).read_bytes()
 

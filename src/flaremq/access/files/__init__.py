@@ -1,7 +1,7 @@
 """Files that hold accounts, whatever their form.
 
 Owns: whose they must be, and the turns of servers that share a folder of them.
-May import: errors.
+May import: ``atomic_file``, errors.
 Start reading: ``private_file``.
 """
 

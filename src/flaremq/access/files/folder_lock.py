@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from flaremq.atomic_file import make_folders
 from flaremq.errors import StoreIOError, UnavailableError
 
 _WAIT_SECONDS: Final = 5.0
@@ -24,7 +25,7 @@ def folder_lock(folder: str, *, wait_seconds: float = _WAIT_SECONDS) -> Iterator
     """Be the only one who changes files of a folder, which is made if need be. Blocks; UnavailableError after that
     time."""
     try:
-        os.makedirs(folder, exist_ok=True)
+        make_folders(folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise StoreIOError("open", folder, error) from error
