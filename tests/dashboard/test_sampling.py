@@ -20,6 +20,7 @@ from flaremq.dashboard.views.groups import groups_page
 from flaremq.dashboard.views.overview import overview_page
 from flaremq.dashboard.views.topics import topics_page
 from flaremq.errors import InvalidArgumentError
+from flaremq.protocol.bodies.client import ProducerInfo
 from tests.support.fake_reader import FakeReader
 
 
@@ -126,6 +127,31 @@ def test_an_old_broker_leaves_holes_that_say_why() -> None:
     assert page["missing"]["progress"]["reason"] == "denied"
     assert lab.state.producers is None and lab.state.producers_failure == "not_told"
     assert overview_page(lab.state, lab.clock.now_ms())["totals"]["lag"] is None
+
+
+def test_what_an_operator_should_look_at_is_said() -> None:
+    told = {"commitLogDiskRatio": "0.93", "damagedLogRanges": "1", "damagedLogBytes": "22"}
+    lab = Lab(FakeReader(["orders", "paid", "%DLQ%paying"], ["billing", "paying"], told=told))
+    lab.fake.sent = 5
+    heard = lab.clock.now_ms() - 80_000
+    lab.fake.producers = {"p": (ProducerInfo(client_id="c", last_update_timestamp=heard),)}
+    lab.look()
+    found = {notice["code"]: notice for notice in overview_page(lab.state, lab.clock.now_ms())["notices"]}
+    assert found["disk_filling"]["level"] == "critical" and found["disk_filling"]["args"]["ratio"] == 0.93
+    assert found["damaged_log"]["args"] == {"broker": "broker-a", "ranges": 1, "bytes": 22}
+    assert found["no_member"]["args"] == {"group": "paying", "lag": 2}
+    assert found["dead_letters"]["args"] == {"group": "paying", "count": 11}
+    assert found["silent_member"]["args"]["seconds"] == 81
+
+
+def test_lag_that_grows_for_five_minutes_is_said_once_it_has() -> None:
+    lab = Lab(FakeReader(["a", "orders"], ["b", "billing"]))
+    for minute in range(7):
+        lab.look()
+        codes = {notice["code"] for notice in overview_page(lab.state, lab.clock.now_ms())["notices"]}
+        assert ("lag_growing" in codes) is (minute >= 5), minute
+        lab.fake.behind += 10
+        lab.clock.advance(60_000)
 
 
 def test_a_cluster_that_is_away_leaves_what_was_known() -> None:

@@ -20,10 +20,10 @@ from flaremq.dashboard.live.hub import Hub
 from flaremq.dashboard.options import DashboardOptions
 from flaremq.dashboard.security import sessions
 from flaremq.dashboard.security.hosts import HostCheck, host_name
-from flaremq.dashboard.security.sessions import Sessions
+from flaremq.dashboard.security.sessions import Session, Sessions
 from flaremq.dashboard.security.token import TokenFile
 from flaremq.errors import InvalidArgumentError
-from tests.support.dashboard_lab import TOKEN, Browser, dashboard_lab, token_file
+from tests.support.dashboard_lab import TOKEN, Browser, DashboardLab, dashboard_lab, token_file
 
 _PATHS = ("/", "/topics", "/api/overview", "/api/topics", "/healthz", "/login", "/nowhere", "/api/nowhere", "/static/x")
 
@@ -147,6 +147,8 @@ def test_a_host_that_is_not_ours_is_refused(tmp_path: Path) -> None:
                 for path in ("/api/overview", "/", "/static/dashboard.css"):
                     reply = await lab.browser.request("GET", path, headers={"host": host})
                     assert reply.status == status, (host, path)
+            probe = await lab.browser.request("GET", "/healthz", headers={"host": "10.0.0.7:8082"})
+            assert probe.json() == {"ok": True}
 
     asyncio.run(run())
 
@@ -281,6 +283,10 @@ def test_where_the_cluster_asks_who_one_is_so_does_the_dashboard(tmp_path: Path)
     asyncio.run(run())
 
 
+def _sessions(lab: DashboardLab, user: str) -> list[Session]:
+    return [session for session in lab.service.context.sessions.all() if session.user == user]
+
+
 def test_actions_run_as_whoever_signed_in(tmp_path: Path) -> None:
     client = ClientOptions(access_key="root", secret_key="root-secret")
 
@@ -302,5 +308,10 @@ def test_actions_run_as_whoever_signed_in(tmp_path: Path) -> None:
             assert "made" in await admin.list_topics()
             users = {line["user"] for line in lab.audit_lines() if "topic.create" in line["what"]}
             assert users == {"guest", "root"}
+            guest = await lab.service.context.reader_of(next(iter(_sessions(lab, "guest"))))
+            await browser.post_form("/logout")
+            async with asyncio.timeout(10):
+                while guest.is_running:
+                    await asyncio.sleep(0.01)
 
     asyncio.run(run())

@@ -38,6 +38,8 @@ class FakeReader:
         self.told = dict(told or {})
         self.unknown, self.denied = set(unknown), set(denied)
         self.calls: Counter[str] = Counter()
+        self.producers: dict[str, tuple[ProducerInfo, ...]] = {}
+        self.behind = 0  # messages in each queue that every group is behind beyond its number
         self.sent = 0  # messages in each queue beyond its number
 
     def _count(self, name: str) -> None:
@@ -84,7 +86,7 @@ class FakeReader:
         for number, (group, topic) in enumerate(zip(self.groups, self.topics, strict=False)):
             table = {
                 MessageQueue(topic=topic, broker_name="broker-a", queue_id=queue): OffsetWrapper(
-                    broker_offset=100_000, consumer_offset=100_000 - number, pull_offset=100_000 - number
+                    broker_offset=100_000, consumer_offset=100_000 - number - self.behind, pull_offset=100_000
                 )
                 for queue in range(self.queues)
             }
@@ -108,4 +110,4 @@ class FakeReader:
 
     async def all_producers(self, address: str) -> dict[str, tuple[ProducerInfo, ...]]:
         self._count("all_producers")
-        return {}
+        return self.producers

@@ -99,6 +99,7 @@ class DashboardService:
         options, clock = self.options, self._clock
         token = None if options.token_file is None else TokenFile(options.token_file)
         accounts = Accounts(options)
+        sessions = Sessions(clock, accounts.session_ended)
         self._stack.push_async_callback(accounts.close)
         reader = await self._stack.enter_async_context(ClusterReader(options.name_servers, options=options.client))
         probe = None
@@ -113,7 +114,7 @@ class DashboardService:
             sampler=Sampler(state, reader, clock, probe=probe),
             reader=reader,
             accounts=accounts,
-            sessions=Sessions(clock),
+            sessions=sessions,
             token=token,
             hosts=HostCheck(options.host, options.allowed_hosts),
             audit=AuditLines(options.audit_path, clock),

@@ -64,6 +64,7 @@ class Accounts:
     def __init__(self, options: DashboardOptions) -> None:
         self._options = options
         self._readers: dict[Credentials, ClusterReader] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def reader(self, credentials: Credentials) -> ClusterReader:
         found = self._readers.get(credentials)
@@ -84,11 +85,19 @@ class Accounts:
     def _unsigned(self) -> ClientOptions:
         return replace(self._options.client, access_key="", secret_key="", secret_key_file="", security_token="")
 
+    def session_ended(self, session: Session) -> None:
+        """Whoever still uses the account gets a new client."""
+        if session.credentials is not None:
+            task = asyncio.create_task(self.forget(session.credentials))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
     async def forget(self, credentials: Credentials) -> None:
         reader = self._readers.pop(credentials, None)
         if reader is not None:
             await reader.close()
 
     async def close(self) -> None:
+        await asyncio.gather(*self._closing, return_exceptions=True)
         for credentials in list(self._readers):
             await self.forget(credentials)

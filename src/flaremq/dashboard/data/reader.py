@@ -60,6 +60,11 @@ class ClusterReader(Admin):
         told = {address for data in info.broker_addr_table.values() for address in data.broker_addrs.values()}
         self._known = set(self.name_servers) | told
 
+    @property
+    def is_running(self) -> bool:
+        """Between start and close."""
+        return self._instance.is_running
+
     # What the sampler asks again and again
 
     async def runtime(self, address: str) -> Mapping[str, str]:

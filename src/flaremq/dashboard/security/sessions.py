@@ -89,6 +89,9 @@ class Sessions:
         if key in self._sessions:
             self._end(key)
 
+    def all(self) -> list[Session]:
+        return list(self._sessions.values())
+
     def is_live(self, session: Session) -> bool:
         """Whether it has not ended: for what goes on, such as a stream."""
         return any(session is one for one in self._sessions.values())

@@ -13,13 +13,14 @@ _DISK_WARNING: Final = 0.75
 _DISK_CRITICAL: Final = 0.90
 _HOURS_WARNING: Final = 24.0
 _SAMPLING_SLOW_MS: Final = 15_000
+_SILENT_MS: Final = 75_000  # two heartbeats and a half; brokers forget a client after 120 s
 _SHOWN_MAX: Final = 50
 
 Notice = dict[str, Any]
 
 
 def notices(state: ClusterState, now_ms: int) -> list[Notice]:
-    found = [*_of_cluster(state, now_ms), *_of_brokers(state), *_of_groups(state)]
+    found = [*_of_cluster(state, now_ms), *_of_brokers(state), *_of_groups(state), *_of_producers(state, now_ms)]
     found.sort(key=lambda notice: (_LEVELS[notice["level"]], notice["code"], notice["id"]))
     return found[:_SHOWN_MAX]
 
@@ -94,4 +95,16 @@ def _of_groups(state: ClusterState) -> list[Notice]:
                         "warning", "subscriptions_differ", f"{group.name} {topic}", link, group=group.name, topic=topic
                     )
                 )
+    return found
+
+
+def _of_producers(state: ClusterState, now_ms: int) -> list[Notice]:
+    """Consumers tell no heartbeat that could be asked for."""
+    found = []
+    for group, clients in (state.producers or {}).items():
+        for client in clients.values():
+            silent_ms = now_ms - client.last_update_timestamp
+            if client.last_update_timestamp > 0 and silent_ms > _SILENT_MS:
+                args = {"group": group, "client": client.client_id, "seconds": silent_ms // 1000}
+                found.append(_notice("note", "silent_member", f"{group} {client.client_id}", ["clients"], **args))
     return found
