@@ -16,6 +16,7 @@ from flaremq.broker.options import BrokerOptions
 from flaremq.cli.mqadmin.table import ABSENT, COMMANDS
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
 from flaremq.controller.options import ControllerOptions
+from flaremq.metrics.options import ControllerMetricsOptions, MetricsOptions, NamesrvMetricsOptions
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.options import rows
 from flaremq.remoting.options import RemotingOptions
@@ -34,6 +35,9 @@ LAYERS = (
     RemotingOptions,
     NamesrvOptions,
     ControllerOptions,
+    MetricsOptions,
+    NamesrvMetricsOptions,
+    ControllerMetricsOptions,
     ClientOptions,
     ProducerOptions,
     ConsumerOptions,
@@ -53,9 +57,10 @@ def test_the_mqadmin_page_has_every_command_and_every_absent_one() -> None:
 
 
 def test_the_store_knows_the_names_of_every_other_layer_that_shares_its_file() -> None:
-    own = {row.key for kind in (BrokerOptions, RemotingOptions) for row in rows(kind) if not row.is_rocketmq}
+    kinds = (BrokerOptions, MetricsOptions, RemotingOptions)
+    own = {row.key for kind in kinds for row in rows(kind) if not row.is_rocketmq}
     assert own == OTHER_LAYERS_OWN
-    names = [row.key for kind in (BrokerOptions, RemotingOptions) for row in rows(kind)]
+    names = [row.key for kind in kinds for row in rows(kind)]
     assert unknown_names(names) == []
 
 

@@ -404,12 +404,12 @@ class Connection(asyncio.Protocol):
             result = _ONEWAY if request.flag & ONEWAY_FLAG else _SUCCESS if self.is_open else _NOT_WRITTEN
             latencies.note(request.code, code, result, request.was_held, monotonic() - request.received_at)
 
-    def answered_many(self, code: int, count: int, received_at: float, *, oneway: bool) -> None:
-        """``answered`` for requests of one code that were read at one time and did what they were to do."""
+    def answered_sends(self, count: int, received_at: float, *, oneway: bool) -> None:
+        """``answered`` for the sends of one read that the fast path has stored."""
         latencies = self._latencies
         if latencies is not None:
             result = _ONEWAY if oneway else _SUCCESS if self.is_open else _NOT_WRITTEN
-            latencies.note(code, 0, result, False, monotonic() - received_at, count)
+            latencies.note_sends(result, monotonic() - received_at, count)
 
     def notify(self, command: RemotingCommand) -> None:
         """Send a request that expects no reply."""

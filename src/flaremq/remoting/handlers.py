@@ -187,6 +187,8 @@ class Latencies(Protocol):
         self, code: int, response_code: int, result: str, is_held: bool, seconds: float, count: int = 1
     ) -> None: ...
 
+    def note_sends(self, result: str, seconds: float, count: int) -> None: ...
+
 
 class ReadCount:
     """How often anything was read from connections, ever: who may hold up the loop asks whether others came."""

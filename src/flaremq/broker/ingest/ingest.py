@@ -168,14 +168,14 @@ class Ingest:
                     self._confirm_each(connection, rows, status)
                     return
                 connection.finish_many(count)
-                connection.answered_many(RequestCode.SEND_MESSAGE_V2, count, received_at, oneway=not acks)
+                connection.answered_sends(count, received_at, oneway=not acks)
                 if acks and connection.is_open:
                     connection.write([acks])
 
             store_loop.durability.when_durable(end, confirm, count)
         else:
             store_loop.durability.appended()
-            connection.answered_many(RequestCode.SEND_MESSAGE_V2, count, received_at, oneway=not acks)
+            connection.answered_sends(count, received_at, oneway=not acks)
             if acks:
                 connection.write([acks])
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from flaremq.metrics.bounded_table import SERIES_MAX, BoundedTable
 from flaremq.metrics.histogram import Histogram
-from flaremq.protocol.codes import RequestCode
+from flaremq.protocol.codes import RequestCode, ResponseCode
 
 MS_BOUNDS: Final = (1.0, 3.0, 5.0, 7.0, 10.0, 100.0, 1000.0, 2000.0, 3000.0)
 _STRANGE_MAX: Final = 64  # codes that nobody knows, told one by one; anybody can make them up
@@ -23,6 +23,15 @@ class RequestLatencies:
     def __init__(self, series_max: int = SERIES_MAX) -> None:
         self.table: BoundedTable[Key, Histogram] = BoundedTable(lambda: Histogram(MS_BOUNDS), series_max)
         self._strange: set[int] = set()
+        self._sends: dict[str, Histogram] = {}  # by result: those of compiled sends, which are most of all requests
+
+    def note_sends(self, result: str, seconds: float, count: int) -> None:
+        """``note`` for sends of one read that compiled code has stored."""
+        found = self._sends.get(result)
+        if found is None:
+            key = (int(RequestCode.SEND_MESSAGE_V2), int(ResponseCode.SUCCESS), False, result)
+            found = self._sends[result] = self.table.made(key)
+        found.observe(seconds * 1000, count)
 
     def note(self, code: int, response_code: int, result: str, is_held: bool, seconds: float, count: int = 1) -> None:
         """``count`` requests took so long."""
