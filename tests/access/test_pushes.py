@@ -13,7 +13,8 @@ from flaremq.message.topics import HALF_TOPIC
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.frame import encode_frame
-from tests.access.attack_lab import asked, lab, send_fields
+from flaremq.protocol.signing import signed
+from tests.access.attack_lab import asked, lab, secret_of, send_fields
 from tests.access.test_guard import OFF, ROOT, Gate, Peer, request, send
 
 _HALF = "UNIQ_KEY\x01C00002021CA84E0E2F2A4F5E49AD0001\x02TRAN_MSG\x01true\x02PGROUP\x01pay\x02"
@@ -69,6 +70,42 @@ def test_replies_go_to_the_account_that_had_the_client_id_first(tmp_path: Path) 
             return [command.body_bytes for command in victim.pushed], [c.body_bytes for c in attacker.pushed]
 
     assert asyncio.run(run()) == ([b"secret reply"], [])
+
+
+@pytest.mark.parametrize("is_dated", [False, True])
+def test_a_client_that_is_asked_something_gets_nothing_by_which_the_asker_signed(
+    is_dated: bool, tmp_path: Path
+) -> None:
+    """Or it could send the operator's request again."""
+    consumer = {"groupName": "good", "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
+    consumer |= {"consumeFromWhere": "CONSUME_FROM_LAST_OFFSET", "subscriptionDataSet": []}
+    heartbeat = orjson.dumps({"clientID": "c", "producerDataSet": [], "consumerDataSet": [consumer]})
+
+    async def run() -> dict[str, object]:
+        async with lab(tmp_path) as found:
+            client, operator = await found.connect(), await found.connect()
+            assert (await client.ask(asked("victim", 34, {}, heartbeat))).code == 0
+            fields = signed(
+                {"consumerGroup": "good", "clientId": "c"},
+                b"",
+                access_key="root",
+                secret_key=secret_of("root"),
+                security_token="token",
+                code=307 if is_dated else None,
+            )
+            operator.writer.write(encode_frame(RemotingCommand.request(307, fields)))
+            waiting = asyncio.create_task(client.replies(1))
+            while not any(command.code == 307 for command in client.pushed):
+                await asyncio.sleep(0)
+            waiting.cancel()
+            (push,) = [command for command in client.pushed if command.code == 307]
+            answer = RemotingCommand.response()
+            answer.opaque = push.opaque
+            client.writer.write(encode_frame(answer))
+            assert (await operator.replies(1)).popitem()[1].code == 0
+            return dict(push.ext or {})
+
+    assert asyncio.run(run()) == {"consumerGroup": "good", "clientId": "c"}
 
 
 def test_what_may_be_shown_is_asked_of_the_account_as_it_is_now(tmp_path: Path) -> None:
