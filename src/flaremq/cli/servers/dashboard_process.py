@@ -6,17 +6,19 @@ answer that of ``flaremq dashboard``.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from flaremq.cli.servers.logs import log_arguments
 from flaremq.cli.servers.serve import PARENT_PIPE
 from flaremq.errors import UnavailableError
+
+if TYPE_CHECKING:
+    import asyncio
 
 F = TypeVar("F", bound=Callable[..., Any])
 _META: Final = "flaremq.dashboard"  # key in click's context
@@ -79,6 +81,8 @@ class DashboardProcess:
         return command
 
     async def start(self) -> None:
+        import asyncio
+
         ours, theirs = os.pipe()  # its other end closes with us, however we end
         try:
             child = self._child = await asyncio.create_subprocess_exec(
@@ -111,6 +115,8 @@ class DashboardProcess:
         click.echo(f"the dashboard ended with code {code}; the servers go on without it", err=True)
 
     async def stop(self) -> None:
+        import asyncio
+
         child, self._child = self._child, None
         if self._keeper is not None:
             self._keeper.cancel()
