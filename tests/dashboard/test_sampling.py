@@ -115,7 +115,7 @@ def test_a_cursor_of_another_order_is_refused() -> None:
 
 
 def test_an_old_broker_leaves_holes_that_say_why() -> None:
-    """4.9 knows no list of producers and no latencies, and an account may be let see only a part."""
+    """An old release knows no list of producers and no latencies, and an account may be let see only a part."""
     told = {"brokerVersionDesc": "V4_9_4", "putTps": "12.5 11.0 10.0", "commitLogDiskRatio": "-1.0"}
     lab = Lab(FakeReader(["orders"], ["billing"], told=told, unknown=["all_producers"], denied=["progress_at"]))
     lab.look()
