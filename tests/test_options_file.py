@@ -15,7 +15,7 @@ from flaremq.options import parse_properties
 from flaremq.options_file import OptionsFile, rewritten
 
 TYPED = """# of the shop's broker
-brokerName = shop   
+brokerName = shop\x20\x20\x20
  fileReservedTime:72
 ! kept for the auditors
 deleteWhen=04;\\
