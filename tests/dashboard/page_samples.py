@@ -366,7 +366,7 @@ def full_pages() -> dict[str, dict[str, Any]]:
             },
             halves={
                 "waiting": 1,
-                "items": [half | {"age_ms": 5, "checks": 1, "group": HOSTILE, "queue_offset": 1}],
+                "items": [half | {"age_ms": 5, "checks": 1, "group": HOSTILE, "queue_offset": 1, "given_up": True}],
                 "scanned": 1,
                 "complete": True,
             },

@@ -54,8 +54,13 @@ def duration(milliseconds: float | None) -> str:
         return "–"
     for size, unit in _TIME_UNITS:
         if milliseconds >= size:
-            return f"{milliseconds / size:.3g} {unit}"
-    return f"{milliseconds:.0f} ms"
+            return f"{_short(milliseconds / size)} {unit}"
+    return f"{milliseconds:.3g} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
+
+
+def _short(value: float) -> str:
+    """Three digits, and never an exponent."""
+    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
 
 
 def moment(timestamp_ms: int | None, *, seconds: bool = True) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
+import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Self
@@ -45,6 +47,13 @@ class _Undecided:
         return TransactionState.UNKNOWN
 
 
+def _order(number: int) -> Message:
+    lines = [{"sku": f"A{number}", "count": 9007199254740993}]  # a number that JavaScript rounds
+    body = json.dumps({"order": number, "customer": "Zürich 中文", "lines": lines}).encode()
+    tag = ("paid", "shipped", "returned")[number % 3]
+    return Message(ORDERS, body, tags=tag, keys=f"order-{number}", properties={"shop": "Zürich"})
+
+
 class Shop:
     """Use it inside ``with``. ``url`` is the dashboard's."""
 
@@ -53,7 +62,7 @@ class Shop:
         self._can_change = can_change
         self._has_strangers = has_strangers
         self._stack = contextlib.AsyncExitStack()
-        self._tasks: list[asyncio.Task[Any]] = []
+        self._tasks: list[asyncio.Future[Any]] = []
         self.sent: list[str] = []  # message ids of orders
 
     def __enter__(self) -> Self:
@@ -85,6 +94,22 @@ class Shop:
 
         return self._thread.call(work(), 30)
 
+    def keep_busy(self) -> None:
+        """Go on selling, now more and now less, until the shop closes."""
+
+        async def sell() -> None:
+            for turn in itertools.count():
+                number = int(14 + 9 * math.sin(turn / 9) + (turn % 7))
+                await asyncio.gather(*(self.producer.send(_order(turn * 100 + one)) for one in range(number)))
+                if turn % 3 == 0:
+                    await self.producer.send(Message("parcels", b"to Bern", tags="small", keys=f"parcel-{turn}"))
+                await asyncio.sleep(0.1)
+
+        async def begin() -> None:
+            self._tasks.append(asyncio.create_task(sell()))
+
+        self._thread.call(begin())
+
     # How it is set up
 
     async def _open(self) -> None:
@@ -92,6 +117,7 @@ class Shop:
             ephemeral_broker(
                 clock=SystemClock(),
                 traceTopicEnable=True,
+                recallMessageEnable=True,
                 brokerName="broker-a",
                 brokerClusterName="shop",
                 autoCreateTopicEnable=True,
@@ -113,10 +139,7 @@ class Shop:
 
     async def _send_orders(self) -> None:
         for number in range(ORDER_COUNT):
-            body = json.dumps({"order": number, "lines": [{"sku": f"A{number}", "count": 9007199254740993}]})
-            tag = ("paid", "shipped", "returned")[number % 3]
-            message = Message(ORDERS, body.encode(), tags=tag, keys=f"order-{number}", properties={"shop": "Zürich"})
-            self.sent.append((await self.producer.send(message)).message_id)
+            self.sent.append((await self.producer.send(_order(number))).message_id)
         if self._has_strangers:
             strange = Message(ORDERS, HOSTILE_BODY, tags="<script>", keys="\"'><svg", properties={"note": HOSTILE[:40]})
             self.hostile_id = (await self.producer.send(strange)).message_id

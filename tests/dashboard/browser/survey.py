@@ -32,7 +32,7 @@ def visit(window: Window, path: str) -> Visit:
     page = window.go(path)
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
     seen = Visit(page.inner_text("body"), page.title(), page.locator(FOREIGN).count())
-    seen.has_table = page.locator("main table").count() > 0
+    seen.has_table = page.locator("main table:not(.u-legend)").count() > 0
     for scheme, options in (("light", ALL_RULES), ("dark", CONTRAST)):
         page.emulate_media(color_scheme=scheme)
         seen.grave += [f"{scheme}: {problem}" for problem in grave_problems(page, options)]

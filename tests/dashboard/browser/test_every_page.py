@@ -46,7 +46,7 @@ PAGES = {
     "trace": "Enter a message id or a key",
     "dlq": SHIPPING,
     "dlq/shipping": "%DLQ%shipping",
-    "waiting": "reminders",
+    "waiting": "payments",
     "store": "00000000000000000000",
     "spark": "Queries",
     "access": "access control is off",
@@ -110,7 +110,7 @@ def test_every_page_has_its_data_without_scripts(window: Windows, shop: Shop) ->
 
 
 def test_chinese_pages_are_chinese_and_fit(window: Windows, shop: Shop) -> None:
-    opened = window(locale="zh-CN", viewport={"width": 1200, "height": 800})
+    opened = window(locale="zh-CN", viewport={"width": 1200, "height": 800}, java_script_enabled=False)
     for path in addresses(shop):
         page = opened.go(path)
         assert page.locator("html").get_attribute("lang") == "zh-CN"

@@ -3,6 +3,12 @@
 import { text, visible } from "./format.js";
 
 const OPEN_ITEMS_MAX = 50; // larger lists begin folded
+// A number as it was written.
+class Digits {
+  constructor(source) { this.source = source; }
+  toString() { return this.source; }
+}
+
 const section = document.getElementById("body");
 const content = document.getElementById("body-content");
 
@@ -65,11 +71,6 @@ function drawTree(json) {
   box.append(nodeOf(value));
   content.replaceChildren(box);
   return true;
-}
-
-class Digits {
-  constructor(source) { this.source = source; }
-  toString() { return this.source; }
 }
 
 // Numbers that JavaScript would round are shown as they are written, where the browser tells how that was.

@@ -1,7 +1,7 @@
 // Curves with a cursor take the place of the server's drawing; where uPlot is missing the drawing stays.
 
 import { onData } from "./live.js";
-import { shown } from "./format.js";
+import { shown, text } from "./format.js";
 
 const HEIGHT = 170;
 
@@ -21,6 +21,8 @@ class Chart {
   constructor(uPlot, section) {
     this.uPlot = uPlot;
     this.box = section.querySelector(".curve");
+    this.title = section.querySelector("h2").textContent;
+    this.span = section.querySelector("[data-span]");
     this.kind = section.dataset.chart;
     this.series = [];
     for (let at = 0; section.dataset[`series${at}`]; at += 1) this.series.push([section.dataset[`series${at}`], section.dataset[`name${at}`]]);
@@ -41,15 +43,19 @@ class Chart {
     if (!this.values) return;
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+    const clock = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 19);
     const axis = { stroke: colour("soft"), grid: { stroke: colour("grid"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     const value = (_, raw) => (raw === null || raw === undefined ? "–" : shown(raw, this.kind));
     this.plot?.destroy();
     this.box.replaceChildren();
+    this.box.setAttribute("role", "img");
+    this.box.setAttribute("aria-label", this.title);
+    if (this.span) this.span.hidden = true; // the axis says it now
     this.plot = new this.uPlot({
-      width: this.box.clientWidth, height: HEIGHT, tzDate: (seconds) => this.uPlot.tzDate(new Date(seconds * 1000), "UTC"),
+      width: this.box.clientWidth, height: HEIGHT,
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-      axes: [axis, { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => shown(tick, this.kind)) }],
-      series: [{ value: "{HH}:{mm}:{ss} UTC" }, ...this.series.map(([, name], at) => ({ label: name, stroke: colour(`s${at}`), width: 1.7, value, points: { show: false }, dash: at ? [7, 4] : [] }))],
+      axes: [{ ...axis, space: 80, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => shown(tick, this.kind)) }],
+      series: [{ label: text("js.time"), value: (_, raw) => (raw === null || raw === undefined ? "–" : `${clock(raw)} UTC`) }, ...this.series.map(([, name], at) => ({ label: name, stroke: colour(`s${at}`), width: 1.7, value, points: { show: false }, dash: at ? [7, 4] : [] }))],
       cursor: { y: false, drag: { setScale: false, x: false, y: false } }, legend: { markers: { width: 2 } },
     }, this.values, this.box);
   }

@@ -8,9 +8,9 @@ export function text(key, args = {}) {
   return (texts[key] ?? key).replace(/\{(\w+)\}/g, (all, name) => (name in args ? String(args[name]) : all));
 }
 
-// Three significant digits, without an exponent and without zeros at the end.
+// Three digits, without an exponent and without zeros at the end.
 function short(value) {
-  return String(Number(value.toPrecision(3)));
+  return value < 999.5 ? String(Number(value.toPrecision(3))) : grouped(value.toFixed(0));
 }
 
 function grouped(text) {
@@ -32,7 +32,7 @@ export function size(value) {
 
 export function duration(value) {
   for (const [length, unit] of TIME_UNITS) if (value >= length) return `${short(value / length)} ${unit}`;
-  return `${short(Number(value))} ms`;
+  return `${value < 10 ? short(Number(value)) : Number(value).toFixed(0)} ms`;
 }
 
 export function moment(value) {

@@ -55,7 +55,10 @@ TEXTS = {
     ),
     "do.message.consume": ("Consume…", "消费…"),
     "action.dlq.resend": ("Send dead letters again", "重新发送死信"),
-    "about.dlq.resend": ("To where they came from, or to the group's retries.", "发送回来源主题或该组的重试主题。"),
+    "about.dlq.resend": (
+        "To this group alone, or to all groups of the topic they came from.",
+        "仅发给此消费组，或发给来源主题的所有消费组。",
+    ),
     "do.dlq.resend": ("Send again", "重新发送"),
     "action.timer.recall": ("Recall a waiting message", "撤回等待中的消息"),
     "do.timer.recall": ("Recall", "撤回"),

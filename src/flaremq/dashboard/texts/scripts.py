@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 TEXTS = {
+    "js.time": ("Time", "时间"),
     "js.live": ("live, {when}", "实时，{when}"),
     "js.stale": ("not live: last news {age} ago", "连接中断：{age}前更新"),
     "js.unknown": ("unknown", "未知"),
-    "js.tail_on": ("Tail is on: {n} new messages.", "正在跟踪：新消息 {n} 条。"),
-    "js.tail_paused": ("Paused: {n} messages wait.", "已暂停：{n} 条等待显示。"),
-    "js.tail_dropped": ("{n} left out: too many to show.", "过多，略去 {n} 条。"),
-    "js.tail_off": ("Tail is off.", "已停止跟踪。"),
+    "js.tail_on": ("Following. New messages: {n}.", "正在跟踪：新消息 {n} 条。"),
+    "js.tail_paused": ("Paused. Waiting messages: {n}.", "已暂停：{n} 条等待显示。"),
+    "js.tail_dropped": ("Left out: {n}, too many to show.", "过多，略去 {n} 条。"),
+    "js.tail_off": ("Not following.", "已停止跟踪。"),
     "js.start": ("Follow new messages", "跟踪新消息"),
     "js.stop": ("Stop following", "停止跟踪"),
     "js.pause": ("Pause", "暂停"),
