@@ -144,6 +144,21 @@ def test_who_does_not_read_is_dropped_and_the_others_go_on() -> None:
     asyncio.run(run())
 
 
+def test_a_reader_that_leaves_while_it_waits_leaves_nothing_behind() -> None:
+    async def run() -> None:
+        before = asyncio.all_tasks()
+        reading = asyncio.create_task(anext(aiter(Stream().events())))
+        while len(asyncio.all_tasks() - before) < 3:  # the reader, what it waits for, and the end
+            await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        while left := asyncio.all_tasks() - before:
+            await asyncio.wait(left, timeout=10)
+            assert all(task.done() for task in left)
+
+    asyncio.run(run())
+
+
 def test_a_stalled_reader_costs_its_own_connection_alone(tmp_path: Path) -> None:
     """One browser stops reading; its stream is cut off while another one goes on."""
 

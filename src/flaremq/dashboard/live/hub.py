@@ -50,6 +50,7 @@ class Stream:
     async def events(self) -> AsyncIterator[bytes]:
         """What is to be sent; ends when the stream was dropped. A comment now and then finds out who has gone."""
         gone = asyncio.ensure_future(self.dropped.wait())
+        getting: asyncio.Future[bytes | None] | None = None
         try:
             while not gone.done():
                 getting = asyncio.ensure_future(self._queue.get())
@@ -66,6 +67,8 @@ class Stream:
                     yield b":\n\n"
         finally:
             gone.cancel()
+            if getting is not None:
+                getting.cancel()  # whoever reads has left while it waited
 
 
 class Channel:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flaremq.dashboard.texts import actions, columns, fields, frame, notices, pages, scripts
+from flaremq.dashboard.texts.actions import TEXTS as ACTIONS
+from flaremq.dashboard.texts.columns import TEXTS as COLUMNS
+from flaremq.dashboard.texts.fields import TEXTS as FIELDS
+from flaremq.dashboard.texts.frame import TEXTS as FRAME
+from flaremq.dashboard.texts.notices import TEXTS as NOTICES
+from flaremq.dashboard.texts.pages import TEXTS as PAGES
+from flaremq.dashboard.texts.scripts import TEXTS as SCRIPTS
 from flaremq.look.format import byte_size, duration, number, percent
 
 LANGUAGES = ("en", "zh")
-TABLE: dict[str, tuple[str, str]] = {}
-for _part in (frame, columns, pages, notices, actions, fields, scripts):
-    TABLE |= _part.TEXTS
+TABLE: dict[str, tuple[str, str]] = FRAME | COLUMNS | PAGES | NOTICES | ACTIONS | FIELDS | SCRIPTS
 
-_SCRIPTS = ("js.", "unit.")  # keys that scripts use too
+_FOR_SCRIPTS = "js."  # keys that scripts use too
 
 
 class Texts:
@@ -33,7 +37,7 @@ class Texts:
 
     def for_scripts(self) -> Mapping[str, str]:
         """What pages hand to their scripts."""
-        return {key: text[self._at] for key, text in TABLE.items() if key.startswith(_SCRIPTS)}
+        return {key: text[self._at] for key, text in TABLE.items() if key.startswith(_FOR_SCRIPTS)}
 
 
 class _Shown(dict[str, object]):
