@@ -50,10 +50,10 @@ def test_the_life_of_a_store_is_in_the_log_by_default(tmp_path: Path) -> None:
         assert up.stop() == 0
     text = log.read_text()
     wanted = [
-        rf"INFO .*{data} is open; it was closed cleanly, its log ends at 0",
+        rf"INFO .*{data} is open; it is empty, its log ends at 0",
         r"INFO .*stopping on SIGTERM",
         rf"INFO .*{data} is closed cleanly",
-        rf"INFO .*{data} is open; it was closed cleanly",
+        rf"INFO .*{data} is open; it is empty",
         r"WARNING .*127\.0\.0\.1:\d+ changes options: fileReservedTime='48' \(was '72'\)",
         rf"WARNING .*{data} was not closed cleanly; recovery read the log from",
         rf"INFO .*{data} is closed cleanly",
@@ -161,4 +161,4 @@ def test_the_level_of_a_running_broker_can_be_changed_and_is_kept(tmp_path: Path
     with server(*line, cwd=tmp_path) as up:
         up.ready()
         assert up.stop() == 0
-        assert "was closed cleanly" in up.errors
+        assert "is open; it is empty" in up.errors

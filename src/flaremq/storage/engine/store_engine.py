@@ -103,7 +103,8 @@ class StoreEngine:
         if not report.closed_cleanly and mode.cut_at is None:  # a cut says for itself what it did
             _log.warning("%s was not closed cleanly; %s, %.2f s", parts.path, report, report.seconds)
         elif mode.cut_at is None:
-            _log.info("%s is open; it was closed cleanly, its log ends at %d", parts.path, report.log_end)
+            before = "it was closed cleanly" if report.log_end else "it is empty"
+            _log.info("%s is open; %s, its log ends at %d", parts.path, before, report.log_end)
         return report
 
     def _assemble(self) -> None:
