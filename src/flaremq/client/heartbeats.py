@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from flaremq.client.routes import RouteTable
 from flaremq.client.transport import Transport
-from flaremq.errors import FlareMQError
+from flaremq.errors import AccessDeniedError, FlareMQError
 from flaremq.protocol.bodies.client import ConsumerData, HeartbeatData, ProducerData
 from flaremq.protocol.codes import RequestCode
 
@@ -63,8 +63,13 @@ class Heartbeats:
         if not task.cancelled():
             task.exception()  # retrieved, or asyncio logs it when all callers were cancelled
 
-    async def send_all(self) -> None:
-        """A heartbeat to every broker that needs one; those that cannot be reached get the next."""
+    async def send_all(self) -> AccessDeniedError | None:
+        """A heartbeat to every broker that needs one; those that cannot be reached get the next.
+
+        Returns a refusal because of who this is, if no broker took the heartbeat.
+        """
+        refusal: AccessDeniedError | None = None
+        is_taken = False
         if self.consumers:
             addresses = self._routes.all_addresses()  # slaves too: consumers may read from them
         else:
@@ -72,8 +77,12 @@ class Heartbeats:
         for address in addresses:
             try:
                 await self._send(address)
+                is_taken = True
             except FlareMQError as error:
                 _log.info("no heartbeat to %s: %s", address, error)
+                if isinstance(error, AccessDeniedError):
+                    refusal = error
+        return None if is_taken else refusal
 
     async def _send(self, address: str) -> None:
         data = HeartbeatData(

@@ -94,11 +94,11 @@ class ClientInstance:
         task.add_done_callback(self._finished)
         return task
 
-    def every(self, milliseconds: int, step: Callable[[], Awaitable[None]]) -> None:
+    def every(self, milliseconds: int, step: Callable[[], Awaitable[object]]) -> None:
         """Repeat a step; one that fails is logged and comes again."""
         self.spawn(self._repeat(milliseconds / 1000, step))
 
-    async def _repeat(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, seconds: float, step: Callable[[], Awaitable[object]]) -> None:
         name = getattr(step, "__qualname__", str(step))
         told = ""  # the failure of the last time: one that stays is told once
         while True:

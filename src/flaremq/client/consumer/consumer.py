@@ -108,7 +108,10 @@ class Consumer:
     # Life
 
     async def start(self) -> None:
-        """Make the consumer known and take up its queues; raises if a topic does not exist or a filter is refused."""
+        """Make the consumer known and take up its queues.
+
+        Raises if a topic does not exist, a filter is refused, or no broker lets this account consume.
+        """
         await self._instance.start()
         try:
             await self._begin()
@@ -152,7 +155,9 @@ class Consumer:
                 name = retry_topic(self.group)
                 self._subscriptions[name] = subscription_data(name, ALL_TAGS, version)
             instance.heartbeats.consumers[self.group] = self._describe
-            await instance.heartbeats.send_all()
+            refusal = await instance.heartbeats.send_all()
+            if refusal is not None:  # nothing would ever come
+                raise refusal
             instance.routes.on_change.append(lambda _: rebalancer.soon())
             if not await rebalancer.rebalance():
                 rebalancer.soon()
