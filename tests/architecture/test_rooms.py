@@ -38,8 +38,8 @@ ORDER = {
     "pipeline": """model options planning archive sources sink spark scan jobs jobs.archive jobs.replay
         jobs.rebuild jobs.verify jobs.report jobs.sql""",
     "dashboard": """texts markup security options data views questions actions live app service""",
-    "cli": """failure groups output confirmation parameters progress servers admin dashboard mqadmin store pipeline bench
-        demo completion main""",
+    "cli": """failure groups output confirmation parameters progress servers admin dashboard mqadmin store pipeline
+        bench demo completion main""",
 }
 PLACE = {layer: {room: at for at, room in enumerate(rooms.split())} for layer, rooms in ORDER.items()}
 MODULES_MAX = 16  # in a folder; about 5 to 15 can be taken in at a look
