@@ -183,15 +183,29 @@ async def _halves(
             continue
         found["scanned"] += len(messages)
         found["complete"] = found["complete"] and is_complete
+        # Whoever is asked about is stored again behind the others: only its last copy counts.
+        last = {message.message_id: message for message in messages}
         found["items"] += [
-            _half(message, broker.name, now_ms) for message in messages if message.queue_offset not in ended
+            _half(message, broker.name, now_ms) for message in last.values() if message.queue_offset not in ended
         ]
+        found["items"] += await _given_up(reader, broker.name, now_ms, set(last))
     if not found["complete"]:
         found["waiting"] = None
     elif found["waiting"] is not None:
-        found["waiting"] = len(found["items"])
+        found["waiting"] = sum(not row["given_up"] for row in found["items"])
     found["items"].sort(key=lambda row: (row["stored_ms"], row["id"]))
     return found
+
+
+async def _given_up(reader: ClusterReader, broker: str, now_ms: int, waiting: set[str]) -> list[Row]:
+    """Half messages that nobody is asked about any more; an administrator may have it begin again."""
+    queue = MessageQueue(topic=GIVEN_UP_HALF_TOPIC, broker_name=broker, queue_id=0)
+    try:
+        messages, _ = await _newest(reader, queue, _HALVES_READ)
+    except FlareMQError:  # most brokers never had one, and no topic for it
+        return []
+    last = {message.message_id: message for message in messages if message.message_id not in waiting}
+    return [_half(message, broker, now_ms) | {"given_up": True} for message in last.values()]
 
 
 async def _ended(reader: ClusterReader, broker: str) -> set[int]:
@@ -220,6 +234,7 @@ def _half(message: ReceivedMessage, broker: str, now_ms: int) -> Row:
         "checks": number_property(message, names.TRANSACTION_CHECK_TIMES) or 0,
         "group": message.properties.get(names.PRODUCER_GROUP),
         "queue_offset": message.queue_offset,
+        "given_up": False,
     }
 
 
