@@ -149,7 +149,10 @@ def make_users(target: servers.Servers, **how: Any) -> None:
         for name, password in (APP, READER, NOBODY):
             admin.create_user(target.broker, name, password)
             if name in POLICIES:
-                admin.create_acl(target.broker, f"User:{name}", POLICIES[name])
+                entries = POLICIES[name]
+                if target.broker_version != "flaremq":
+                    entries = tuple(map(_with_get, entries))
+                admin.create_acl(target.broker, f"User:{name}", entries)
 
     def is_known() -> bool:
         name, secret = NOBODY
@@ -161,6 +164,13 @@ def make_users(target: servers.Servers, **how: Any) -> None:
         return True
 
     probe.wait("users at the name server", is_known, seconds=30)
+
+
+def _with_get(entry: AclEntry) -> AclEntry:
+    """RocketMQ's brokers tell the ends of a queue to who has Get; to who has Sub, ours do too."""
+    if "Sub" not in entry.actions or not entry.resource.startswith("Topic:"):
+        return entry
+    return replace(entry, actions=(*entry.actions, "Get"))
 
 
 @contextmanager

@@ -80,8 +80,10 @@ def _reply(
     host, port = address.rsplit(":", 1)
     header = {"code": code, "language": "JAVA", "version": 407, "opaque": 1, "flag": 0, "extFields": fields}
     encoded = json.dumps(header).encode()
-    with socket.create_connection((host, int(port)), timeout=timeout_s) as plain:
-        connection = plain if tls is None else tls.wrap_socket(plain)
+    with (
+        socket.create_connection((host, int(port)), timeout=timeout_s) as plain,
+        plain if tls is None else tls.wrap_socket(plain) as connection,
+    ):
         connection.sendall(struct.pack(">ii", 4 + len(encoded), len(encoded)) + encoded)
         length, header_length = struct.unpack(">ii", _exactly(connection, 8))
         frame = _exactly(connection, length - 4)
