@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -121,3 +122,14 @@ def test_servers_that_would_turn_each_other_away_are_not_started(tmp_path: Path,
     outcome = flaremq("up", *more, "--data", tmp_path / "data", "--set", "authenticationEnabled=true")
     assert outcome.code == 2 and "needs innerClientAuthenticationCredentials" in outcome.err
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.slow
+def test_a_broker_beside_a_name_server_on_any_free_port_is_known_to_it(tmp_path: Path) -> None:
+    arguments = ["--listen", "127.0.0.1:0", "--broker-listen", "127.0.0.1:0", *SMALL]
+    with server("up", "--data", tmp_path / "data", *arguments, cwd=tmp_path) as up:
+        name_server = ADDRESS.findall(up.ready())[0]
+        deadline = monotonic() + 20  # the broker registers a moment after it is ready
+        while (outcome := flaremq("topic", "create", "orders", "-n", name_server)).code != 0:
+            assert monotonic() < deadline, outcome.err
+        assert up.stop() == 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from flaremq.access.options import AccessOptions
+from flaremq.cli.servers.child import free_broker_ports
 from flaremq.cli.servers.serve import split_listen
 from flaremq.options import load_properties, parse_assignments, rows_by_key
 from flaremq.remoting.address import format_address, parse_address
@@ -68,6 +69,12 @@ class Told:
         """Where all servers of one command find accounts, unless told otherwise."""
         places = {"aclHome": self.data, "authConfigPath": os.path.join(self.data, "config")}
         return {name: self.of_file.get(name, path) for name, path in places.items()}
+
+
+def with_port(address: str) -> str:
+    """The address, or that of a free port instead of port 0: who is told of a server is told before it listens."""
+    host, port = parse_address(address)
+    return address if port else format_address(host, free_broker_ports(1)[0])
 
 
 def reachable(address: str) -> str:

@@ -95,9 +95,9 @@ def _serve_one(told: Told, listen: str | None, broker_listen: str | None, *, is_
     from flaremq.broker.options import load_options
     from flaremq.broker.service import BrokerService
     from flaremq.cli.servers.broker import own_options_path
-    from flaremq.cli.servers.told import reachable
+    from flaremq.cli.servers.told import reachable, with_port
 
-    listen = told.address(listen, _NAME_SERVER)
+    listen = with_port(told.address(listen, _NAME_SERVER))
     options, *_ = load_options(told.config_file, told.broker_options(broker_listen, _BROKER, listen))
     _check_inner(options.access)
     encryption = _encryption(told, [listen], options) if is_encrypted else None
