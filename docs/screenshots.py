@@ -15,12 +15,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.dashboard.browser.shop import TOKEN, Shop  # noqa: E402
+from tests.dashboard.browser.shop import TOKEN, TRACED, Shop  # noqa: E402
 
 FOLDER = ROOT / "docs" / "images" / "dashboard"
 SIZE = {"width": 1200, "height": 800}
 BUSY_SECONDS = 40  # until the curves have something to show
-COLOURS_MAX = 48
+COLOURS_MAX, COMMON_COLOURS = 64, 16
 # Name of the picture: address, and what is done before it is taken.
 PAGES = {
     "overview": "",
@@ -71,9 +71,9 @@ def take(page: Any, shop: Shop, name: str, scheme: str) -> None:
         sign_in(page, shop)
     path = PAGES[name]
     if name == "message":
-        path = f"messages/{shop.sent[7]}?topic=orders&as=json"
+        path = f"messages/{shop.sent[TRACED]}?topic=orders&as=json"
     if name == "trace":
-        path = f"trace?id={shop.sent[7]}&topic=orders"
+        path = f"trace?id={shop.sent[TRACED]}&topic=orders"
     page.goto(shop.url + path)
     if name == "reset":
         page.locator("summary", has_text="Reset offsets").click()
@@ -109,7 +109,13 @@ def shrink(page: Any, place: Path) -> None:
         picture @ numpy.array([65536, 256, 1]), return_inverse=True, return_counts=True
     )
     parts = numpy.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=1)
-    palette = parts[numpy.argsort(-counts)[:COLOURS_MAX]]
+    # The commonest, then those that are farthest from all of these: a green dot is small and must stay green.
+    chosen = list(numpy.argsort(-counts)[:COMMON_COLOURS])
+    distance = ((parts[:, None, :] - parts[chosen][None, :, :]) ** 2).sum(axis=2).min(axis=1)
+    while len(chosen) < min(COLOURS_MAX, len(parts)):
+        chosen.append(int((distance * numpy.sqrt(counts)).argmax()))
+        distance = numpy.minimum(distance, ((parts - parts[chosen[-1]]) ** 2).sum(axis=1))
+    palette = parts[chosen]
     nearest = ((parts[:, None, :] - palette[None, :, :]) ** 2).sum(axis=2).argmin(axis=1)
     rows = nearest[which].astype(numpy.uint8).reshape(height, width)
     lines = b"".join(b"\0" + row.tobytes() for row in rows)

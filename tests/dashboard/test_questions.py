@@ -134,6 +134,28 @@ def test_half_messages_wait_until_they_are_decided(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_half_message_that_is_asked_about_is_told_once_and_can_begin_again(tmp_path: Path) -> None:
+    options = {"transactionTimeOut": 1, "transactionCheckInterval": 20, "transactionCheckMax": 2}
+
+    async def run() -> None:
+        lab_of = dashboard_lab(tmp_path, broker_options=options)
+        async with lab_of as lab, Admin(lab.broker.name_server) as admin, asyncio.timeout(60):
+            await admin.create_topic("orders")
+            async with Producer(lab.broker.name_server, group="p", listener=_Undecided()) as producer:
+                await producer.transaction(Message("orders", b"half", keys=["h1"]))
+                await lab.look()
+                await lab.browser.sign_in()
+                row: dict[str, Any] = {}
+                while not row.get("given_up"):
+                    halves = (await lab.browser.json("/api/waiting"))["halves"]
+                    assert len(halves["items"]) <= 1  # none: between its two topics
+                    row = (halves["items"] or [{}])[0]
+                assert halves["waiting"] == 0 and row["topic"] == "orders"
+                assert (await lab.browser.act("half.check", id=row["id"])).json()["done"] == 1
+
+    asyncio.run(run())
+
+
 def _trace(message_id: str) -> bytes:
     fields = ("Pub", "1000", "r", "p", "orders", message_id, "t", "k1", "h", "3", "7", "0", "off", "true")
     before = ("SubBefore", "1010", "r", "billing", "req1", message_id, "1", "k1")

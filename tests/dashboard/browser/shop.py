@@ -34,7 +34,11 @@ HOSTILE = '<img src=x onerror="document.title=1">&amp;\'"</script>\u202e\u200f%2
 HOSTILE_BODY = (HOSTILE + "\x00\x07<b>bold</b>\n").encode()
 ORDERS, PAYMENTS = "orders", "payments"
 BILLING, AUDIT, SHIPPING, HOSTILE_GROUP = "billing", "audit", "shipping", "strangers"
-ORDER_COUNT, AUDITED, DEAD = 60, 25, 8
+ORDER_COUNT, AUDITED, DEAD, TRACED = 60, 25, 8, 7
+
+
+# A broker that soon gives up asking for the outcome of a transaction.
+_IMPATIENT = {"transactionTimeOut": 1, "transactionCheckInterval": 100, "transactionCheckMax": 1}
 
 
 class _Undecided:
@@ -118,6 +122,7 @@ class Shop:
                 clock=SystemClock(),
                 traceTopicEnable=True,
                 recallMessageEnable=True,
+                **(_IMPATIENT if self._has_strangers else {}),
                 brokerName="broker-a",
                 brokerClusterName="shop",
                 autoCreateTopicEnable=True,
@@ -133,6 +138,7 @@ class Shop:
             topics.update(TopicConfig(topic_name=HOSTILE, read_queue_nums=1, write_queue_nums=1))
         self.producer = await self._stack.enter_async_context(Producer(server, group="shop-front"))
         await self._send_orders()
+        await self._note()
         await self._consume()
         await self._leave_waiting()
         await self._start_dashboard()
@@ -143,6 +149,18 @@ class Shop:
         if self._has_strangers:
             strange = Message(ORDERS, HOSTILE_BODY, tags="<script>", keys="\"'><svg", properties={"note": HOSTILE[:40]})
             self.hostile_id = (await self.producer.send(strange)).message_id
+
+    async def _note(self) -> None:
+        """What clients of Java's that trace write of a message."""
+        traced = self.sent[TRACED]
+        now = SystemClock().now_ms()
+        sent = ("Pub", str(now - 40), "r", "shop-front", ORDERS, traced, "paid", "k", "h", "3", "7", "0", "off", "true")
+        notes = [sent]
+        for group, start, cost, is_ok in ((BILLING, 30, 9, "true"), (SHIPPING, 26, 21, "false")):
+            notes.append(("SubBefore", str(now - start), "r", group, group, traced, "0", "k"))
+            notes.append(("SubAfter", group, traced, str(cost), is_ok, "k", "0"))
+        body = b"".join("\x01".join(fields).encode() + b"\x02" for fields in notes)
+        await self.producer.send(Message("RMQ_SYS_TRACE_TOPIC", body, keys=traced))
 
     async def _consume(self) -> None:
         """One group keeps up, one stopped on its way, one gives everything up; one is a stranger's."""

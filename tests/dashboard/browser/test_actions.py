@@ -171,8 +171,12 @@ def test_a_timer_is_recalled(window: Windows, shop: Shop) -> None:
     confirm(preview(page, "timer.recall"), "reminders")
     leave(page)
     expect(page.locator("form[data-action='timer.recall']")).to_have_count(0, timeout=SOON)
-    # Whom the broker still asks by itself is not offered for asking: it would refuse.
-    assert page.locator("form[data-action='half.check']").count() == 0
+
+
+def test_a_half_message_that_was_given_up_is_asked_about_again(window: Windows, shop: Shop) -> None:
+    page = window(may_change=True).go("waiting")
+    expect(page.get_by_text("given up", exact=True).first).to_be_visible(timeout=SOON)
+    confirm(preview(page, "half.check"))
 
 
 def test_a_broker_is_closed_opened_changed_and_cleaned(window: Windows, shop: Shop) -> None:

@@ -17,6 +17,7 @@ from tests.dashboard.browser.shop import (
     HOSTILE_GROUP,
     ORDERS,
     SHIPPING,
+    TRACED,
     Shop,
 )
 from tests.dashboard.browser.survey import ALL_RULES, Visit, grave_problems, visit
@@ -56,7 +57,8 @@ PAGES = {
 
 
 def addresses(shop: Shop) -> list[str]:
-    return [*PAGES, f"messages/{shop.sent[0]}?topic=orders", f"messages/{shop.hostile_id}?topic=orders"]
+    traced = f"trace?id={shop.sent[TRACED]}&topic=orders"
+    return [*PAGES, traced, f"messages/{shop.sent[0]}?topic=orders", f"messages/{shop.hostile_id}?topic=orders"]
 
 
 @pytest.fixture(scope="module")

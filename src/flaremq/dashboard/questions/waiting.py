@@ -19,7 +19,7 @@ from flaremq.dashboard.views.page import Missing, Page, page, why
 from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError
 from flaremq.message import properties as names
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from flaremq.message.topics import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from flaremq.message.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from flaremq.protocol.bodies.queue import MessageQueue
 
 _TIMERS_READ: Final = 256
@@ -183,12 +183,11 @@ async def _halves(
             continue
         found["scanned"] += len(messages)
         found["complete"] = found["complete"] and is_complete
-        # Whoever is asked about is stored again behind the others: only its last copy counts.
-        last = {message.message_id: message for message in messages}
-        found["items"] += [
-            _half(message, broker.name, now_ms) for message in last.values() if message.queue_offset not in ended
-        ]
-        found["items"] += await _given_up(reader, broker.name, now_ms, set(last))
+        # What was asked about is stored again, here or among those given up: only the last copy counts.
+        copies = [message for message in messages if message.queue_offset not in ended]
+        copies += await _given_up(reader, broker.name)
+        last = {copy.message_id: copy for copy in sorted(copies, key=lambda copy: copy.physical_offset)}
+        found["items"] += [_half(message, broker.name, now_ms) for message in last.values()]
     if not found["complete"]:
         found["waiting"] = None
     elif found["waiting"] is not None:
@@ -197,15 +196,13 @@ async def _halves(
     return found
 
 
-async def _given_up(reader: ClusterReader, broker: str, now_ms: int, waiting: set[str]) -> list[Row]:
+async def _given_up(reader: ClusterReader, broker: str) -> list[ReceivedMessage]:
     """Half messages that nobody is asked about any more; an administrator may have it begin again."""
-    queue = MessageQueue(topic=GIVEN_UP_HALF_TOPIC, broker_name=broker, queue_id=0)
+    queue = MessageQueue(topic=CHECK_MAX_TIME_TOPIC, broker_name=broker, queue_id=0)
     try:
-        messages, _ = await _newest(reader, queue, _HALVES_READ)
+        return (await _newest(reader, queue, _HALVES_READ))[0]
     except FlareMQError:  # most brokers never had one, and no topic for it
         return []
-    last = {message.message_id: message for message in messages if message.message_id not in waiting}
-    return [_half(message, broker, now_ms) | {"given_up": True} for message in last.values()]
 
 
 async def _ended(reader: ClusterReader, broker: str) -> set[int]:
@@ -234,7 +231,7 @@ def _half(message: ReceivedMessage, broker: str, now_ms: int) -> Row:
         "checks": number_property(message, names.TRANSACTION_CHECK_TIMES) or 0,
         "group": message.properties.get(names.PRODUCER_GROUP),
         "queue_offset": message.queue_offset,
-        "given_up": False,
+        "given_up": message.topic == CHECK_MAX_TIME_TOPIC,
     }
 
 

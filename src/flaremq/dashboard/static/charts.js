@@ -3,7 +3,7 @@
 import { onData } from "./live.js";
 import { shown, text } from "./format.js";
 
-const HEIGHT = 170;
+const HEIGHT = 165;
 
 export function startCharts() {
   const uPlot = window.uPlot;
@@ -54,7 +54,7 @@ class Chart {
     this.plot = new this.uPlot({
       width: this.box.clientWidth, height: HEIGHT,
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-      axes: [{ ...axis, space: 80, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => shown(tick, this.kind)) }],
+      axes: [{ ...axis, space: 80, size: 30, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => shown(tick, this.kind)) }],
       series: [{ label: text("js.time"), value: (_, raw) => (raw === null || raw === undefined ? "–" : `${clock(raw)} UTC`) }, ...this.series.map(([, name], at) => ({ label: name, stroke: colour(`s${at}`), width: 1.7, value, points: { show: false }, dash: at ? [7, 4] : [] }))],
       cursor: { y: false, drag: { setScale: false, x: false, y: false } }, legend: { markers: { width: 2 } },
     }, this.values, this.box);

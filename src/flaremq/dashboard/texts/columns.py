@@ -131,7 +131,6 @@ TEXTS = {
     "col.subject": ("Subject", "主体"),
     "col.sys_flag": ("System flag", "系统标志"),
     "col.tags": ("Tag", "标签"),
-    "col.tls": ("TLS", "TLS"),
     "col.took": ("Took", "耗时"),
     "col.topic": ("Topic", "主题"),
     "col.topic_perm": ("Topics", "主题权限"),

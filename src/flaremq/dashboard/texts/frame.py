@@ -62,6 +62,7 @@ TEXTS = {
     "word.secret": ("not shown", "不显示"),
     "word.system": ("system", "系统"),
     "word.ordered": ("ordered", "顺序"),
+    "word.tls": ("TLS", "TLS"),
     "word.due": ("due", "已到期"),
     "word.agree": ("agree", "一致"),
     "word.differ": ("differ", "不一致"),

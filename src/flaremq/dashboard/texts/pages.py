@@ -166,9 +166,10 @@ TEXTS = {
     "waiting.no_timers": ("These brokers have no timers.", "这些 Broker 不支持定时消息。"),
     "waiting.halves": ("Half messages", "半消息"),
     "waiting.halves_about": (
-        "Transactions whose outcome the broker does not know yet.",
-        "Broker 尚不知道结果的事务消息。",
+        "Transactions whose outcome the broker does not know yet, and those it has given up.",
+        "Broker 尚不知道结果的事务消息，以及已放弃回查的。",
     ),
+    "waiting.given_up": ("given up", "已放弃回查"),
     "waiting.count": ("waiting:", "等待："),
     "store.disk": ("Disk", "磁盘"),
     "store.gauge": ("{used} of the disk is used.", "磁盘已使用 {used}。"),
