@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 from flaremq.core.frame cimport MAGIC_V1
-from flaremq.core.memory cimport View, load_i8, load_i16, load_i32, load_i64, part_of, view_of
+from flaremq.core.memory cimport View, bytes_at, load_i8, load_i16, load_i32, load_i64, part_of, view_of
 
 cdef int64_t _COMPRESSED, _INNER_BATCH, _HEADER_BYTES
 
@@ -13,6 +13,9 @@ cdef class MessageExt:
     cdef int64_t _at, _length
 
     cpdef object lend(self, object source, int64_t at, int64_t length)
+    cpdef object own(self, bytes record)
+    @cython.locals(view=View)
+    cpdef object plain_body(self)
     cdef View _prefix(self, str name) except *
     @cython.locals(end=int64_t)
     cdef int64_t _body_end(self, str name) except -1

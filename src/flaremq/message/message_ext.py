@@ -27,7 +27,7 @@ from flaremq.message.sys_flag import TransactionType, compression_type, transact
 
 if not cython.compiled:
     from flaremq.core.frame import MAGIC_V1
-    from flaremq.core.memory import View, load_i8, load_i16, load_i32, load_i64, part_of, view_of
+    from flaremq.core.memory import View, bytes_at, load_i8, load_i16, load_i32, load_i64, part_of, view_of
 
 _COMPRESSED = 1
 _INNER_BATCH = 0x80
@@ -51,6 +51,13 @@ class MessageExt:
         self._text: memoryview | None = None  # the properties as stored
         self._properties: dict[str, str] | None = None
 
+    def own(self, record: bytes) -> None:
+        """Instead of ``__init__``: a record that belongs to this message alone."""
+        self._record = self._source = record
+        self._at = 0
+        self._length = len(record)
+        self._offset = self._topic = self._text = self._properties = None
+
     def lend(self, source: memoryview, at: int, length: int) -> None:
         """Instead of ``__init__``: the record as a part of something larger, cut out once it is asked for."""
         self._record = None
@@ -65,6 +72,18 @@ class MessageExt:
         if self._record is None:
             self._record = memoryview(self._source)[self._at : self._at + self._length]
         return self._record
+
+    def plain_body(self) -> bytes | None:
+        """The body as it is stored, without a look at anything behind it; None if it has to be inflated."""
+        view = self._prefix("body")
+        if load_i32(view, 36) & _COMPRESSED:
+            return None
+        return bytes_at(view, _body_at(view), self._body_end("body") - _body_at(view))
+
+    @property
+    def length(self) -> int:
+        """Bytes of the record, whatever it says of its size."""
+        return self._length
 
     def _prefix(self, name: str) -> View:
         """The record, which is known to have everything before its body; ``name`` is what is wanted of it."""

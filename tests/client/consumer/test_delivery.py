@@ -237,6 +237,35 @@ def test_batches_hold_what_is_there_and_settle_together() -> None:
     play(test)
 
 
+def test_large_batches_take_turns_between_queues_and_keep_the_order_of_each() -> None:
+    async def test() -> None:
+        lab = Lab()
+        lab.queue(0, count=300)
+        lab.queue(1, count=300)
+        loop = BatchDeliveries(lab.delivery, 200)
+        seen = [await anext(loop) for _ in range(3)]
+        assert [len(batch) for batch in seen] == [200] * 3
+        assert {message.queue.queue_id for batch in seen[:2] for message in batch} == {0, 1}
+        for number in (0, 1):
+            offsets = [message.queue_offset for batch in seen for message in batch if message.queue.queue_id == number]
+            assert offsets == list(range(300))
+
+    play(test)
+
+
+def test_orderly_batches_hold_one_message_of_each_queue() -> None:
+    async def test() -> None:
+        lab = Lab(orderly=True)
+        lab.queue(0, count=3)
+        lab.queue(1, count=3)
+        loop = BatchDeliveries(lab.delivery, 10)
+        for offset in range(3):
+            batch = await anext(loop)
+            assert sorted((m.queue.queue_id, m.queue_offset) for m in batch) == [(0, offset), (1, offset)]
+
+    play(test)
+
+
 def test_paused_and_dropped_queues_offer_nothing() -> None:
     async def test() -> None:
         lab = Lab()

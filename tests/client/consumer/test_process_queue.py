@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flaremq.client.consumer.delivery import Delivery
-from flaremq.client.consumer.process_queue import ProcessQueue
+from flaremq.client.consumer.process_queue import ProcessQueue, settle_done
 from flaremq.client.consumer.received import ReceivedMessage
 from flaremq.client.options import ConsumerOptions
 from flaremq.protocol.bodies.client import SubscriptionData
@@ -102,5 +102,61 @@ def test_dropped_queue_ends_the_wait_for_room_and_ignores_verdicts() -> None:
         await waiting
         held.finish(message)
         assert held.commit_offset == 0
+
+    asyncio.run(run())
+
+
+@given(st.data())
+def test_batches_settled_in_any_order_leave_what_single_messages_leave(data: st.DataObject) -> None:
+    """Pulls, hand-outs, batches settled with some to be retried: held against a plain list of what is unfinished."""
+    held, unfinished, in_hand, at = make(), list[int](), list[ReceivedMessage](), 0
+    for _ in range(data.draw(st.integers(1, 12))):
+        gaps = data.draw(st.lists(st.integers(1, 3), max_size=300))
+        offsets = [at := at + gap for gap in gaps]
+        at += 1
+        held.add(messages(held, offsets), at)
+        unfinished += offsets
+        taken: list[ReceivedMessage] = []
+        held.hand_out(taken, data.draw(st.integers(0, 500)))
+        in_hand += taken
+        data.draw(st.randoms(use_true_random=False)).shuffle(in_hand)
+        cut = data.draw(st.integers(0, len(in_hand)))
+        batch, in_hand = in_hand[:cut], in_hand[cut:]
+        failed = batch[:: data.draw(st.sampled_from([1, 2, 1000]))]
+        for message in failed:
+            message.retry_level = 0
+        assert settle_done(batch) == failed
+        for message in failed:  # sent back to the broker
+            held.finish(message)
+        gone = {message.queue_offset for message in batch}
+        unfinished = [offset for offset in unfinished if offset not in gone]
+        assert held.commit_offset == min(unfinished, default=at)
+        assert held.in_hand == len(in_hand)
+        assert held.size_bytes == 100 * len(unfinished)
+
+
+def test_batch_with_settled_messages_and_those_of_a_dropped_queue_is_settled_once() -> None:
+    held, dropped = make(), make()
+    for queue in (held, dropped):
+        queue.add(messages(queue, [0, 1]), 2)
+    batch = [take(held), take(dropped), take(held), take(dropped)]
+    batch[0].is_settled = True
+    dropped.drop()
+    assert settle_done(batch) == []
+    assert all(message.is_settled for message in batch)
+    assert (held.commit_offset, held.in_hand, dropped.commit_offset) == (0, 1, 0)
+    assert settle_done(batch) == []
+    assert held.in_hand == 1
+
+
+def test_settled_batch_ends_the_wait_for_room() -> None:
+    async def run() -> None:
+        first, second = make(pull_threshold_for_queue=1), make(pull_threshold_for_queue=1)
+        for queue in (first, second):
+            queue.add(messages(queue, [0]), 1)
+        waiting = [asyncio.create_task(queue.wait_for_room()) for queue in (first, second)]
+        await asyncio.sleep(0)
+        settle_done([take(first), take(second)])
+        await asyncio.gather(*waiting)
 
     asyncio.run(run())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 
 import pytest
 
 from flaremq.client.consumer.received import ReceivedMessage, read_messages, restore_topics
-from flaremq.errors import RemoteProtocolError
+from flaremq.errors import CorruptionError, RemoteProtocolError
 from flaremq.message.batch import encode_batch
 from flaremq.message.compression import compress
 from flaremq.message.hosts import encode_host
@@ -117,3 +119,33 @@ def test_received_message_can_be_pickled() -> None:
     again = pickle.loads(pickle.dumps(message))
     assert (again.body, again.queue_offset) == (b"x", 0)
     assert isinstance(message, ReceivedMessage)
+
+
+def test_kept_message_keeps_nothing_of_the_reply_but_its_record() -> None:
+    data = bytearray(record(b"one") + record(b"two", offset=1))
+    kept = read_messages(memoryview(data), QUEUE)
+    data[:] = bytes(len(data))
+    assert [message.body for message in kept] == [b"one", b"two"]
+    data.clear()  # which nothing forbids
+
+
+def test_body_that_runs_past_its_record_is_refused_as_before() -> None:
+    damaged = bytearray(record(b"body"))
+    damaged[84:88] = (1 << 20).to_bytes(4, "big")
+    (message,) = read_messages(bytes(damaged), QUEUE)
+    with pytest.raises(CorruptionError):
+        _ = message.body
+
+
+def test_messages_that_wait_in_a_queue_nobody_holds_are_collected() -> None:
+    class Held:
+        """Stands for a process queue, which has the messages that have it."""
+
+        waiting: list[ReceivedMessage]
+
+    held = Held()
+    held.waiting = read_messages(record(), QUEUE, held)  # type: ignore[arg-type]
+    gone = weakref.ref(held)
+    del held
+    gc.collect()
+    assert gone() is None

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from flaremq.client.consumer.process_queue import ProcessQueue
+from flaremq.client.consumer.process_queue import ProcessQueue, settle_done
 from flaremq.client.consumer.received import ReceivedMessage, Returning
 from flaremq.errors import InvalidArgumentError
 
@@ -77,6 +77,25 @@ class Delivery:
             return message
         return None
 
+    def take_more(self, messages: list[ReceivedMessage], count_max: int) -> None:
+        """Add the next messages to a list until it has so many, or there are no more."""
+        ready = self._ready
+        while len(messages) < count_max and (ready or self._direct):
+            if self._direct or self._is_orderly:
+                message = self.take()
+                if message is None:
+                    return
+                messages.append(message)
+                continue
+            queue = ready[0]
+            if queue.waiting and not queue.is_paused:
+                queue.hand_out(messages, count_max)
+                if queue.waiting:
+                    ready.rotate(-1)
+                    continue
+            ready.popleft()
+            queue.is_listed = False
+
     async def next(self) -> ReceivedMessage:
         """The next message; ``StopAsyncIteration`` once the consumer is closed."""
         while True:
@@ -100,6 +119,11 @@ class Delivery:
             if not waiter.done():
                 waiter.set_result(None)
                 return
+
+    def settle_all(self, messages: list[ReceivedMessage]) -> None:
+        """A loop is through with these messages."""
+        for message in messages if self._is_orderly else settle_done(messages):
+            self.settle(message)
 
     def settle(self, message: ReceivedMessage) -> asyncio.Task[None] | None:
         """A loop is through with a message; the task that brings it back to the broker, if it failed."""
@@ -285,15 +309,11 @@ class BatchDeliveries(MessageIterator):
     async def __anext__(self) -> list[ReceivedMessage]:
         delivery = self._delivery
         in_hand, self.in_hand = self.in_hand, []
-        for message in in_hand:
-            delivery.settle(message)
+        delivery.settle_all(in_hand)
+        del in_hand
         await asyncio.sleep(0)
         messages = [await delivery.next()]
-        while len(messages) < self._count_max:
-            another = delivery.take()
-            if another is None:
-                break
-            messages.append(another)
+        delivery.take_more(messages, self._count_max)
         self.in_hand = list(messages)
         return messages
 
@@ -308,17 +328,12 @@ class MessageExchange(MessageIterator):
         delivery = self._delivery
         self.settle(done)
         messages = [await delivery.next()]
-        while len(messages) < count_max:
-            another = delivery.take()
-            if another is None:
-                break
-            messages.append(another)
+        delivery.take_more(messages, count_max)
         self.in_hand += messages
         return messages
 
     def settle(self, done: list[ReceivedMessage]) -> None:
-        for message in done:
-            self._delivery.settle(message)
+        self._delivery.settle_all(done)
         self.in_hand = [message for message in self.in_hand if not message.is_settled]
 
     def leave(self, current: list[ReceivedMessage]) -> None:

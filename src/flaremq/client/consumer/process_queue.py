@@ -2,15 +2,19 @@
 
 Messages are handed out in the order of their offsets and may be finished in any order; what is reported to the broker
 is the offset below which everything is finished. So a crash repeats messages but never skips one.
+
+Compiled, because every message passes through: in with the pull that brought it, to a loop, and out when it is done.
 """
 
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections import deque
 from typing import TYPE_CHECKING
 
-from flaremq.client.consumer.received import ReceivedMessage
+import cython
+
 from flaremq.client.options import ConsumerOptions
 from flaremq.protocol.bodies.client import SubscriptionData
 from flaremq.protocol.bodies.queue import MessageQueue
@@ -18,9 +22,44 @@ from flaremq.protocol.bodies.queue import MessageQueue
 if TYPE_CHECKING:
     from flaremq.client.consumer.delivery import Delivery
 
+if not cython.compiled:
+    from flaremq.client.consumer.received import ReceivedMessage
+    from flaremq.core.memory import Longs, writable_longs_of
+
+_CROWDED = 256  # finished places at the front of the table before it is worth while to move the rest
+
 
 class ProcessQueue:
     """One queue that belongs to this consumer at present. Event loop thread only."""
+
+    __slots__ = (
+        "_bytes",
+        "_bytes_max",
+        "_count_max",
+        "_first",
+        "_first_place",
+        "_last",
+        "_offsets",
+        "_room",
+        "_span_max",
+        "broker_id",
+        "delivery",
+        "in_hand",
+        "is_dropped",
+        "is_listed",
+        "is_paused",
+        "last_failure",
+        "last_pull",
+        "locked_until",
+        "next_offset",
+        "pull_task",
+        "queue",
+        "reported_offset",
+        "reported_to",
+        "subscription",
+        "suspended_until",
+        "waiting",
+    )
 
     def __init__(
         self,
@@ -36,8 +75,12 @@ class ProcessQueue:
         self.next_offset = offset  # of the next pull
         self.waiting: deque[ReceivedMessage] = deque()  # not handed out yet
         self.in_hand = 0  # handed out, not finished
-        self._unfinished: deque[int] = deque()  # offsets of both kinds, in order
-        self._finished_early: set[int] = set()  # those of them that are finished, but not the first
+        # Offsets of both kinds, in order, from ``_first`` on; -1 - offset of those that are finished before the first.
+        # A message knows its place: that of ``_offsets[0]`` is ``_first_place``.
+        self._offsets = array("q")
+        self._first = 0
+        self._first_place = 0
+        self._last = offset  # the last of them
         self._bytes = 0
         self._count_max = options.pull_threshold_for_queue
         self._bytes_max = options.pull_threshold_size_for_queue << 20
@@ -58,7 +101,7 @@ class ProcessQueue:
     @property
     def count(self) -> int:
         """Messages that are not finished."""
-        return len(self._unfinished)
+        return len(self._offsets) - self._first
 
     @property
     def size_bytes(self) -> int:
@@ -67,45 +110,75 @@ class ProcessQueue:
     @property
     def commit_offset(self) -> int:
         """Everything before it is finished."""
-        return self._unfinished[0] if self._unfinished else self.next_offset
+        offset: int = self._offsets[self._first] if self._first < len(self._offsets) else self.next_offset
+        return offset
 
     def add(self, messages: list[ReceivedMessage], next_offset: int) -> None:
         """Take what a pull brought."""
+        self._tidy()
+        end = len(self._offsets)
+        self._offsets.frombytes(bytes(8 * len(messages)))
+        offsets = writable_longs_of(self._offsets)
+        for message in messages:
+            message.place = self._first_place + end
+            self._last = message.queue_offset
+            offsets.data[end] = self._last
+            end += 1
+            self._bytes += message.length
         self.waiting.extend(messages)
-        self._unfinished.extend([message.queue_offset for message in messages])
-        self._bytes += sum([len(message.record) for message in messages])
         self.next_offset = next_offset
+
+    def hand_out(self, messages: list[ReceivedMessage], count_max: int) -> None:
+        """Move messages from those that wait to the end of a list, until it has so many."""
+        count = min(count_max - len(messages), len(self.waiting))
+        self.in_hand += count
+        take = self.waiting.popleft
+        for _ in range(count):
+            messages.append(take())
 
     def finish(self, message: ReceivedMessage) -> None:
         """A message is done with, for good or because the broker has it again."""
         if self.is_dropped:
             return
-        self.in_hand -= 1
-        self._bytes -= len(message.record)
-        unfinished, offset = self._unfinished, message.queue_offset
-        if unfinished[0] != offset:
-            self._finished_early.add(offset)
-        else:
-            unfinished.popleft()
-            early = self._finished_early
-            while early and unfinished and unfinished[0] in early:
-                early.discard(unfinished.popleft())
+        offsets = writable_longs_of(self._offsets)
+        self._finish(message, offsets)
         if self._room is not None and self.has_room:
             self.wake()
+
+    def _finish(self, message: ReceivedMessage, offsets: Longs) -> None:
+        number = message.place - self._first_place
+        self.in_hand -= 1
+        self._bytes -= message.length
+        if number < self._first or number >= offsets.size:
+            return
+        if number != self._first:
+            if offsets.data[number] >= 0:
+                offsets.data[number] = -1 - offsets.data[number]
+            return
+        number += 1
+        while number < offsets.size and offsets.data[number] < 0:
+            number += 1
+        self._first = number
+
+    def _tidy(self) -> None:
+        """Forget places that are finished."""
+        first = self._first
+        if first == len(self._offsets) or (first >= _CROWDED and 2 * first >= len(self._offsets)):
+            del self._offsets[:first]
+            self._first_place += first
+            self._first = 0
 
     @property
     def has_room(self) -> bool:
         """Whether another pull is welcome."""
-        unfinished = self._unfinished
         if self.is_paused:
             return False
-        if not unfinished:
+        count = len(self._offsets) - self._first
+        if count == 0:
             return True
-        return (
-            len(unfinished) < self._count_max
-            and self._bytes < self._bytes_max
-            and unfinished[-1] - unfinished[0] < self._span_max
-        )
+        if count >= self._count_max or self._bytes >= self._bytes_max:
+            return False
+        return self._last - self.commit_offset < self._span_max
 
     async def wait_for_room(self) -> None:
         while not self.has_room and not self.is_dropped:
@@ -127,3 +200,30 @@ class ProcessQueue:
         self.wake()
         if self.pull_task is not None:
             self.pull_task.cancel()
+
+
+def settle_done(messages: list[ReceivedMessage]) -> list[ReceivedMessage]:
+    """Settle those messages of a batch that are simply done; the others, in order, are for the delivery."""
+    others: list[ReceivedMessage] = []
+    held: ProcessQueue | None = None
+    offsets = writable_longs_of(_NOTHING)
+    for message in messages:
+        if message.is_settled:
+            continue
+        if message.retry_level is not None or message.process_queue is None:
+            others.append(message)
+            continue
+        message.is_settled = True
+        if message.process_queue is not held:
+            if held is not None and held._room is not None and held.has_room:
+                held.wake()
+            held = message.process_queue
+            offsets = writable_longs_of(held._offsets)
+        if not held.is_dropped:
+            held._finish(message, offsets)
+    if held is not None and held._room is not None and held.has_room:
+        held.wake()
+    return others
+
+
+_NOTHING = array("q")
