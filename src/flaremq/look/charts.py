@@ -18,6 +18,7 @@ _COLUMNS_MAX = 120
 _BAR_WIDTH_MAX = 120
 _LABELS_MAX = 6  # below a chart, so that they do not touch on a phone
 _NAME_LENGTH = 32
+_BRIDGED_MAX = 3  # unknown points in a row that a curve goes on over
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +151,17 @@ def line_chart(lines: Sequence[tuple[str, Sequence[float | None]]], caption: str
 
 
 def _runs(points: Sequence[float | None], top: float) -> list[tuple[str, float, float]]:
-    """Unbroken stretches as coordinates in a square of 100, each with where it begins and ends."""
+    """Unbroken stretches as coordinates in a square of 100, each with where it begins and ends. A few points that are
+    not known do not break one: a sample that came late is no event."""
     runs: list[tuple[str, float, float]] = []
     step = 100 / max(len(points) - 1, 1)
     stretch: list[tuple[float, float]] = []
-    for at, value in enumerate([*points, None]):
+    unknown = 0
+    for at, value in enumerate([*points, *[None] * (_BRIDGED_MAX + 1)]):
+        unknown = unknown + 1 if value is None else 0
         if value is not None:
             stretch.append((at * step, 100 - min(max(value / top, 0.0), 1.0) * 98 - 1))
-        elif stretch:
+        elif stretch and unknown > _BRIDGED_MAX:
             path = " ".join(f"{x:.2f},{y:.1f}" for x, y in stretch)
             runs.append((path, round(stretch[0][0], 2), round(stretch[-1][0], 2)))
             stretch = []

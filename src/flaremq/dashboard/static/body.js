@@ -89,7 +89,7 @@ function nodeOf(value) {
   const details = document.createElement("details");
   details.open = entries.length <= OPEN_ITEMS_MAX;
   const summary = document.createElement("summary");
-  summary.textContent = `${Array.isArray(value) ? "[ ]" : "{ }"} ${text("js.items", { n: entries.length })}`;
+  summary.textContent = Array.isArray(value) ? `[ ${entries.length} ]` : `{ ${entries.length} }`;
   details.append(summary);
   const fill = () => {
     if (details.querySelector("ul")) return;

@@ -1,6 +1,6 @@
 // Curves with a cursor take the place of the server's drawing; where uPlot is missing the drawing stays.
 
-import { onData } from "./live.js";
+import { BRIDGED_MAX, onData } from "./live.js";
 import { shown, text } from "./format.js";
 
 const HEIGHT = 165;
@@ -15,6 +15,17 @@ export function startCharts() {
   const redraw = () => { for (const chart of charts) chart.draw(); };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+}
+
+// uPlot draws on over what is undefined and breaks off at null.
+function bridged(values) {
+  let from = 0;
+  values.forEach((value, at) => {
+    if (value === null) return;
+    if (at - from <= BRIDGED_MAX) values.fill(undefined, from, at);
+    from = at + 1;
+  });
+  return values;
 }
 
 class Chart {
@@ -34,7 +45,7 @@ class Chart {
     const first = history?.[this.series[0][0]];
     if (!first?.points?.some((value) => value !== null)) return;
     const times = first.points.map((_, at) => (first.from_ms + at * first.step_ms) / 1000);
-    this.values = [times, ...this.series.map(([name]) => times.map((_, at) => history[name]?.points?.[at] ?? null))];
+    this.values = [times, ...this.series.map(([name]) => bridged(times.map((_, at) => history[name]?.points?.[at] ?? null)))];
     if (this.plot) this.plot.setData(this.values);
     else this.draw();
   }

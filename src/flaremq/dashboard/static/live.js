@@ -7,6 +7,7 @@ const SILENCE_MS = 20000; // the server says something every 15 seconds at the l
 const SAY_EVERY_MS = 20000; // a screen reader is told the totals no more often
 const READ_AGAIN_MS = 2000;
 const SERIES_MAX = 900;
+export const BRIDGED_MAX = 3; // unknown points in a row that a curve goes on over
 
 const listeners = [];
 let data = null; // as the server's last snapshot and changes have it
@@ -214,10 +215,11 @@ function spark(box, points) {
     box.append(svg);
   }
   const top = Math.max(...known, 0) || 1, step = 100 / Math.max(points.length - 1, 1), shapes = [];
-  let run = [];
-  [...points, null].forEach((value, at) => {
+  let run = [], unknown = 0;
+  [...points, ...Array(BRIDGED_MAX + 1).fill(null)].forEach((value, at) => {
+    unknown = value === null ? unknown + 1 : 0;
     if (value !== null) run.push([(at * step).toFixed(2), (100 - Math.min(Math.max(value / top, 0), 1) * 98 - 1).toFixed(1)]);
-    else if (run.length) {
+    else if (run.length && unknown > BRIDGED_MAX) {
       const path = run.map((pair) => pair.join(",")).join(" ");
       shapes.push(shape("polygon", `${run[0][0]},100 ${path} ${run.at(-1)[0]},100`), shape("polyline", path));
       run = [];

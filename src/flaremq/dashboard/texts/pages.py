@@ -119,7 +119,7 @@ TEXTS = {
     "body.shown": ("{shown} of {total}.", "显示 {shown}，共 {total}。"),
     "body.inflated": ("Inflated: {size}.", "解压后 {size}。"),
     "body.cut": ("The rest is in the download.", "其余内容请下载查看。"),
-    "scan.done": ("{n} messages looked at.", "已检查 {n} 条消息。"),
+    "scan.done": ("Messages looked at: {n}.", "已检查 {n} 条消息。"),
     "scan.took": ("It took {time}.", "耗时 {time}。"),
     "scan.complete": ("That is all there is.", "已全部检查。"),
     "scan.stopped.limit": ("There is more: see the next page.", "还有更多，见下一页。"),
@@ -147,7 +147,7 @@ TEXTS = {
     ),
     "trace.steps": ("Steps", "步骤"),
     "trace.choose": ("Enter a message id or a key.", "请输入消息 ID 或 Key。"),
-    "dlq.count": ("{n} messages", "{n} 条消息"),
+    "dlq.count": ("Messages: {n}", "{n} 条消息"),
     "dlq.not_readable": (
         "The dead-letter topic is closed for reading; consumers cannot get at it until its permission is RW.",
         "死信主题不可读；需将权限改为 RW 后才能消费。",

@@ -21,5 +21,4 @@ TEXTS = {
     "js.failed": ("That did not work: {detail}", "操作失败：{detail}"),
     "js.waiting": ("One moment…", "请稍候…"),
     "js.close": ("Close", "关闭"),
-    "js.items": ("{n} items", "{n} 项"),
 }
