@@ -17,10 +17,10 @@ WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 3 ? n + 1 : 4
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help setup core checked wheel java demo test tests interpreted quick check lint types format bench interop wire soak coverage docs lock clean
+.PHONY: help setup core checked wheel java demo test tests interpreted quick check lint types format bench interop wire soak coverage docs screenshots lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed core ## make .venv with everything that development needs
 
@@ -109,6 +109,10 @@ coverage: setup ## which lines the tests run
 
 docs: setup ## rewrite the generated pages of docs/
 	$(BIN)/python docs/generate.py
+
+screenshots: setup ## take the pictures of docs/dashboard.md again; needs Chromium
+	.ci/chromium
+	$(BIN)/python docs/screenshots.py
 
 # --no-emit-*: the locks must not carry whatever index or folder the packages happened to come from.
 lock: ## renew requirements/ from pyproject.toml
