@@ -100,4 +100,6 @@ def test_environment_names_certificates_and_the_command_line_wins(
     password.chmod(0o600)
     assert flaremq(*question).code == 0
     other = Authority(tmp_path, "other")
-    assert flaremq(*question, "--tls-trust", other.trust_path).code == 3
+    for asked in (question, ["topic", "route", "T", *question[2:]]):
+        outcome = flaremq(*asked, "--tls-trust", other.trust_path)
+        assert outcome.code == 3 and "is not signed by a certificate that is trusted" in outcome.err, outcome

@@ -340,8 +340,11 @@ def test_reply_larger_than_a_frame_becomes_an_error() -> None:
 
 def test_port_that_is_taken_is_a_clear_error() -> None:
     async def scenario(server: RemotingServer, client: RemotingClient, address: str) -> None:
-        with pytest.raises(UnavailableError, match="cannot listen"):
+        with pytest.raises(UnavailableError, match=rf"^cannot listen on {address}: Address already in use$"):
             await RemotingServer(table()).start("127.0.0.1", server.port)
+        await server.stop()
+        with pytest.raises(UnavailableError, match=rf"^cannot connect to {address}: Connection refused$"):
+            await RemotingClient().connect(address)
 
     run(scenario)
 

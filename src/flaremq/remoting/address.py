@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import ssl
 from typing import Any
 
 from flaremq.errors import InvalidArgumentError
@@ -29,6 +31,15 @@ def parse_addresses(text: str) -> list[str]:
 
 def format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def why_not(error: OSError) -> str:
+    """Why nobody can connect or listen at an address, for a sentence that has named it: asyncio names it again."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not signed by a certificate that is trusted ({error.verify_message})"
+    if isinstance(error, ssl.SSLError) or error.errno is None:
+        return error.strerror or str(error) or "timed out"
+    return os.strerror(error.errno) if error.errno > 0 else str(error.strerror)  # below 0: of the resolver
 
 
 def describe_peer(name: Any) -> tuple[str, bytes]:

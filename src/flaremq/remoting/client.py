@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from flaremq.errors import UnavailableError
 from flaremq.protocol.command import RemotingCommand
-from flaremq.remoting.address import parse_address
+from flaremq.remoting.address import parse_address, why_not
 from flaremq.remoting.connection import Connection, RequestTimeoutError
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
@@ -73,7 +73,7 @@ class RemotingClient:
                     ssl=tls,
                 )
         except (OSError, TimeoutError) as error:
-            raise UnavailableError(f"cannot connect to {address}: {str(error) or 'timed out'}") from error
+            raise UnavailableError(f"cannot connect to {address}: {why_not(error)}") from error
         if self._closed:
             connection.close()
             raise UnavailableError("the client is closed")

@@ -9,6 +9,7 @@ from collections import Counter
 
 from flaremq.errors import UnavailableError
 from flaremq.remoting import descriptors
+from flaremq.remoting.address import why_not
 from flaremq.remoting.budget import ByteBudget
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
@@ -61,7 +62,7 @@ class RemotingServer:
                     has_room=self._has_room,
                 )
         except OSError as error:
-            raise UnavailableError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+            raise UnavailableError(f"cannot listen on {host}:{port}: {why_not(error)}") from error
         self._sweeper = loop.call_later(_SWEEP_SECONDS, self._sweep)
         descriptors.tell_limit(self._options.connections_max)
 

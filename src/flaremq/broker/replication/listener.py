@@ -19,7 +19,7 @@ from flaremq.broker.replication.ha_connection import HAConnection
 from flaremq.broker.replication.log_lines import LimitedLog
 from flaremq.errors import UnavailableError
 from flaremq.remoting import descriptors
-from flaremq.remoting.address import format_address
+from flaremq.remoting.address import format_address, why_not
 
 _log = logging.getLogger(__name__)
 _TLS_SECONDS: Final = 10.0
@@ -48,7 +48,7 @@ class Listener:
             self._listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
         except OSError as error:
             where = format_address(host, port)
-            raise UnavailableError(f"cannot listen for slaves at {where}: {error.strerror}") from error
+            raise UnavailableError(f"cannot listen for slaves at {where}: {why_not(error)}") from error
         self._listener.setblocking(False)
         self.port = self._listener.getsockname()[1]
         self._task = asyncio.create_task(self._accept(self._listener))

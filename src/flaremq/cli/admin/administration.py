@@ -102,7 +102,7 @@ def hinted(name_servers: str) -> Iterator[None]:
         yield
     except UnavailableError as error:
         if str(error).startswith("no name server can be reached"):
-            raise UnavailableError(f"no name server can be reached at {name_servers}: {HINT}") from error
+            raise UnavailableError(f"{error}: {HINT}") from error
         raise
 
 
