@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 _USER_COLUMNS = out.headings("user, type, status, brokers")
 _ACL_COLUMNS = out.headings("subject, resource, actions, decision, sourceIps=from, policyType=policy, brokers")
+_SUBJECT: Final = re.compile(r"user:.+", re.IGNORECASE)
+_RESOURCE: Final = re.compile(r"\*|(?:topic|group|cluster|namespace|any):.+", re.IGNORECASE)
+_ACTIONS: Final = ("All", "Any", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List")
 _user_argument = click.argument("name", metavar="USER")
 _subject_argument = click.argument("subject", metavar="SUBJECT")
 _cluster_option = click.option("--cluster", metavar="NAME", help="Only the brokers of this cluster.")
@@ -177,13 +181,16 @@ def set_acl(
     output: str | None,
 ) -> None:
     """Allow SUBJECT (User:app) ACTIONS (Pub,Sub) on RESOURCE (Topic:orders, Group:g*, *) at every broker."""
+    _check_subject(subject)
+    _check_resource(resource)
+    wanted = _named_actions(actions)
 
     async def work(admin: AdminTool) -> dict[str, Any]:
         from flaremq.client.admin.access import AclEntry
 
         entry = AclEntry(
             resource=resource,
-            actions=tuple(part.strip() for part in actions.split(",") if part.strip()),
+            actions=wanted,
             decision="Deny" if is_denied else "Allow",
             source_ips=addresses or None,
         )
@@ -204,6 +211,7 @@ def set_acl(
 @output_option("json", "jsonl", "table")
 def delete_acl(subject: str, resource: str | None, cluster: str | None, name_servers: str, output: str | None) -> None:
     """Forget what is allowed or denied to SUBJECT, for one RESOURCE or all of them."""
+    _check_subject(subject)
 
     async def work(admin: AdminTool) -> dict[str, Any]:
         brokers = await admin.replicas(cluster=cluster)
@@ -213,6 +221,27 @@ def delete_acl(subject: str, resource: str | None, cluster: str | None, name_ser
 
     record = administer(name_servers, work)
     answer(f"policy of {subject} is deleted on {_brokers(record)}", record, output)
+
+
+# Brokers answer such mistakes with "An system error occurred" and "The actions is empty.", RocketMQ's sentences.
+def _check_subject(subject: str) -> None:
+    if not _SUBJECT.fullmatch(subject):
+        raise click.UsageError(f"{subject!r} is no subject: write User:{'NAME' if ':' in subject else subject}")
+
+
+def _check_resource(resource: str) -> None:
+    if not _RESOURCE.fullmatch(resource):
+        raise click.UsageError(f"{resource!r} is no resource: write Topic:NAME, Group:NAME, Cluster:NAME or *")
+
+
+def _named_actions(text: str) -> tuple[str, ...]:
+    actions = tuple(part.strip() for part in text.split(",") if part.strip())
+    for action in actions:
+        if action.capitalize() not in _ACTIONS:
+            raise click.UsageError(f"{action!r} is no action: there are {', '.join(_ACTIONS)}")
+    if not actions:
+        raise click.UsageError(f"ACTIONS names no action: there are {', '.join(_ACTIONS)}")
+    return actions
 
 
 def _brokers(record: dict[str, Any]) -> str:
