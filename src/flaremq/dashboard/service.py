@@ -30,7 +30,8 @@ def check_installed() -> None:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise UnavailableError(
-            f"the dashboard needs {' and '.join(missing)}: install it with pip install 'flaremq[dashboard]'"
+            f"the dashboard needs {' and '.join(missing)}: pip install {' '.join(missing)} "
+            "(the extra [dashboard] of flaremq has them)"
         )
 
 
