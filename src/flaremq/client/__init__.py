@@ -5,4 +5,4 @@ May import: ``remoting``, ``protocol``, ``message``.
 Start reading: ``instance``, ``producer.producer``, ``consumer.consumer``.
 """
 
-__all__ = ["arguments", "blocking", "credentials", "errors", "instance", "options", "routes"]
+__all__ = ["arguments", "blocking", "credentials", "errors", "instance", "options", "routes", "unique_keys"]

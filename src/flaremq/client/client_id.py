@@ -7,6 +7,8 @@ import secrets
 import socket
 import time
 
+from flaremq.client.unique_keys import UniqueKeys
+from flaremq.clock import Clock
 from flaremq.message.message_id import UniqueKeyFactory
 from flaremq.remoting.address import parse_address
 
@@ -30,29 +32,12 @@ def make_client_id(address: str, instance_name: str) -> str:
     return f"{address}@{instance_name or f'{os.getpid()}#{time.time_ns()}'}"
 
 
-class UniqueKeys:
-    """Makes unique keys for one client, of which no other client makes any, not even one of the same process.
-
-    The same keys as ``UniqueKeyFactory`` makes, in a third of the time: all but the last four digits is kept for as
-    long as the millisecond lasts, and without a lock, since a client lives on one event loop.
-    """
-
-    __slots__ = ("_counter", "_factory", "_now_ms", "_stem")
-
-    def __init__(self, address: str) -> None:
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        try:
-            packed = socket.inet_pton(family, address.partition("%")[0])
-        except OSError:
-            packed = socket.inet_pton(socket.AF_INET, _LOOPBACK)
-        self._factory = UniqueKeyFactory(address=packed, process_id=os.getpid(), instance_hash=secrets.randbits(32))
-        self._now_ms = -1
-        self._stem = ""
-        self._counter = 0
-
-    def make(self, now_ms: int) -> str:
-        if now_ms != self._now_ms:
-            self._now_ms = now_ms
-            self._stem = self._factory.make(now_ms)[:-4]
-        self._counter = counter = (self._counter + 1) & 0xFFFF
-        return f"{self._stem}{counter:04X}"
+def unique_keys(address: str, clock: Clock) -> UniqueKeys:
+    """The maker of unique keys of one client, of which no other client makes any, not even one of the same process."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        packed = socket.inet_pton(family, address.partition("%")[0])
+    except OSError:
+        packed = socket.inet_pton(socket.AF_INET, _LOOPBACK)
+    factory = UniqueKeyFactory(address=packed, process_id=os.getpid(), instance_hash=secrets.randbits(32))
+    return UniqueKeys(factory, clock)

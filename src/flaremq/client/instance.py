@@ -11,11 +11,12 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from flaremq.client.client_id import UniqueKeys, local_address, make_client_id
+from flaremq.client.client_id import local_address, make_client_id, unique_keys
 from flaremq.client.heartbeats import Heartbeats
 from flaremq.client.options import ClientOptions
 from flaremq.client.routes import RouteTable
 from flaremq.client.transport import Transport
+from flaremq.client.unique_keys import UniqueKeys
 from flaremq.clock import Clock, SystemClock
 from flaremq.errors import FlareMQError, InvalidArgumentError
 from flaremq.remoting.handlers import HandlerTable
@@ -54,13 +55,18 @@ class ClientInstance:
         if not self._is_running:
             raise InvalidArgumentError(f"this client is not started, or closed: use it inside `{self._entered_by}`")
 
-    def make_unique_key(self) -> str:
-        """The id of a new message."""
+    @property
+    def unique_keys(self) -> UniqueKeys:
+        """Makes the ids of new messages."""
         keys = self._unique_keys
         if keys is None:
             self.check_running()
             raise AssertionError("a running client makes keys")
-        return keys.make(self.clock.now_ms())
+        return keys
+
+    def make_unique_key(self) -> str:
+        """The id of a new message."""
+        return self.unique_keys.make()
 
     async def start(self) -> None:
         """Begin background work. Nothing is asked of any server yet."""
@@ -69,7 +75,7 @@ class ClientInstance:
         # A name server may be given by a name, and names are resolved by blocking calls.
         address = await asyncio.to_thread(local_address, self.transport.name_servers[0])
         self.client_id = self.heartbeats.client_id = make_client_id(address, self.options.instance_name)
-        self._unique_keys = UniqueKeys(address)
+        self._unique_keys = unique_keys(address, self.clock)
         self._is_running = True
         self.every(self.options.poll_name_server_interval, self.routes.refresh_all)
         self.every(self.options.heartbeat_broker_interval, self.heartbeats.send_all)

@@ -10,7 +10,7 @@ from flaremq.client.errors import is_access_refusal, reply_error
 from flaremq.client.options import ClientOptions
 from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.protocol.codes import RequestCode
-from flaremq.protocol.command import ExtValue, RemotingCommand
+from flaremq.protocol.command import Body, ExtValue, RemotingCommand
 from flaremq.protocol.signing import signed
 from flaremq.remoting.address import parse_address, parse_addresses
 from flaremq.remoting.client import RemotingClient
@@ -40,7 +40,7 @@ class Transport:
         self._remoting = RemotingClient(table=table, tls=tls_context(options), on_close=self._lost)
         self.on_close: list[Callable[[str], None]] = []  # called with the address of a lost connection
 
-    def command(self, code: int, ext: Ext | None = None, body: bytes = b"", *, oneway: bool = False) -> RemotingCommand:
+    def command(self, code: int, ext: Ext | None = None, body: Body = b"", *, oneway: bool = False) -> RemotingCommand:
         """A request, signed if this client has an account. Good for one sending: the second would be a replay."""
         credentials = self._credentials
         if credentials is not None:

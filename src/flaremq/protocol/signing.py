@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from flaremq.protocol.command import ExtValue
+from flaremq.protocol.command import Body, ExtValue
 from flaremq.protocol.header_json import as_text
 
 ACCESS_KEY: Final = "AccessKey"
@@ -41,7 +41,7 @@ class Proof(NamedTuple):
 
 def signed(
     ext: Mapping[str, ExtValue] | None,
-    body: bytes,
+    body: Body,
     *,
     access_key: str,
     secret_key: str,
@@ -67,7 +67,7 @@ def without_proof(ext: Mapping[str, ExtValue]) -> dict[str, ExtValue]:
     return {name: value for name, value in ext.items() if name not in _PROVING}
 
 
-def content(fields: Mapping[str, str], body: bytes) -> bytes:
+def content(fields: Mapping[str, str], body: Body) -> bytes:
     """What is signed of a request whose fields are texts."""
     names = sorted(fields) if all(map(str.isascii, fields)) else sorted(fields, key=utf16_order)
     return "".join([fields[name] for name in names if name != SIGNATURE]).encode("utf-8", "surrogatepass") + body

@@ -12,10 +12,10 @@ ahead of it is answered, retries included.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import Final
 
 from flaremq.client.options import ProducerOptions
+from flaremq.client.producer.line import Line, tell, tell_failure
 from flaremq.client.producer.outgoing import Outgoing
 from flaremq.client.producer.send_result import SendResult
 from flaremq.client.producer.sender import Sender
@@ -37,11 +37,11 @@ class Accumulator:
         self._queue = queue  # all messages go there, one request at a time
         self._window = 1 if queue is not None else options.send_window
         self._alone_window = 1 if queue is not None else _ALONE_WINDOW
-        self._pending: deque[Outgoing] = deque()
         self._in_flight = 0
         self._is_scheduled = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
+        self._pending = Line(self._loop.create_future)
 
     @property
     def is_idle(self) -> bool:
@@ -60,9 +60,7 @@ class Accumulator:
 
     def put(self, message: Outgoing) -> asyncio.Future[SendResult]:
         """Line a message up."""
-        future = self._loop.create_future()
-        message.future = future
-        self._pending.append(message)
+        future = self._pending.put(message)
         if not self._is_scheduled and self._in_flight < self._alone_window:
             self._is_scheduled = True
             self._loop.call_soon(self._scheduled)
@@ -74,44 +72,30 @@ class Accumulator:
 
     def _drain(self) -> None:
         """Put on the wire what the window allows."""
-        pending = self._pending
+        pending, options = self._pending, self._options
         while pending:
-            alone = pending[0].is_alone or not self._options.auto_batch
+            alone = pending.first.is_alone or not options.auto_batch
             if self._in_flight >= (self._alone_window if alone else self._window):
                 return
             self._in_flight += 1
-            task = self._loop.create_task(self._carry(self._take()))
+            messages, futures = pending.take(options.batch_max_bytes, 1 if alone else _BATCH_COUNT_MAX)
+            task = self._loop.create_task(self._carry(messages, futures))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _take(self) -> list[Outgoing]:
-        """The messages of the next request."""
-        pending = self._pending
-        taken = [pending.popleft()]
-        if taken[0].is_alone or not self._options.auto_batch:
-            return taken
-        room = self._options.batch_max_bytes - len(taken[0].body)
-        while pending and len(taken) < _BATCH_COUNT_MAX:
-            message = pending[0]
-            room -= len(message.body) + len(message.properties)
-            if message.is_alone or room < 0:
-                break
-            taken.append(pending.popleft())
-        return taken
-
-    async def _carry(self, messages: list[Outgoing]) -> None:
+    async def _carry(self, messages: list[Outgoing], futures: list[asyncio.Future[SendResult]]) -> None:
         try:
-            await self._deliver(messages)
+            await self._deliver(messages, futures)
         except asyncio.CancelledError:
-            _fail(messages, UnavailableError("the producer was closed before this message was sent"))
+            tell_failure(futures, UnavailableError("the producer was closed before this message was sent"))
             raise
         except Exception as error:
-            _fail(messages, error)
+            tell_failure(futures, error)
         finally:
             self._in_flight -= 1
             self._drain()
 
-    async def _deliver(self, messages: list[Outgoing]) -> None:
+    async def _deliver(self, messages: list[Outgoing], futures: list[asyncio.Future[SendResult]]) -> None:
         try:
             results = await self._sender.transmit(messages, queue=self._queue, timeout=messages[0].timeout)
         except (RequestError, InvalidArgumentError) as error:
@@ -119,16 +103,13 @@ class Accumulator:
             refused = not isinstance(error, RequestError) or error.code == ResponseCode.MESSAGE_ILLEGAL
             if len(messages) == 1 or not refused:
                 raise
-            for message in messages:
+            for message, future in zip(messages, futures, strict=True):
                 try:
-                    await self._deliver([message])
+                    await self._deliver([message], [future])
                 except FlareMQError as single_error:
-                    _fail([message], single_error)
+                    tell_failure([future], single_error)
             return
-        for message, result in zip(messages, results, strict=True):
-            future = message.future
-            if future is not None and not future.done():
-                future.set_result(result)
+        tell(futures, results)
 
     async def finish(self) -> None:
         """Wait until everything is sent or has failed."""
@@ -140,14 +121,6 @@ class Accumulator:
 
     def abandon(self) -> None:
         """Give up what is not answered."""
-        pending, self._pending = list(self._pending), deque()
-        _fail(pending, UnavailableError("the producer was closed before this message was sent"))
+        tell_failure(self._pending.clear(), UnavailableError("the producer was closed before this message was sent"))
         for task in self._tasks:
             task.cancel()
-
-
-def _fail(messages: list[Outgoing], error: Exception) -> None:
-    for message in messages:
-        future = message.future
-        if future is not None and not future.done():
-            future.set_exception(error)

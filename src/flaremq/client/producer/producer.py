@@ -13,7 +13,14 @@ from flaremq.client.credentials import Credentials
 from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ProducerOptions
 from flaremq.client.producer.accumulator import Accumulator
-from flaremq.client.producer.outgoing import TIMER_DELAY_MS, TIMER_DELIVER_MS, Outgoing, prepare
+from flaremq.client.producer.outgoing import (
+    TIMER_DELAY_MS,
+    TIMER_DELIVER_MS,
+    Outgoing,
+    item_bytes,
+    prepare,
+    prepare_batch,
+)
 from flaremq.client.producer.queue_selection import queue_of_key
 from flaremq.client.producer.request_reply import RequestReply
 from flaremq.client.producer.send_result import SendResult
@@ -108,7 +115,7 @@ class Producer:
 
         Cheaper than ``create_task(producer.send(message))`` where very many sends run at the same time.
         """
-        outgoing = self._prepare(message)
+        outgoing = prepare(message, self._instance.unique_keys.make(), self.options)
         return self._accumulator(outgoing.topic).put(outgoing)
 
     async def send_batch(
@@ -118,20 +125,9 @@ class Producer:
         _check_timeout(timeout)
         if not isinstance(messages, Iterable):
             raise InvalidArgumentError(f"a batch is a list of messages, not {messages!r}")
-        given = list(messages)
-        batch = [self._prepare(message) for message in given]
+        batch = prepare_batch(messages, self._instance.unique_keys, self.options)
         if not batch:
             return []
-        topics = {outgoing.topic for outgoing in batch}
-        if len(topics) > 1:
-            raise InvalidArgumentError(f"a batch goes to one topic, not to {', '.join(sorted(topics))}")
-        for message, outgoing in zip(given, batch, strict=True):
-            if outgoing.is_alone and not outgoing.is_uncompressed:
-                raise InvalidArgumentError(
-                    f"a message to {message.topic!r} cannot be part of a batch: it is delayed, transactional, a retry "
-                    "or not to be waited for"
-                )
-            outgoing.is_uncompressed = False  # a batch has no place to say that one body is compressed
         if queue is None:
             queue = self._sender.pick(await self._sender.find_route(batch[0].topic, timeout=timeout))
         results: list[SendResult] = []
@@ -284,6 +280,9 @@ def _set_timeout(outgoing: Outgoing, timeout: float) -> None:
 
 def _split(batch: list[Outgoing], size_max: int) -> Iterable[list[Outgoing]]:
     """Parts that each fit one request; a message that is too large for any is refused by the broker."""
+    if item_bytes(batch) <= size_max:
+        yield batch
+        return
     part: list[Outgoing] = []
     size = 0
     for outgoing in batch:

@@ -11,12 +11,13 @@ from typing import Final, TypeVar
 from flaremq.client.errors import reply_error
 from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ProducerOptions
-from flaremq.client.producer.outgoing import Outgoing
+from flaremq.client.producer.outgoing import Outgoing, encode_items
 from flaremq.client.producer.queue_selection import FaultTable, QueueSelector
-from flaremq.client.producer.send_result import STATUS_BY_CODE, SendResult, SendStatus
+from flaremq.client.producer.send_result import STATUS_BY_CODE, SendResult, SendStatus, results_of_batch
 from flaremq.client.routes import MASTER_ID, TopicRoute
 from flaremq.errors import AccessDeniedError, FlareMQError, RemoteProtocolError, UnavailableError
-from flaremq.message.batch import encode_batch_item
+from flaremq.message.compression import compress
+from flaremq.message.sys_flag import CompressionType, with_compression
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.codes import ROLE_FIELD, RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
@@ -40,6 +41,7 @@ _WORTH_RETRYING: Final = frozenset(
 # Seconds before the second, third, … and any later try on the same broker. Short at first: where a controller chooses
 # the master, the next one is there after some tens of milliseconds.
 _PAUSES: Final = (0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+_COMPRESS_INLINE_MAX: Final = 128 << 10  # larger bodies are compressed on a thread: the loop would stand still for long
 _BATCH_PROPERTIES: Final = "WAIT\x01true\x02"
 _T = TypeVar("_T")
 
@@ -133,9 +135,8 @@ class Sender:
         clock, options = self._clock, self._options
         began = clock.monotonic()
         route = self._routes.known(topic) or await self.find_route(topic, timeout=timeout)
-        for message in messages:
-            if message.is_uncompressed:
-                await message.pack(options)
+        if messages[0].is_uncompressed:  # so it is the only one
+            await _pack(messages[0], options)
         patience = options.send_deadline / 1000 if timeout is None else timeout
         deadline = began + max(patience, options.send_timeout if timeout is None else 0.0)
         tries_left = 1 + options.retry_times_when_send_failed
@@ -207,7 +208,7 @@ class Sender:
     async def send_oneway(self, message: Outgoing, *, queue: MessageQueue | None = None) -> None:
         """Write a message and do not ask what became of it."""
         route = self._routes.known(message.topic) or await self.route(message.topic)
-        await message.pack(self._options)
+        await _pack(message, self._options)
         target = queue or self._selector.pick(route.write_queues)
         connection = await self._transport.connect(self._routes.master(target.broker_name))
         command = self._command([message], target, RequestCode.SEND_MESSAGE_V2, oneway=True)
@@ -253,8 +254,7 @@ class Sender:
             "n": queue.broker_name,
         }
         if is_batch:
-            body = b"".join(encode_batch_item(m.flag, m.body, m.properties) for m in messages)
-            return self._transport.command(RequestCode.SEND_BATCH_MESSAGE, ext, body)
+            return self._transport.command(RequestCode.SEND_BATCH_MESSAGE, ext, encode_items(messages))
         return self._transport.command(code, ext, first.body, oneway=oneway)
 
 
@@ -282,10 +282,17 @@ def _results(
                 recall_handle=None if handle is None else str(handle),
             )
         ]
-    ids = offset_ids.split(",")
-    if len(ids) != len(messages):  # a topic that keeps batches whole has one record, so one id, for all of them
-        ids = [ids[0]] * len(messages)
-    return [
-        SendResult(status, message.unique_key, ids[number], target, queue_offset + number)
-        for number, message in enumerate(messages)
-    ]
+    return results_of_batch(status, messages, offset_ids, target, queue_offset)
+
+
+async def _pack(message: Outgoing, options: ProducerOptions) -> None:
+    """Compress the body if that is still to be done."""
+    if not message.is_uncompressed:
+        return
+    message.is_uncompressed = False
+    kind = CompressionType[options.compress_type]
+    if len(message.body) <= _COMPRESS_INLINE_MAX:
+        message.body = compress(message.body, kind)
+    else:
+        message.body = await asyncio.to_thread(compress, message.body, kind)
+    message.sys_flag = with_compression(message.sys_flag, kind)
