@@ -57,8 +57,13 @@ def why_not(version: str, artifact: str = "rocketmq-store") -> str | None:
         if shutil.which(tool) is None:
             return f"{tool} not found: a JDK of 11 or later is needed"
     if not any(jar_folder(version).glob(f"{artifact}-*.jar")):
-        return f"no jars of RocketMQ {version} in {jar_folder(version)}: run tests/interop/fetch.sh"
+        return f"no jars of RocketMQ {version} in {_shown(jar_folder(version))}: run tests/interop/fetch.sh"
     return None
+
+
+def _shown(folder: Path) -> Path:
+    """As it is called in notes that go into the repository."""
+    return folder.relative_to(PROJECT) if folder.is_relative_to(PROJECT) else folder
 
 
 def compiled(version: str, extra_sources: Sequence[Path] = ()) -> Path:
