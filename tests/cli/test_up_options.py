@@ -14,6 +14,7 @@ from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
 from tests.support.cli import flaremq
+from tests.support.guarded_lab import write_private
 from tests.support.ports import free_ports
 from tests.support.server_process import SMALL, server
 
@@ -122,6 +123,15 @@ def test_servers_that_would_turn_each_other_away_are_not_started(tmp_path: Path,
     outcome = flaremq("up", *more, "--data", tmp_path / "data", "--set", "authenticationEnabled=true")
     assert outcome.code == 2 and "needs innerClientAuthenticationCredentials" in outcome.err
     assert not (tmp_path / "data").exists()
+
+
+def test_a_broker_that_signs_nothing_at_its_name_server_is_warned_of(tmp_path: Path) -> None:
+    settings = ["--set", "aclEnable=true", "--set", "tlsMode=enforcing"]  # without certificates nothing starts
+    inner = write_private(tmp_path / "inner", '{"accessKey":"administrator","secretKey":"adminsecret"}')
+    for more, is_warned in (([], True), (["--set", f"innerClientAuthenticationCredentials=file:{inner}"], False)):
+        outcome = flaremq("up", "--data", tmp_path / "data", *settings, *more)
+        assert outcome.code == 2
+        assert ("warning: aclEnable without innerClientAuthenticationCredentials" in outcome.err) is is_warned
 
 
 @pytest.mark.slow

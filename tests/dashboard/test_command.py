@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import signal
@@ -18,7 +19,8 @@ import pytest
 from flaremq.dashboard.service import check_installed
 from flaremq.errors import UnavailableError
 from flaremq.testing import ephemeral_broker
-from tests.support.dashboard_lab import token_file
+from tests.support.dashboard_lab import Browser, token_file
+from tests.support.guarded_lab import write_private
 from tests.support.ports import free_ports
 from tests.support.source_tree import modules
 
@@ -84,6 +86,29 @@ def test_up_starts_its_dashboard_beside_it_and_stops_it(tmp_path: Path) -> None:
             _get(url + "healthz")
 
 
+@pytest.mark.slow
+def test_beside_servers_that_ask_who_one_is_it_looks_as_they_do_and_asks_too(tmp_path: Path) -> None:
+    port = free_ports(2)
+    addresses = ("--listen", f"127.0.0.1:{port}", "--broker-listen", f"127.0.0.1:{port + 10}")
+    accounts = {
+        "initAuthenticationUser": '{"username":"root","password":"root-secret"}',
+        "innerClientAuthenticationCredentials": '{"accessKey":"inner","secretKey":"inner-secret"}',
+    }
+    settings = ["authenticationEnabled=true", "authorizationEnabled=true"]
+    settings += [f"{name}=file:{write_private(tmp_path / name, text)}" for name, text in accounts.items()]
+    options = ["--dashboard", "127.0.0.1:0", *(part for one in settings for part in ("--set", one))]
+    with _running("up", "--data", "store", *addresses, *options, cwd=tmp_path) as (_, line):
+        browser = Browser(_url(line).rstrip("/"))
+
+        async def run() -> None:
+            assert (await browser.get("/api/overview")).status == 401
+            assert (await browser.post_form("/login", access_key="root", secret_key="root-secret")).status == 303
+            overview = await browser.json("/api/overview")
+            assert (overview["cluster"]["brokers_up"], overview["cluster"]["access_control"]) == (1, True)
+
+        asyncio.run(run())
+
+
 def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
     readable = tmp_path / "open"
     readable.write_text("a token that anybody can read")
@@ -105,7 +130,7 @@ def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "starlette" else found(name))
-    with pytest.raises(UnavailableError, match=r"pip install 'flaremq\[dashboard\]'"):
+    with pytest.raises(UnavailableError, match=r"pip install starlette \(the extra \[dashboard\] of flaremq"):
         check_installed()
 
 

@@ -166,6 +166,20 @@ def test_a_cluster_that_is_away_leaves_what_was_known() -> None:
     assert {"name_server_unreachable", "broker_down"} <= codes
 
 
+def test_a_cluster_that_refuses_is_not_said_to_be_away(caplog: pytest.LogCaptureFixture) -> None:
+    lab = Lab(FakeReader(["orders"], ["billing"], denied=["cluster_info"]))
+
+    async def run() -> None:
+        await lab.sampler.start()
+        await lab.sampler.stop()
+
+    asyncio.run(run())
+    page = overview_page(lab.state, lab.clock.now_ms())
+    assert page["cluster"]["reachable"] and page["missing"]["brokers"]["reason"] == "denied"
+    assert {notice["code"] for notice in page["notices"]} == {"access_denied"}
+    assert "give it an account" in caplog.text
+
+
 @pytest.mark.parametrize(
     "name", ["a/b", "../../etc/passwd", "<img src=x onerror=alert(1)>", "\u202egnp", "x\x00y", "%2F", "\ud800"]
 )

@@ -14,21 +14,31 @@ from flaremq.remoting.options import RemotingOptions
 
 def signing(remoting: RemotingOptions, access: AccessOptions) -> RemotingOptions:
     """The options of connections by which requests are signed, if the server has an account to sign with."""
-    sign = _signer(access.inner_client_authentication_credentials)
+    sign = _signer(access)
     return remoting if sign is None else replace(remoting, sign=sign)
 
 
-def _signer(credentials: str) -> Callable[[RemotingCommand], None] | None:
+def own_account(access: AccessOptions) -> tuple[str, str] | None:
+    """The name and the secret this server signs with."""
+    credentials = access.inner_client_authentication_credentials
     if not credentials.strip():
         return None
     account = parse_inner_credentials(credentials)
+    return account.username, account.password
+
+
+def _signer(access: AccessOptions) -> Callable[[RemotingCommand], None] | None:
+    account = own_account(access)
+    if account is None:
+        return None
+    access_key, secret_key = account
 
     def sign(command: RemotingCommand) -> None:
         command.ext = signed(
             command.ext,
             command.body_bytes,
-            access_key=account.username,
-            secret_key=account.password,
+            access_key=access_key,
+            secret_key=secret_key,
             code=command.code,
         )
 

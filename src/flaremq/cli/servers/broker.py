@@ -76,14 +76,14 @@ def broker(
         return
     check_log_place(folder, config_file, settings)
     if processes > 1:
-        if dashboard_beside(str, folder, {}):
+        if dashboard_beside(str, folder, {}, loaded[0].access):
             raise click.UsageError("--dashboard goes with one broker: start `flaremq dashboard` beside several")
         check_own_places(loaded[1], "--processes")
         sys.exit(_run_several(processes, config_file, settings, folder, *loaded[:1]))
     from flaremq.broker.service import BrokerService
 
     server = BrokerService(folder, *loaded, options_file=options_file)
-    beside = dashboard_beside(lambda: loaded[0].namesrv_addr, folder, {**kept, **settings})
+    beside = dashboard_beside(lambda: loaded[0].namesrv_addr, folder, {**kept, **settings}, loaded[0].access)
     if beside and not loaded[0].namesrv_addr:
         raise click.UsageError("--dashboard needs name servers: give -n")
     serve(

@@ -108,7 +108,7 @@ def _serve_one(told: Told, listen: str | None, broker_listen: str | None, *, is_
     options, store_options, remoting_options = load_options(told.config_file, broker_settings)
     namesrv = _name_server(told, listen)
     broker = BrokerService(told.data, options, store_options, remoting_options, options_file=options_file)
-    beside = dashboard_beside(lambda: reachable(namesrv.address), told.data, told.given)
+    beside = dashboard_beside(lambda: reachable(namesrv.address), told.data, told.given, options.access)
     _serve(
         [namesrv, broker, *beside],
         with_dashboard(
@@ -164,7 +164,7 @@ def _serve_replicas(
     controller = ControllerService(controller_options)
     remoting = signing(controller_options.remoting, controller_options.access)
     processes = ReplicaProcesses(plan, options.broker_name, remoting)
-    beside = dashboard_beside(lambda: reachable(namesrv.address), plan.data, told.given)
+    beside = dashboard_beside(lambda: reachable(namesrv.address), plan.data, told.given, options.access)
     _serve(
         [namesrv, controller, processes, *beside],
         with_dashboard(
@@ -184,6 +184,12 @@ def _check_inner(access: AccessOptions) -> None:
         raise InvalidArgumentError(
             "authenticationEnabled needs innerClientAuthenticationCredentials: with them a broker signs what it asks "
             "its name server and controller"
+        )
+    if access.acl_enable and not access.inner_client_authentication_credentials:
+        click.echo(
+            "warning: aclEnable without innerClientAuthenticationCredentials: a broker signs nothing then, and its "
+            "name server knows it only if globalWhiteRemoteAddresses has its address",
+            err=True,
         )
 
 

@@ -17,7 +17,7 @@ from typing import Final
 from flaremq.clock import Clock
 from flaremq.dashboard.data.broker_steps import BrokerSteps
 from flaremq.dashboard.data.reader import ClusterReader
-from flaremq.dashboard.data.reasons import reason_of
+from flaremq.dashboard.data.reasons import DENIED, reason_of
 from flaremq.dashboard.data.slice_steps import SliceSteps
 from flaremq.dashboard.data.state import ClusterState
 from flaremq.dashboard.data.table_steps import TableSteps
@@ -68,6 +68,9 @@ class Sampler:
     async def start(self) -> None:
         """Look once, then go on in the background. A cluster that is not there yet is no error: pages say so."""
         await self.look()
+        failure = self.state.failures.get("brokers")
+        if failure is not None and failure.reason == DENIED:
+            _log.warning("the cluster does not let this dashboard look; give it an account: %s", failure.detail)
         self._tasks = [asyncio.create_task(self._repeat(step)) for step in self._steps]
 
     async def look(self) -> None:

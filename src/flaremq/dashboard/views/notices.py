@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from flaremq.dashboard.data.group_state import GROWING_MINUTES
 from flaremq.dashboard.data.names import is_system_group
+from flaremq.dashboard.data.reasons import DENIED, NOT_READ_YET
 from flaremq.dashboard.data.state import ClusterState
 
 _LEVELS: Final = {"critical": 0, "warning": 1, "note": 2}
@@ -32,9 +33,9 @@ def _notice(level: str, code: str, key: str, link: list[str] | None, /, **args: 
 def _of_cluster(state: ClusterState, now_ms: int) -> list[Notice]:
     found = []
     failure = state.failures.get("brokers")
-    if failure is not None:
+    if failure is not None and failure.reason != DENIED:  # who refuses does answer
         found.append(_notice("critical", "name_server_unreachable", "", None, detail=failure.detail))
-    denied = sorted({failure.detail for failure in state.failures.values() if failure.reason == "denied"})
+    denied = sorted({failure.detail for failure in state.failures.values() if failure.reason == DENIED})
     if denied:
         found.append(_notice("warning", "access_denied", "", None, detail=denied[0]))
     if state.as_of_ms and now_ms - state.as_of_ms > _SAMPLING_SLOW_MS:
@@ -47,7 +48,7 @@ def _of_brokers(state: ClusterState) -> list[Notice]:
     for broker in state.brokers.values():
         name, link = broker.name, ["brokers", broker.name]
         if not broker.is_up:
-            if broker.reason not in ("denied", "not_read_yet"):
+            if broker.reason not in (DENIED, NOT_READ_YET):
                 found.append(
                     _notice("critical", "broker_down", broker.address, link, broker=f"{name} {broker.address}")
                 )

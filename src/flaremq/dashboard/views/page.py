@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flaremq.dashboard.data.reasons import DENIED
 from flaremq.dashboard.data.state import ClusterState, Failure
 
 Page = dict[str, Any]
@@ -33,7 +34,7 @@ def cluster(state: ClusterState) -> dict[str, Any]:
         "brokers": len(state.brokers),
         "brokers_up": sum(broker.is_up for broker in state.brokers.values()),
         "access_control": state.has_access_control,
-        "reachable": failure is None,
+        "reachable": failure is None or failure.reason == DENIED,
         "error": None if failure is None else failure.detail,
     }
 
