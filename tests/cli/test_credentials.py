@@ -55,6 +55,7 @@ def test_who_gives_no_name_is_refused_with_a_sentence(lab: GuardedLab) -> None:
     refused = clusters(lab)
     assert refused.code == 3 and not is_served(refused)
     assert refused.err.startswith("flaremq: ") and refused.err.count("\n") == 1
+    assert "--access-key and --secret-key-file" in refused.err
 
 
 def test_options_say_who_a_command_is(lab: GuardedLab, secret_file: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,8 @@ def test_command_shows_the_certificate_that_its_options_name(cluster: Cluster) -
     assert mqadmin.code == 0 and "broker-a" in mqadmin.out
     for missing in ([], ["--tls"], trust, ["--tls-cert", certificate, "--tls-key", key]):
         assert flaremq(*question, *missing).code == 3
+    for plain in (["topic", "list"], ["message", "send", "orders", "x"]):
+        assert "who does not begin with it: --tls-trust" in flaremq(*plain, "-n", cluster.name_server).err
     outcome = flaremq(*question, *trust, "--tls-cert", certificate)
     assert outcome.code == 2 and "need each other" in outcome.err
 

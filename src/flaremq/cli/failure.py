@@ -22,6 +22,7 @@ import traceback
 import click
 
 from flaremq.errors import (
+    AccessDeniedError,
     CorruptionError,
     FlareMQError,
     InvalidArgumentError,
@@ -56,6 +57,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 # Newer releases of click raise this; older ones print the help themselves.
 _HELP_ASKED: type[click.ClickException] | tuple[()] = getattr(click.exceptions, "NoArgsIsHelpError", ())
 _debug = False  # set by --debug, wherever on the line it stands
+_signs_nothing = _encrypts_nothing = False  # of the clients of this command, as far as it has made any
 
 
 def want_traceback(wanted: bool = True) -> None:
@@ -65,6 +67,12 @@ def want_traceback(wanted: bool = True) -> None:
 
 def wants_traceback() -> bool:
     return _debug
+
+
+def note_connections(*, are_signed: bool, are_encrypted: bool) -> None:
+    """How this command asks servers: what was left out may be why they refuse."""
+    global _signs_nothing, _encrypts_nothing
+    _signs_nothing, _encrypts_nothing = not are_signed, not are_encrypted
 
 
 def report(error: BaseException) -> int:
@@ -110,10 +118,28 @@ def sentence_of(error: BaseException) -> str:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else ""
         return f"{text} See {command} --help." if command and "--help" not in text else text
     if isinstance(error, FlareMQError):
-        return " ".join(str(error).split())
+        return " ".join(str(error).split()) + _advice(error)
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror or error}"
     if isinstance(error, ImportError):
         return f"{error.name or error} is not installed; install flaremq with all its requirements"
     return f"internal error: {type(error).__name__}: {error}; run again with --debug for the traceback"
+
+
+def _advice(error: FlareMQError) -> str:
+    if _signs_nothing and isinstance(error, AccessDeniedError):
+        return " (nobody was named: --access-key and --secret-key-file, or FLAREMQ_ACCESS_KEY and FLAREMQ_SECRET_KEY)"
+    if _encrypts_nothing and _was_cut_off(error):
+        return " (a server that wants TLS cuts off who does not begin with it: --tls-trust, or FLAREMQ_TLS_TRUST)"
+    return ""
+
+
+def _was_cut_off(error: BaseException | None) -> bool:
+    """Whether a server closed the connection, in the words of the system, the client and the question of one socket."""
+    while error is not None:
+        words = str(error)
+        if isinstance(error, ConnectionResetError) or "was closed" in words or "closed the connection" in words:
+            return True
+        error = error.__cause__ or error.__context__
+    return False

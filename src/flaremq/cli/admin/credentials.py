@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from flaremq.cli.failure import note_connections
 from flaremq.cli.parameters import GIVEN
 from flaremq.client.options import ClientOptions
 from flaremq.errors import InvalidArgumentError
@@ -116,7 +117,9 @@ def client_settings() -> dict[str, Any]:
             settings[argument] = path
     if given.get("tls") or settings:
         settings["use_tls"] = True
-    return settings | _account(given)
+    account = _account(given)
+    note_connections(are_signed="access_key" in account, are_encrypted="use_tls" in settings)
+    return settings | account
 
 
 def client_options(kind: type[C], **more: Any) -> C:
