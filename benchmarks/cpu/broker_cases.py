@@ -74,7 +74,7 @@ class Lab:
         from flaremq.remoting.options import RemotingOptions
         from flaremq.testing import ephemeral_broker
 
-        self.loop = _new_loop()
+        self.loop = new_loop()
         self.broker: EphemeralBroker = ephemeral_broker(
             clock=SystemClock(), path=str(folder), flushDiskType="ASYNC_FLUSH", mappedFileSizeCommitLog=1 << 30
         )
@@ -239,7 +239,7 @@ def _fill(connection: Any, piece: bytes) -> None:
         piece = piece[taken:]
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
+def new_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
     except ImportError:

@@ -19,10 +19,10 @@ def test_a_comparison_has_the_median_and_the_middle_half() -> None:
 
 
 def test_what_was_promised_can_be_asked_for() -> None:
-    assert {"put", "batch", "get", "arrow", "query", "recover", "rebuild", "ingest"} <= CASES.keys()
+    assert {"put", "batch", "get", "arrow", "query", "recover", "rebuild", "ingest", "produce", "consume"} <= CASES.keys()
 
 
-@pytest.mark.parametrize("name", ["put", "ingest"])
+@pytest.mark.parametrize("name", ["put", "ingest", "produce", "consume"])
 @pytest.mark.slow
 def test_a_slice_is_done_on_the_sources_of_a_tree(name: str, tmp_path: Path) -> None:
     with Worker(PROJECT, name, next(iter(CASES[name])), tmp_path / "work") as worker:
