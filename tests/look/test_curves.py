@@ -43,3 +43,12 @@ def test_names_of_strangers_are_text_in_charts() -> None:
 def test_lengths_of_time_have_three_digits_and_no_exponent() -> None:
     shown = [duration(value) for value in (0.04, 0.5, 9.94, 12.6, 999, 59_999, 1_234 * 86_400_000)]
     assert shown == ["0.04 ms", "0.5 ms", "9.94 ms", "13 ms", "999 ms", "60 s", "1,234 d"]
+
+
+def test_a_long_course_is_drawn_in_few_points_and_keeps_its_peak() -> None:
+    points = [1.0] * 900
+    points[437] = 100.0
+    svg = sparkline(points)
+    assert len(svg) < 6_000
+    assert ",1.0 " in svg, "the top of the picture is reached"
+    assert runs(sparkline([1.0] * 300 + [None] * 300 + [1.0] * 300)) == [60, 60]

@@ -18,6 +18,7 @@ _COLUMNS_MAX = 120
 _BAR_WIDTH_MAX = 120
 _LABELS_MAX = 6  # below a chart, so that they do not touch on a phone
 _NAME_LENGTH = 32
+_SPARK_POINTS_MAX = 180  # a cell has no more pixels; a quarter of an hour by seconds would be 20 KB of coordinates
 _BRIDGED_MAX = 3  # unknown points in a row that a curve goes on over
 
 
@@ -118,7 +119,9 @@ def gauge(parts: Sequence[tuple[float, int]], marks: Sequence[float], caption: s
 
 
 def sparkline(points: Sequence[float | None], label: str = "") -> str:
-    """The course of a value without axes, for a table's cell; holes are gaps. Empty without two points."""
+    """The course of a value without axes, for a table's cell; holes are gaps. Empty without two points. Of many points
+    the highest of neighbours are drawn, so that no peak is lost."""
+    points = _highest(points, _SPARK_POINTS_MAX)
     known = [value for value in points if value is not None]
     if len(known) < 2:
         return ""
@@ -128,6 +131,14 @@ def sparkline(points: Sequence[float | None], label: str = "") -> str:
     )
     name = f'role="img" aria-label="{escaped(label)}"' if label else 'aria-hidden="true"'
     return f'<svg class="spark" viewBox="0 0 100 100" preserveAspectRatio="none" {name}>{shapes}</svg>'
+
+
+def _highest(points: Sequence[float | None], most: int) -> Sequence[float | None]:
+    together = -(-len(points) // most)
+    if together <= 1:
+        return points
+    groups = (points[at : at + together] for at in range(0, len(points), together))
+    return [max((value for value in group if value is not None), default=None) for group in groups]
 
 
 def line_chart(lines: Sequence[tuple[str, Sequence[float | None]]], caption: str) -> str:
