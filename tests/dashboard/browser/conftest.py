@@ -1,4 +1,4 @@
-"""Fixtures for tests in a real browser: one Chromium and one shop for all of them."""
+"""Fixtures for tests in a real browser: one shop for all of them, a Chromium for each file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         yield running
 
 
-@pytest.fixture(scope="session")
+# Of a module, not of the session: as long as it lives Playwright's own event loop counts as running in this thread, and
+# no test of another kind could run one.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
@@ -47,7 +49,7 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def signed_in(chromium: Any, shop: Shop) -> dict[str, Any]:
     """The cookies of somebody who has signed in, through the page."""
     context = chromium.new_context()
