@@ -37,15 +37,16 @@ _REFUSED_CODES: Final = frozenset((ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PE
 _OF_ACL: Final = re.compile(r"(?:\w+\.)*AclException: (.*?)(?:, [\w.$]+\([\w.]+:\d+\))?", re.DOTALL)
 _ACCESS_REFUSAL: Final = re.compile(
     r"access denied|check signature failed|username cannot be null|User:.* is (?:not found|disabled)\."
-    r"|has no permission to access |No accessKey is configured|No acl config for |No PlainAccessResource for "
-    r"|Need admin permission |No default permission for (?:topic|group):|authorization context error"
+    r"|has no permission (?:to access|for request) |No accessKey is configured|No acl config for "
+    r"|No PlainAccessResource for |Need admin permission |No default permission for (?:topic|group):|authorization context error"
     r"|super user can only be ",
     re.IGNORECASE,
 )
 
 # Who asks was believed, and may not. Whatever else a refusal says counts as not believed.
 _NOT_PERMITTED: Final = re.compile(
-    r"has no permission to access |Need admin permission |No default permission for (?:topic|group):", re.IGNORECASE
+    r"has no permission (?:to access|for request) |Need admin permission |No default permission for (?:topic|group):",
+    re.IGNORECASE,
 )
 
 
