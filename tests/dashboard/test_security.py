@@ -270,6 +270,7 @@ def test_where_the_cluster_asks_who_one_is_so_does_the_dashboard(tmp_path: Path)
             browser = lab.browser
             assert (await browser.get("/api/overview")).status == 401
             assert (await browser.get("/api/live?page=overview")).status == 401
+            assert "Pages are shown to those only who signed in." in (await browser.get("/login")).text
             for name, secret in (("root", "wrong-secret"), ("nobody", "root-secret"), ("root", "env:HOME")):
                 assert (await browser.post_form("/login", access_key=name, secret_key=secret)).status == 401
             assert (await browser.post_form("/login", access_key="root", secret_key="root-secret")).status == 303
@@ -299,6 +300,8 @@ def test_actions_run_as_whoever_signed_in(tmp_path: Path) -> None:
             browser = lab.browser
             fields = {"token": TOKEN, "access_key": "guest", "secret_key": "guest-secret"}
             assert (await browser.post_form("/login", **fields)).status == 303
+            page = (await browser.get("/access")).text
+            assert "unknown: the account lacks the permission" in page and "No users." not in page
             refused = await browser.act("topic.create", topic="made")
             assert refused.json()["failed"] and "made" not in await admin.list_topics()
             other = Browser(browser.url)

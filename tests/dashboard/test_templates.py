@@ -58,6 +58,7 @@ def render(page: str, data: Any, query: dict[str, str], *, lang: str = "en", can
             "user": HOSTILE,
             "login_possible": True,
             "login_kinds": ["token", "account"],
+            "login_needed": not can_change,
         },
         "theme": "auto",
         "live": "./api/live?page=" + page,

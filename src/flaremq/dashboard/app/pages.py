@@ -62,6 +62,7 @@ class Pages:
                 "user": asking.user or None,
                 "login_possible": bool(context.login_kinds),
                 "login_kinds": context.login_kinds,
+                "login_needed": context.must_sign_in,
             },
             "theme": asking.theme,
             "live": None,

@@ -105,6 +105,7 @@ TEXTS = {
         "Without signing in everything can be read and nothing changed.",
         "未登录时可以查看全部内容，但不能修改。",
     ),
+    "login.needed": ("Pages are shown to those only who signed in.", "登录后才能查看页面。"),
     "login.impossible": (
         "This dashboard is read-only: it was started without a token.",
         "此控制台为只读：启动时未配置令牌。",
