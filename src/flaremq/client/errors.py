@@ -38,8 +38,8 @@ _OF_ACL: Final = re.compile(r"(?:\w+\.)*AclException: (.*?)(?:, [\w.$]+\([\w.]+:
 _ACCESS_REFUSAL: Final = re.compile(
     r"access denied|check signature failed|username cannot be null|User:.* is (?:not found|disabled)\."
     r"|has no permission (?:to access|for request) |No accessKey is configured|No acl config for "
-    r"|No PlainAccessResource for |Need admin permission |No default permission for (?:topic|group):|authorization context error"
-    r"|super user can only be ",
+    r"|No PlainAccessResource for |Need admin permission |No default permission for (?:topic|group):"
+    r"|authorization context error|super user can only be ",
     re.IGNORECASE,
 )
 
