@@ -219,6 +219,19 @@ def test_lines_of_stdin_are_sent_one_by_one_without_empty_ones(shell: Shell) -> 
     assert sorted(row["body"] for row in shell.rows("message", "print", "Lines")) == ["four", "one", "two"]
 
 
+def test_table_of_sent_lines_shows_ids_whole(shell: Shell) -> None:
+    shell.ok("topic", "create", "Told", "--queues", 1)
+    done = subprocess.run(
+        [sys.executable, "-m", "flaremq", "message", "send", "Told", "--lines", "-o", "table", "-n", shell.name_server],
+        input=b"one\ntwo\n",
+        capture_output=True,
+        check=True,
+        env=os.environ | {"COLUMNS": "80"},
+    )
+    ids = {row["messageId"] for row in shell.rows("message", "print", "Told")}
+    assert len(ids) == 2 and ids <= set(done.stdout.decode().split())
+
+
 def test_lines_are_spread_over_the_queues(shell: Shell) -> None:
     shell.ok("topic", "create", "Spread", "--queues", 4)
     done = subprocess.run(

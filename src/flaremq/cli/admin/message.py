@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from flaremq.protocol.bodies.queue import MessageQueue
 
 _COLUMNS = out.headings("brokerName=broker, queueId=queue, queueOffset=offset, storeTimestamp=stored, tags, keys, body")
+_SENT_COLUMNS = out.headings("messageId, status, broker, queueId=queue, queueOffset=offset")
 _SENDS_AT_ONCE = 512
 _TIMES = ("bornTimestamp", "storeTimestamp")
 
@@ -140,9 +141,9 @@ def _print_results(results: list[SendResult], output: str | None) -> None:
         for result in results
     ]
     if len(rows) == 1 and out.chosen(output, in_pipe=out.JSONL) == out.TABLE:
-        out.print_record(rows[0])  # one field a line: a table would cut the ids
+        out.print_record(rows[0])  # one field a line: a table would cut one of two ids
     else:
-        out.print_rows(rows, output)
+        out.print_rows(rows, output, columns=_SENT_COLUMNS)
 
 
 def _bodies(body: str | None, lines: bool) -> list[bytes]:
