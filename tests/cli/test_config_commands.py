@@ -35,6 +35,12 @@ def test_an_unknown_option_is_answered_with_the_nearest(shell: Shell) -> None:
         assert done.code != 0 and "did you mean fileReservedTime?" in done.err
 
 
+def test_a_value_that_is_not_allowed_is_answered_in_plain_words(shell: Shell) -> None:
+    done = shell.run("config", "set", "autoCreateTopicEnable=maybe", "--yes")
+    assert done.code != 0 and "'maybe' is not allowed: true or false" in done.err
+    assert "InvalidArgumentError" not in done.err
+
+
 def test_what_differs_from_a_file_is_listed(shell: Shell, tmp_path: Path) -> None:
     shell.ok("config", "set", "filterExpressionBytesMax=5000")
     done = shell.run("config", "diff", "-o", "jsonl")

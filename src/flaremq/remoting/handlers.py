@@ -158,8 +158,9 @@ def error_response(error: Exception, request: RemotingCommand) -> RemotingComman
         return RemotingCommand.response(code, str(error))
     if isinstance(error, UnavailableError):
         return RemotingCommand.response(ResponseCode.SERVICE_NOT_AVAILABLE, str(error))
-    if not isinstance(error, FlareMQError):
-        _log.error("request %d failed", request.code, exc_info=error)
+    if isinstance(error, FlareMQError):
+        return RemotingCommand.response(ResponseCode.SYSTEM_ERROR, str(error)[:1024])
+    _log.error("request %d failed", request.code, exc_info=error)
     return RemotingCommand.response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}"[:1024])
 
 
