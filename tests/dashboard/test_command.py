@@ -119,12 +119,13 @@ def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
         (("dashboard", "--listen", "127.0.0.1:0", "--token-file", str(readable)), 2, "mode 0644"),
         (("dashboard", "--listen", "127.0.0.1:0", "--token-file", str(tmp_path / "none")), 2, "cannot be read"),
         (("up", "--dashboard-token", "x"), 2, "--dashboard"),
+        (("up", "--data", "d", "--dashboard", "nowhere"), 2, "is not an address"),
         (("broker", "--dashboard", "--data", "d", "--set", "listenPort=0"), 2, "needs name servers"),
     ):
         command = [sys.executable, "-m", "flaremq", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
         assert (done.returncode, words in done.stderr) == (code, True), (arguments, done.stderr)
-        assert "Traceback" not in done.stderr
+        assert "Traceback" not in done.stderr and not (tmp_path / "d" / "commitlog").exists()
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,11 +155,14 @@ def dashboard_beside(
     name_servers: Callable[[], str], data: str, options: Mapping[str, str], access: AccessOptions
 ) -> list[DashboardProcess]:
     """The dashboard, if one was asked for. ``options``: what the servers were told, for the way to reach them."""
+    from flaremq.remoting.address import parse_address
+
     given: dict[str, str] = click.get_current_context().meta.get(_META, {})
     if "dashboard" not in given:
         if given:
             raise click.UsageError("--dashboard-token needs --dashboard")
         return []
+    parse_address(given["dashboard"])  # before any server starts
     is_encrypted = options.get("tlsMode") == "enforcing"
     trust_path = options.get("tlsTrustPath", "") if is_encrypted else None
     audit_folder = os.path.join(data, "logs")
