@@ -141,7 +141,7 @@ def test_what_servers_tell_of_accounts_is_a_mask(tmp_path: Path) -> None:
         }
         config = admin.broker_config(lab.broker.address)
         assert config["initAuthenticationUser"] == config["innerClientAuthenticationCredentials"] == "******"
-        assert config["haSharedSecretFile"].endswith("/ha"), "a place is no secret"
+        assert config["haSecretFile"].endswith("/ha"), "a place is no secret"
         for values in admin.name_server_config().values():
             assert values["initAuthenticationUser"] == "******"
     stored = json.loads((tmp_path / "users" / "users.json").read_text())

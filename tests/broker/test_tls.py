@@ -152,7 +152,7 @@ def test_servers_that_ask_for_certificates_find_each_other_and_change_masters(
     tmp_path: Path, authority: Authority
 ) -> None:
     def options(name: str) -> dict[str, Any]:
-        more = {"haTlsEnable": "true"} if name.startswith("broker") else {}
+        more = {"haTlsMode": "enforcing"} if name.startswith("broker") else {}
         return certified(authority, name, tlsMode="enforcing", **more)
 
     async def scenario(lab: Lab) -> None:
@@ -184,7 +184,7 @@ def in_sync(master: BrokerService) -> int:
 
 
 def replicated(authority: Authority, name: str) -> dict[str, Any]:
-    return certified(authority, name, haTlsEnable="true")
+    return certified(authority, name, haTlsMode="enforcing")
 
 
 async def put(master: Member, body: bytes) -> None:
@@ -212,7 +212,7 @@ def test_slave_that_the_master_does_not_know_gets_nothing_and_says_so(
         settings: dict[str, Any] = {}
         if has_certificate:
             # It believes the master, and shows what another authority signed.
-            strange = certified(Authority(tmp_path / "strange", "strange"), "slave", haTlsEnable="true")
+            strange = certified(Authority(tmp_path / "strange", "strange"), "slave", haTlsMode="enforcing")
             settings = strange | {"haTlsTrustPath": str(authority.trust_path)}
         slave = await lab.slave(**settings)
         client = slave.broker.ha.client

@@ -201,13 +201,13 @@ def test_everything_is_encrypted_unless_the_user_says_otherwise(tmp_path: Path) 
     assert Encryption.of(str(tmp_path), {}, []).options == {
         "tlsMode": "enforcing",
         "tlsOutgoing": "always",
-        "haTlsEnable": "true",
+        "haTlsMode": "enforcing",
         "tlsCertPath": str(folder / "server.pem"),
         "tlsKeyPath": str(folder / "server.key"),
         "tlsTrustPath": str(folder / "ca.pem"),
         "tlsClientAuth": "none",
     }
-    given = {"tlsClientAuth": "require", "tlsOutgoing": "never", "haTlsEnable": "false", "tlsMode": "permissive"}
+    given = {"tlsClientAuth": "require", "tlsOutgoing": "never", "haTlsMode": "disabled", "tlsMode": "permissive"}
     assert not given.keys() & Encryption.of(str(tmp_path), given, []).options.keys()
 
 

@@ -128,7 +128,7 @@ def _secrets(folder: Path, *, plain: bool) -> dict[str, str]:
     inner = json.dumps({"accessKey": INNER.access_key, "secretKey": INNER.secret_key})
     settings = {
         "innerClientAuthenticationCredentials": inner,
-        "haSharedSecretFile": write_private(folder / "secrets" / "ha", planted.HA),
+        "haSecretFile": write_private(folder / "secrets" / "ha", planted.HA),
         "tlsCertPath": str(certificate),
         "tlsKeyPath": str(key),
         "tlsKeyPasswordFile": write_private(folder / "secrets" / "tls", planted.TLS),

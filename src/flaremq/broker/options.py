@@ -379,17 +379,17 @@ class BrokerOptions:
     ha_bind_address: str = option(
         "", flaremq="haBindAddress", affects="behaviour", fixed=SECURITY, form="an IPv4 or IPv6 address, or nothing",
         doc="Address at which slaves fetch the log; empty means `bindAddress`. RocketMQ listens at every address.")
-    ha_allowed_addresses: str = option(
-        "", flaremq="haAllowedAddresses", affects="behaviour", fixed=SECURITY,
+    ha_peer_allow: str = option(
+        "", flaremq="haPeerAllow", affects="behaviour", fixed=SECURITY,
         form="addresses and networks such as 10.0.0.7;10.0.1.0/24, or nothing",
         doc="Addresses and networks, joined by `;`, that replicate with this broker without proving the shared secret: "
         "needed for brokers of RocketMQ, which know none. Empty is this machine, or nobody beside a secret.")
-    ha_shared_secret_file: str = option(
-        "", flaremq="haSharedSecretFile", affects="behaviour", fixed=SECURITY,
+    ha_secret_file: str = option(
+        "", flaremq="haSecretFile", affects="behaviour", fixed=SECURITY,
         doc="File, for its owner's eyes only, with a secret of 16 bytes or more that master and slave prove to each "
-        "other before the first byte is replicated. It encrypts nothing: see `haTlsEnable`.")
-    ha_tls_enable: bool = option(
-        False, flaremq="haTlsEnable", affects="behaviour", fixed=SECURITY,
+        "other before the first byte is replicated. It encrypts nothing: see `haTlsMode`.")
+    ha_tls_mode: str = option(
+        "disabled", flaremq="haTlsMode", affects="behaviour", fixed=SECURITY, choices=("disabled", "enforcing"),
         doc="Replicate over TLS, with `tlsCertPath` and `tlsKeyPath` of either end; not with RocketMQ's brokers.")
     ha_tls_trust_path: str = option(
         "", flaremq="haTlsTrustPath", affects="behaviour", fixed=SECURITY,
@@ -418,7 +418,7 @@ class BrokerOptions:
         check_reach(self.metrics.endpoint, insecure=self.insecure_bind_enable)
         if self.ha_bind_address:
             _checked_address("haBindAddress", self.ha_bind_address)
-        parse_networks(self.ha_allowed_addresses)
+        parse_networks(self.ha_peer_allow)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> BrokerOptions:
@@ -509,12 +509,12 @@ def _merged(path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | 
 
 
 def parse_networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-    """The networks of ``haAllowedAddresses``; an address is a network of one."""
+    """The networks of ``haPeerAllow``; an address is a network of one."""
     try:
         parts = [part.strip() for part in text.replace(",", ";").split(";")]
         return tuple(ipaddress.ip_network(part, strict=False) for part in parts if part)
     except ValueError:
-        raise rows_by_key(BrokerOptions)["haAllowedAddresses"].refusal(text) from None
+        raise rows_by_key(BrokerOptions)["haPeerAllow"].refusal(text) from None
 
 
 def _checked_address(name: str, text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

@@ -100,8 +100,8 @@ OTHER_LAYERS: Final = frozenset(
 OTHER_LAYERS_OWN: Final = frozenset(
     """
     connectionsMax connectionsPerAddressMax consumerOffsetsMax filterExpressionBytesMax firstFrameSeconds
-    frameSeconds groupsMax haAllowedAddresses haBindAddress haConnectionsMax halfReceivedBytesMax
-    haSharedSecretFile haTlsEnable haTlsTrustPath heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable logLevel
+    frameSeconds groupsMax haPeerAllow haBindAddress haConnectionsMax halfReceivedBytesMax
+    haSecretFile haTlsMode haTlsTrustPath heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable logLevel
     metricsInsecureBindEnable metricsNames metricsOfflineGroups
     queueLocksMax queuesPerTopicMax registrationsMax subscriptionsPerGroupMax tlsCertPath tlsClientAuth
     tlsKeyPasswordFile tlsKeyPath tlsMode tlsOutgoing tlsTrustPath topicsMax writeBufferHighBytes writeStallSeconds

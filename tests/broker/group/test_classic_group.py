@@ -293,10 +293,10 @@ def test_shared_secret_lets_a_slave_in_and_another_one_does_not(tmp_path: Path) 
         for name in ("right", "wrong"):
             (tmp_path / name).write_text(f"{name} secret of these brokers")
             (tmp_path / name).chmod(0o600)
-        master = await lab.master(haSharedSecretFile=tmp_path / "right")
+        master = await lab.master(haSecretFile=tmp_path / "right")
         await master.sent("T", b"x")
-        slave = await lab.slave(1, haSharedSecretFile=tmp_path / "right")
-        stranger = await lab.slave(2, haSharedSecretFile=tmp_path / "wrong")
+        slave = await lab.slave(1, haSecretFile=tmp_path / "right")
+        stranger = await lab.slave(2, haSecretFile=tmp_path / "wrong")
         await caught_up(slave, master)
         await until(lambda: bool(stranger.broker.ha.client.facts.failure), "the stranger is told")
         assert stranger.log_end == 0

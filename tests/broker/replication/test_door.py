@@ -37,24 +37,24 @@ def test_without_options_this_machine_is_let_in_and_nobody_else() -> None:
 
 
 def test_listed_addresses_and_networks_are_let_in_instead() -> None:
-    here = door(ha_allowed_addresses="10.0.0.7; 10.1.0.0/16,fd00::/8")
+    here = door(ha_peer_allow="10.0.0.7; 10.1.0.0/16,fd00::/8")
     assert here.admits("10.0.0.7") and here.admits("10.1.200.3") and here.admits("fd00::12%eth0")
     assert here.admits_nobody_at("10.0.0.8") and here.admits_nobody_at("127.0.0.1")
 
 
 def test_beside_a_secret_only_listed_addresses_need_not_prove_it(secret_file: Path) -> None:
-    here = door(ha_shared_secret_file=str(secret_file))
+    here = door(ha_secret_file=str(secret_file))
     assert here.secret == b"correct horse battery"
     assert not here.admits("127.0.0.1") and not here.admits_nobody_at("127.0.0.1")
     assert not here.admits_nobody_at("192.168.0.1")
-    listed = door(ha_shared_secret_file=str(secret_file), ha_allowed_addresses="10.0.0.7")
+    listed = door(ha_secret_file=str(secret_file), ha_peer_allow="10.0.0.7")
     assert listed.admits("10.0.0.7") and not listed.admits("127.0.0.1")
 
 
 @pytest.mark.parametrize("text", ["10.0.0.7/33", "master.example", "10.0.0.1;;x"])
 def test_list_of_something_else_is_refused(text: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="haAllowedAddresses"):
-        BrokerOptions(ha_allowed_addresses=text)
+    with pytest.raises(InvalidArgumentError, match="haPeerAllow"):
+        BrokerOptions(ha_peer_allow=text)
 
 
 def test_secret_that_others_may_read_is_refused(secret_file: Path) -> None:
@@ -75,7 +75,7 @@ def test_secret_that_is_missing_short_or_huge_is_refused(secret_file: Path, tmp_
 
 
 def test_tls_needs_certificates_of_both_ends() -> None:
-    options = BrokerOptions(ha_tls_enable=True)
+    options = BrokerOptions(ha_tls_mode="enforcing")
     with pytest.raises(InvalidArgumentError, match="haTlsTrustPath"):
         Door.of(options, RemotingOptions(tls_cert_path=CERTIFICATE, tls_key_path=KEY))
     with pytest.raises(InvalidArgumentError, match="cannot be used"):

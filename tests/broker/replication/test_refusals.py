@@ -118,7 +118,7 @@ def test_address_that_is_not_listed_is_turned_away_at_once(tmp_path: Path, caplo
             writer.close()
 
     run(scenario)
-    assert "haAllowedAddresses has it not" in caplog.text
+    assert "haPeerAllow has it not" in caplog.text
 
 
 def test_slave_follows_no_master_at_an_address_that_is_not_listed(tmp_path: Path) -> None:
@@ -132,14 +132,14 @@ def test_slave_follows_no_master_at_an_address_that_is_not_listed(tmp_path: Path
             slave.follow(master)
             await until(lambda: slave.client.facts.is_alarm, "the slave gives the alarm")
             assert slave.end == 0 and not master.server.slaves
-            assert "haAllowedAddresses" in slave.client.facts.failure
+            assert "haPeerAllow" in slave.client.facts.failure
 
     run(scenario)
 
 
 def tls_door() -> Door:
     remoting = RemotingOptions(tls_cert_path=CERTIFICATE, tls_key_path=KEY, tls_trust_path=CERTIFICATE)
-    return Door.of(BrokerOptions(ha_tls_enable=True), remoting)
+    return Door.of(BrokerOptions(ha_tls_mode="enforcing"), remoting)
 
 
 def test_log_is_replicated_over_tls_by_the_loop_and_by_the_thread(

@@ -101,7 +101,7 @@ class SlaveProof:
         if self._transcript and len(self._held) >= ANSWER.size:
             proof = self._take(_PROOF_MAGIC)[8:]
             if not hmac.compare_digest(proof, _proof(self._secret, b"master", self._transcript)):
-                raise RemoteProtocolError("the master does not know the shared secret (haSharedSecretFile)")
+                raise RemoteProtocolError("the master does not know the shared secret (haSecretFile)")
             self.is_done = True
             self.rest = bytes(self._held)
         elif len(self._held) >= 8:
@@ -118,7 +118,7 @@ class SlaveProof:
         if int.from_bytes(self._held[:8], "big", signed=True) != magic:
             raise RemoteProtocolError(
                 "the master answers the HELLO with other bytes: it has no shared secret, or is a RocketMQ broker "
-                "(which haAllowedAddresses must name)"
+                "(which haPeerAllow must name)"
             )
 
 
@@ -145,7 +145,7 @@ class MasterProof:
         magic, proof = ANSWER.unpack_from(self._held)
         expected = _proof(self._secret, b"slave", self._transcript)
         if magic != _PROOF_MAGIC or not hmac.compare_digest(proof, expected):
-            raise RemoteProtocolError("the slave does not know the shared secret (haSharedSecretFile)")
+            raise RemoteProtocolError("the slave does not know the shared secret (haSecretFile)")
         self.is_done = True
         self.rest = bytes(self._held[ANSWER.size :])
         return ANSWER.pack(_PROOF_MAGIC, _proof(self._secret, b"master", self._transcript))

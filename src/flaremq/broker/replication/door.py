@@ -1,8 +1,8 @@
 """Door: who may fetch the log, and whom a slave believes to be its master.
 
 RocketMQ's HA port hands the log to everybody who connects and counts every number it gets as an acknowledgement. Here
-a peer comes in by its address (``haAllowedAddresses``; without a secret that is this machine, unless told otherwise)
-or by proving the shared secret (``haSharedSecretFile``), and with ``haTlsEnable`` both ends show certificates as well.
+a peer comes in by its address (``haPeerAllow``; without a secret that is this machine, unless told otherwise)
+or by proving the shared secret (``haSecretFile``), and with ``haTlsMode`` both ends show certificates as well.
 RocketMQ's own brokers can prove nothing: beside a secret they are let in, and connected to, by address only.
 """
 
@@ -38,10 +38,10 @@ class Door:
     @classmethod
     def of(cls, options: BrokerOptions, remoting: RemotingOptions) -> Door:
         """The door that a broker's options ask for; reads the secret and the certificates, so not on a loop."""
-        secret = read_secret(options.ha_shared_secret_file) if options.ha_shared_secret_file else None
-        networks = parse_networks(options.ha_allowed_addresses)
+        secret = read_secret(options.ha_secret_file) if options.ha_secret_file else None
+        networks = parse_networks(options.ha_peer_allow)
         server = client = None
-        if options.ha_tls_enable:
+        if options.ha_tls_mode == "enforcing":
             server, client = _tls_contexts(remoting, options.ha_tls_trust_path or remoting.tls_trust_path)
         return cls(
             group=f"{options.broker_cluster_name}/{options.broker_name}",
@@ -69,13 +69,13 @@ def read_secret(path: str) -> bytes:
             mode = os.fstat(file.fileno()).st_mode
             text = file.read(_SECRET_FILE_MAX + 1)
     except OSError as error:
-        raise InvalidArgumentError(f"haSharedSecretFile {path} cannot be read: {error.strerror}") from error
+        raise InvalidArgumentError(f"haSecretFile {path} cannot be read: {error.strerror}") from error
     if not stat.S_ISREG(mode) or mode & 0o077:
         raise InvalidArgumentError(
-            f"haSharedSecretFile {path} has mode {stat.S_IMODE(mode):04o}: others could read it (chmod 600)"
+            f"haSecretFile {path} has mode {stat.S_IMODE(mode):04o}: others could read it (chmod 600)"
         )
     if len(text) > _SECRET_FILE_MAX:
-        raise InvalidArgumentError(f"haSharedSecretFile {path} has more than {_SECRET_FILE_MAX} bytes")
+        raise InvalidArgumentError(f"haSecretFile {path} has more than {_SECRET_FILE_MAX} bytes")
     return check_secret(text.strip())
 
 
@@ -93,7 +93,9 @@ def _tls_contexts(remoting: RemotingOptions, trust_path: str) -> list[TlsContext
     """Of the end that listens and the one that connects: each shows a certificate and asks for one that the trusted
     ones signed."""
     if not (remoting.tls_cert_path and remoting.tls_key_path and trust_path):
-        raise InvalidArgumentError("haTlsEnable needs tlsCertPath, tlsKeyPath and haTlsTrustPath (or tlsTrustPath)")
+        raise InvalidArgumentError(
+            "haTlsMode=enforcing needs tlsCertPath, tlsKeyPath and haTlsTrustPath (or tlsTrustPath)"
+        )
     return [
         TlsContext.of(TlsSettings(is_server=is_server, proof="require", trust_path=trust_path, **own_files(remoting)))
         for is_server in (True, False)

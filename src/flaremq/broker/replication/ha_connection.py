@@ -178,7 +178,7 @@ class HAConnection(asyncio.Protocol):
             self._greeting = None
             if not begins_hello(first[:8]):
                 if not door.admits(self.host):
-                    raise RemoteProtocolError("it does not prove the shared secret, and haAllowedAddresses has it not")
+                    raise RemoteProtocolError("it does not prove the shared secret, and haPeerAllow has it not")
                 self._begin(first)
                 return
             if door.secret is None:

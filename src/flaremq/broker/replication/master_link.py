@@ -72,7 +72,7 @@ class MasterLink(asyncio.BufferedProtocol):
         host = peer.rpartition(":")[0].strip("[]")
         if self._door.admits_nobody_at(host):
             # A name server tells where the master is, and anybody may have told the name server.
-            self.end(UnavailableError(f"{host} is not in haAllowedAddresses, and there is no shared secret to prove"))
+            self.end(UnavailableError(f"{host} is not in haPeerAllow, and there is no shared secret to prove"))
             return
         if self._door.secret is not None and not self._door.admits(host):
             self._proof = SlaveProof(self._door.secret, group=self._door.group, broker_id=self._broker_id)

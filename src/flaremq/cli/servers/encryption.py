@@ -33,7 +33,7 @@ class Encryption:
         mode = given.get("tlsMode", "enforcing")
         if mode == "disabled":
             raise InvalidArgumentError("--tls and tlsMode=disabled contradict each other")
-        options = {"tlsMode": mode, "tlsOutgoing": "always", "haTlsEnable": "true"}
+        options = {"tlsMode": mode, "tlsOutgoing": "always", "haTlsMode": "enforcing"}
         ca = None
         own = [name for name in _OWN if given.get(name)]
         if not own:
