@@ -19,17 +19,13 @@ pytestmark = pytest.mark.interop
 
 _RUN_S = 200.0
 _CORE_CLIENTS = {(accounts.ACL, "4.9.7"), (accounts.AUTH, "5.5.0")}
-# What asks for different rights: sends, batches, the end of a transaction, retries, locks, queries, pops.
+# What asks for different rights: batches, the end of a transaction, retries, queries, pops.
 _CORE = frozenset(
     {
         "send_batch",
         "transaction_decided",
         "push_retry_to_dead_letters",
-        "push_orderly",
-        "push_tags",
         "query_messages",
-        "lite_pull_subscribe",
-        "request_reply",
         "pop_two_instances",
     }
 )
