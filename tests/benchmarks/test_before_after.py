@@ -19,18 +19,8 @@ def test_a_comparison_has_the_median_and_the_middle_half() -> None:
 
 
 def test_what_was_promised_can_be_asked_for() -> None:
-    assert {
-        "put",
-        "batch",
-        "get",
-        "arrow",
-        "query",
-        "recover",
-        "rebuild",
-        "ingest",
-        "produce",
-        "consume",
-    } <= CASES.keys()
+    names = "put batch get arrow query recover rebuild ingest produce consume"
+    assert set(names.split()) <= CASES.keys()
 
 
 @pytest.mark.parametrize("name", ["put", "ingest", "produce", "consume"])

@@ -21,6 +21,9 @@ from flaremq.protocol.command import BINARY_HEADER, JSON_HEADER, Body, RemotingC
 FRAME_SIZE_MAX = 16 << 20  # of a whole frame, its length word included, as in Java
 HEADER_SIZE_MAX = 512 << 10  # 32 KiB of properties, every byte escaped, and room to spare
 REPLY_HEADER_SIZE_MAX = 8 << 20  # the reply to a batch has an id of 33 characters for each of its messages
+_ROOM_MIN = 64 << 10  # of a reader's buffer
+_ROOM_LOW = 16 << 10  # so much is free at least for what is received next
+_ROOM_MAX = 1 << 20  # that is kept
 _WORDS = Struct(">iI")
 _words_at = _WORDS.unpack_from
 
@@ -65,7 +68,21 @@ class FrameDecoder:
         if buffer:
             data = self.joined(data)
         commands: list[RemotingCommand] = []
+        at = self._cut(data, at, len(data), commands)
         end = len(data)
+        if self.failure is not None:
+            return commands
+        if at < end:
+            if at == 0 and not buffer:
+                buffer += data
+            else:
+                buffer += memoryview(data)[at:]
+            if len(buffer) < 8:
+                self._wanted = 8
+        return commands
+
+    def _cut(self, data: bytes | memoryview, at: int, end: int, commands: list[RemotingCommand]) -> int:
+        """Add the whole frames of ``data[at:end]`` to the commands; where the first begins that is not whole."""
         try:
             while end - at >= 8:
                 length, word = _words_at(data, at)
@@ -78,27 +95,16 @@ class FrameDecoder:
                 if length + 4 > self._limit or word & 0xFFFFFF > self._header_limit:
                     self._check(length, word)
                 kind = word >> 24
-                if kind == JSON_HEADER:
-                    command = header_json.decode_header(data[at + 8 : header_end], data[header_end:frame_end])
-                elif kind == BINARY_HEADER:
-                    command = header_binary.decode_header(data[at + 8 : header_end], data[header_end:frame_end])
-                else:
+                if kind != JSON_HEADER and kind != BINARY_HEADER:
                     raise RemoteProtocolError(f"unknown serialize type {kind}")
-                commands.append(command)
+                decode = header_json.decode_header if kind == JSON_HEADER else header_binary.decode_header
+                commands.append(decode(bytes(data[at + 8 : header_end]), bytes(data[header_end:frame_end])))
                 at = frame_end
             else:
                 self._wanted = 8
         except RemoteProtocolError as error:
             self.failure = error
-            return commands
-        if at < end:
-            if at == 0 and not buffer:
-                buffer += data
-            else:
-                buffer += memoryview(data)[at:]
-            if len(buffer) < 8:
-                self._wanted = 8
-        return commands
+        return at
 
     def discard(self) -> None:
         """Forget a frame that is not complete; nothing more can follow it."""
@@ -116,6 +122,54 @@ class FrameDecoder:
             raise RemoteProtocolError(f"a header of {header} bytes, at most {self._header_limit} are read")
         if word >> 24 not in (JSON_HEADER, BINARY_HEADER):
             raise RemoteProtocolError(f"unknown serialize type {word >> 24}")
+
+
+class FrameReader(FrameDecoder):
+    """The same for who receives into the reader's own buffer: a large reply is copied once, out of it, and not put
+    together of reads first.
+
+    The buffer grows with what has arrived, not with what a frame says of its length.
+    """
+
+    __slots__ = ("_end", "_start", "_view")
+
+    def __init__(self, limit: int = FRAME_SIZE_MAX, *, header_limit: int = HEADER_SIZE_MAX) -> None:
+        super().__init__(limit, header_limit=header_limit)
+        self._view = memoryview(bytearray(_ROOM_MIN))
+        self._start = self._end = 0  # of what has arrived and is not cut yet
+
+    @property
+    def buffered(self) -> int:
+        return self._end - self._start
+
+    def room(self) -> memoryview:
+        """Where to put what is received next; never empty."""
+        size, waiting = len(self._view), self._end - self._start
+        if size - self._end < _ROOM_LOW:
+            # A new one instead of a larger one: whoever receives may hold the old one for a moment more.
+            view = memoryview(bytearray(2 * size)) if waiting > size // 2 else self._view
+            view[:waiting] = self._view[self._start : self._end]
+            self._view, self._start, self._end = view, 0, waiting
+        return self._view[self._end :]
+
+    def received(self, count: int) -> list[RemotingCommand]:
+        """So many bytes were put there: all commands that are complete now, as :meth:`receive` gives them."""
+        if self.failure is not None:
+            return []
+        self._end += count
+        commands: list[RemotingCommand] = []
+        if self._end - self._start >= self._wanted:
+            self._start = self._cut(self._view, self._start, self._end, commands)
+        if self._start == self._end:
+            self._start = self._end = 0
+            if len(self._view) > _ROOM_MAX:
+                self._view = memoryview(bytearray(_ROOM_MIN))  # a frame of that size does not come often
+        return commands
+
+    def discard(self) -> None:
+        super().discard()
+        self._start = self._end = 0
+        self._view = memoryview(bytearray(_ROOM_MIN))
 
 
 def encode_head(command: RemotingCommand, body_length: int) -> bytes:

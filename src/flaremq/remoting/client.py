@@ -9,6 +9,7 @@ from collections.abc import Callable
 from flaremq.errors import UnavailableError
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.address import parse_address, why_not
+from flaremq.remoting.client_connection import ClientConnection
 from flaremq.remoting.connection import Connection, RequestTimeoutError
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
@@ -67,7 +68,7 @@ class RemotingClient:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 tls = await self._tls.fresh() if isinstance(self._tls, TlsContext) else self._tls
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self._table, self._options, closed=lambda _: self._lost(address)),
+                    lambda: ClientConnection(self._table, self._options, closed=lambda _: self._lost(address)),
                     host,
                     port,
                     ssl=tls,

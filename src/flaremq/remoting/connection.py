@@ -133,6 +133,11 @@ class Connection(asyncio.Protocol):
             if self._out and uncork:
                 self._flush()
         commands = decoder.receive(data, taken) if taken < len(data) else []
+        self._take_in(commands, now, has_moved=bool(taken or commands))
+
+    def _take_in(self, commands: list[RemotingCommand], now: float, *, has_moved: bool) -> None:
+        """Serve what a read brought; ``has_moved``: frames were completed by it."""
+        decoder = self._decoder
         if commands:
             if self._latencies is not None:
                 arrived = monotonic()
@@ -146,7 +151,7 @@ class Connection(asyncio.Protocol):
             if not self._backlog:
                 self._refuse(decoder.failure)
         elif decoder.buffered:
-            if taken or commands or self._frame_since is None or not self._half_received:
+            if has_moved or self._frame_since is None or not self._half_received:
                 self._frame_since = now  # its first bytes
         else:
             self._frame_since = None
