@@ -28,6 +28,13 @@ def _at_once(*workers: Callable[[], None]) -> None:
         thread.join()
 
 
+def test_servers_of_one_process_that_share_users_see_a_new_one_at_once(tmp_path: Path) -> None:
+    broker, name_server, elsewhere = UserStore(tmp_path), UserStore(tmp_path), UserStore(tmp_path / "elsewhere")
+    broker.change(lambda tables: create_user(tables, "app", {"password": "x"}))
+    assert "app" in name_server.tables.users
+    assert "app" not in elsewhere.tables.users
+
+
 def test_no_user_that_one_of_two_servers_made_is_lost(tmp_path: Path) -> None:
     def make(first: str) -> Callable[[], None]:
         store = UserStore(tmp_path)

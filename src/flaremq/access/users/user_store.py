@@ -14,6 +14,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from weakref import WeakSet
 
 from flaremq.access.files.folder_lock import folder_lock
 from flaremq.access.users import user_file
@@ -22,6 +23,9 @@ from flaremq.atomic_file import replace_file
 from flaremq.errors import FlareMQError, StoreIOError
 
 _log = logging.getLogger(__name__)
+# Servers of one process that share a folder (``flaremq up``) see each other's changes at once.
+_open: WeakSet[UserStore] = WeakSet()
+_open_lock = threading.Lock()  # guards the set
 
 
 class UserStore:
@@ -36,6 +40,8 @@ class UserStore:
         self._reported: str | None = None  # the last error logged
         if user_file.find_mark(self.path) is not None:
             self._load()
+        with _open_lock:
+            _open.add(self)
 
     def change(self, edit: Callable[[Tables], Tables]) -> Tables:
         """Replace the tables by what ``edit`` makes of them; it is durable when this returns.
@@ -47,9 +53,15 @@ class UserStore:
             if mark is not None and (mark != self._mark or self._reported is not None):
                 self._load()
             tables = edit(self.tables)
-            if tables is not self.tables:
+            is_changed = tables is not self.tables
+            if is_changed:
                 self._write(tables)
-            return tables
+        if is_changed:
+            with _open_lock:
+                others = [store for store in _open if store is not self and store.path == self.path]
+            for other in others:
+                other.poll()  # with no lock of ours held: it may be about to change the file as well
+        return tables
 
     def poll(self) -> bool:
         """Take over what was changed by hand; whether anything was. A bad file is logged once and changes nothing."""
