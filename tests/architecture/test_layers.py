@@ -29,7 +29,7 @@ BASE = {"core", "interpreted"} | {
 }
 STORE_SIDE = {"storage", "message"} | BASE
 WIRE_SIDE = {"remoting", "protocol"} | BASE
-SERVERS = {"access", "broker", "namesrv", "controller", "client", "pipeline"}
+SERVERS = {"access", "grpc", "broker", "namesrv", "controller", "client", "pipeline"}
 
 # What each part may import; a part may always import itself.
 MAY_IMPORT = {
@@ -56,7 +56,8 @@ MAY_IMPORT = {
     "namesrv": WIRE_SIDE | {"access", "metrics"},
     "controller": WIRE_SIDE | STORE_SIDE | {"access", "metrics"},  # of storage: the file seam only
     "client": WIRE_SIDE | {"message"},
-    "broker": WIRE_SIDE | STORE_SIDE | {"access", "metrics", "replication"},
+    "grpc": WIRE_SIDE | {"message", "access", "metrics"},
+    "broker": WIRE_SIDE | STORE_SIDE | {"access", "metrics", "replication", "grpc"},
     "pipeline": STORE_SIDE | {"client", "look"},
     "sync": WIRE_SIDE | {"message", "client"},
     "testing": WIRE_SIDE | STORE_SIDE | {"broker", "namesrv", "client"},
