@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,10 +32,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="no chromium here: .ci/chromium installs it"))
 
 
+_OPEN = contextlib.ExitStack()
+
+
 @pytest.fixture(scope="session")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    with Shop(tmp_path_factory.mktemp("shop")) as running:
-        yield running
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    return _OPEN.enter_context(Shop(tmp_path_factory.mktemp("shop")))
+
+
+# A session's fixtures outlive this folder, and other tests of the worker count threads and connections.
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    if nextitem is None or HERE not in nextitem.path.parents:
+        _OPEN.close()
 
 
 # Of a module, not of the session: as long as it lives Playwright's own event loop counts as running in this thread, and
