@@ -383,11 +383,13 @@ class BrokerOptions:
         "", flaremq="haPeerAllow", affects="behaviour", fixed=SECURITY,
         form="addresses and networks such as 10.0.0.7;10.0.1.0/24, or nothing",
         doc="Addresses and networks, joined by `;`, that replicate with this broker without proving the shared secret: "
-        "needed for brokers of RocketMQ, which know none. Empty is this machine, or nobody beside a secret.")
+        "needed for brokers of RocketMQ, which know none. Empty is this machine; nobody beside a secret or access "
+        "control.")
     ha_secret_file: str = option(
         "", flaremq="haSecretFile", affects="behaviour", fixed=SECURITY,
         doc="File, for its owner's eyes only, with a secret of 16 bytes or more that master and slave prove to each "
-        "other before the first byte is replicated. It encrypts nothing: see `haTlsMode`.")
+        "other before the first byte is replicated. It encrypts nothing: see `haTlsMode`. Empty: with access control "
+        "the account of `innerClientAuthenticationCredentials` is proven instead.")
     ha_tls_mode: str = option(
         "disabled", flaremq="haTlsMode", affects="behaviour", fixed=SECURITY, choices=("disabled", "enforcing"),
         doc="Replicate over TLS, with `tlsCertPath` and `tlsKeyPath` of either end; not with RocketMQ's brokers.")

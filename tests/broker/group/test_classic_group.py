@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from flaremq.access.inner import signing
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.bodies.replication import HARuntimeInfo
 from flaremq.protocol.bodies.topic import KVTable
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
+from flaremq.remoting.client import RemotingClient
+from flaremq.remoting.options import RemotingOptions
 from tests.support.broker_lab import UNIQUE, bodies, until
 from tests.support.group_lab import FakeSlave, GroupLab, Member, caught_up, run
 from tests.support.ports import free_ports
@@ -300,5 +303,27 @@ def test_shared_secret_lets_a_slave_in_and_another_one_does_not(tmp_path: Path) 
         await caught_up(slave, master)
         await until(lambda: bool(stranger.broker.ha.client.facts.failure), "the stranger is told")
         assert stranger.log_end == 0
+
+    run(tmp_path, scenario)
+
+
+def test_brokers_with_access_control_share_what_they_sign_with_and_the_port_for_slaves_asks_for_it(
+    tmp_path: Path,
+) -> None:
+    """Nobody else gets a byte, also on this machine."""
+    accounts = {"authenticationEnabled": "true", "authorizationEnabled": "true"}
+    inner = '{"accessKey":"inner","secretKey":"secret-of-servers"}'
+
+    async def scenario(lab: GroupLab) -> None:
+        master = await lab.master(**accounts, innerClientAuthenticationCredentials=inner)
+        master.client = RemotingClient(signing(RemotingOptions(), master.broker.options.access))
+        await master.sent("T", b"of the master alone")
+        reader, writer = await asyncio.open_connection("127.0.0.1", master.broker.ha.server.port)
+        writer.write(bytes(8))  # all of the log, please
+        assert await asyncio.wait_for(reader.read(), 20) == b""
+        writer.close()
+        slave = await lab.slave(1, **accounts, innerClientAuthenticationCredentials=inner)
+        await caught_up(slave, master)
+        assert slave.log_end == master.log_end
 
     run(tmp_path, scenario)

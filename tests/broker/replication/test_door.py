@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flaremq.access.options import AccessOptions
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.replication.door import Door, read_secret
 from flaremq.errors import InvalidArgumentError
@@ -49,6 +50,30 @@ def test_beside_a_secret_only_listed_addresses_need_not_prove_it(secret_file: Pa
     assert not here.admits_nobody_at("192.168.0.1")
     listed = door(ha_secret_file=str(secret_file), ha_peer_allow="10.0.0.7")
     assert listed.admits("10.0.0.7") and not listed.admits("127.0.0.1")
+
+
+def access(inner: str = "") -> AccessOptions:
+    return AccessOptions(authentication_enabled=True, inner_client_authentication_credentials=inner)
+
+
+INNER = '{"accessKey":"inner","secretKey":"short"}'
+
+
+def test_with_access_control_nobody_is_let_in_by_being_on_this_machine() -> None:
+    here = door(access=access())
+    assert here.admits_nobody_at("127.0.0.1") and here.admits_nobody_at("::1")
+    listed = door(access=access(), ha_peer_allow="127.0.0.1")
+    assert listed.admits("127.0.0.1") and listed.secret is None
+
+
+def test_with_access_control_brokers_prove_that_they_know_the_account_of_the_servers(secret_file: Path) -> None:
+    here = door(access=access(INNER))
+    assert here.secret == door(access=access(INNER)).secret
+    assert not here.admits("127.0.0.1") and not here.admits_nobody_at("10.0.0.7")
+    others = (INNER.replace("short", "another"), INNER.replace('"inner"', '"other"'))
+    assert len({here.secret, *(door(access=access(other)).secret for other in others)}) == 3
+    assert here.secret is not None and b"short" not in here.secret and len(here.secret) >= 32
+    assert door(access=access(INNER), ha_secret_file=str(secret_file)).secret == b"correct horse battery"
 
 
 @pytest.mark.parametrize("text", ["10.0.0.7/33", "master.example", "10.0.0.1;;x"])

@@ -60,6 +60,7 @@ _VERSION: Final = 1
 _NAME_MAX: Final = 512
 _GROUPS_MAX: Final = -(-(SAID.size + _NAME_MAX) // 7)
 _SECRET_MIN: Final = 16
+_OPTIONS: Final = "haSecretFile, or with access control innerClientAuthenticationCredentials"
 
 Random = Callable[[int], bytes]
 
@@ -101,7 +102,7 @@ class SlaveProof:
         if self._transcript and len(self._held) >= ANSWER.size:
             proof = self._take(_PROOF_MAGIC)[8:]
             if not hmac.compare_digest(proof, _proof(self._secret, b"master", self._transcript)):
-                raise RemoteProtocolError("the master does not know the shared secret (haSecretFile)")
+                raise RemoteProtocolError(f"the master does not know the shared secret ({_OPTIONS})")
             self.is_done = True
             self.rest = bytes(self._held)
         elif len(self._held) >= 8:
@@ -145,7 +146,7 @@ class MasterProof:
         magic, proof = ANSWER.unpack_from(self._held)
         expected = _proof(self._secret, b"slave", self._transcript)
         if magic != _PROOF_MAGIC or not hmac.compare_digest(proof, expected):
-            raise RemoteProtocolError("the slave does not know the shared secret (haSecretFile)")
+            raise RemoteProtocolError(f"the slave does not know the shared secret ({_OPTIONS})")
         self.is_done = True
         self.rest = bytes(self._held[ANSWER.size :])
         return ANSWER.pack(_PROOF_MAGIC, _proof(self._secret, b"master", self._transcript))

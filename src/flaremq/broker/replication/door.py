@@ -4,15 +4,21 @@ RocketMQ's HA port hands the log to everybody who connects and counts every numb
 a peer comes in by its address (``haPeerAllow``; without a secret that is this machine, unless told otherwise)
 or by proving the shared secret (``haSecretFile``), and with ``haTlsMode`` both ends show certificates as well.
 RocketMQ's own brokers can prove nothing: beside a secret they are let in, and connected to, by address only.
+
+Where access control asks everybody who they are, being on this machine is no answer here either: the secret is then
+that of the servers' own account, or whoever has a shell would read by this port what every other one refuses.
 """
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import os
 import stat
 from dataclasses import dataclass
 
+from flaremq.access.inner import own_account
+from flaremq.access.options import AccessOptions
 from flaremq.broker.options import BrokerOptions, parse_networks
 from flaremq.broker.replication.challenge import check_secret
 from flaremq.errors import InvalidArgumentError
@@ -38,14 +44,15 @@ class Door:
     @classmethod
     def of(cls, options: BrokerOptions, remoting: RemotingOptions) -> Door:
         """The door that a broker's options ask for; reads the secret and the certificates, so not on a loop."""
-        secret = read_secret(options.ha_secret_file) if options.ha_secret_file else None
+        secret = read_secret(options.ha_secret_file) if options.ha_secret_file else _secret_of_servers(options.access)
         networks = parse_networks(options.ha_peer_allow)
+        nobody_is_asked = secret is None and not options.access.is_enabled
         server = client = None
         if options.ha_tls_mode == "enforcing":
             server, client = _tls_contexts(remoting, options.ha_tls_trust_path or remoting.tls_trust_path)
         return cls(
             group=f"{options.broker_cluster_name}/{options.broker_name}",
-            networks=networks or (() if secret is not None else LOOPBACK),
+            networks=networks or (LOOPBACK if nobody_is_asked else ()),
             secret=secret,
             server_tls=server,
             client_tls=client,
@@ -77,6 +84,15 @@ def read_secret(path: str) -> bytes:
     if len(text) > _SECRET_FILE_MAX:
         raise InvalidArgumentError(f"haSecretFile {path} has more than {_SECRET_FILE_MAX} bytes")
     return check_secret(text.strip())
+
+
+def _secret_of_servers(access: AccessOptions) -> bytes | None:
+    """What servers of one account share; not the key itself, so that no proof given here says anything about it."""
+    account = own_account(access) if access.is_enabled else None
+    if account is None:
+        return None
+    name, key = account
+    return hmac.digest(key.encode(), b"flaremq HA\0" + name.encode(), "sha256")
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

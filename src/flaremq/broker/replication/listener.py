@@ -111,7 +111,7 @@ class Listener:
     def _refusal(self, host: str) -> str:
         """Why a peer at this address is not even listened to; empty if it is. Makes room among the half-open."""
         if self._door.admits_nobody_at(host):
-            return "haPeerAllow has it not, and there is no haSecretFile by which it could prove itself"
+            return "haPeerAllow has it not, and there is no shared secret by which it could prove itself (haSecretFile)"
         if not descriptors.has_room():
             return "the process has no descriptors left"
         half_open = [connection for connection in self.connections if not connection.is_admitted]
