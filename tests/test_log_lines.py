@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from flaremq.log_lines import JsonFormatter, LineFormatter, set_level
+from flaremq.log_lines import JsonFormatter, LimitedLog, LineFormatter, set_level
 
 
 @pytest.fixture
@@ -84,3 +84,25 @@ def test_the_level_can_be_changed_and_given_back() -> None:
     finally:
         set_level("")
     assert log.getEffectiveLevel() == before
+
+
+def test_lines_of_one_kind_are_written_so_many_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    log = LimitedLog(logging.getLogger("limited"), seconds=1000, lines_max=2)
+    for number in range(5):
+        log.warning("line %d", number)
+    assert [record.message for record in caplog.records] == ["line 0", "line 1"]
+    log._until = 0.0
+    log.warning("line %d", 5)
+    log.warning("line %d", 6)
+    assert [record.message for record in caplog.records[2:]] == [
+        "line 5 (3 lines like this were left out)",
+        "line 6",
+    ]
+
+
+def test_lines_that_nobody_reads_do_not_count(caplog: pytest.LogCaptureFixture) -> None:
+    log = LimitedLog(logging.getLogger("limited"), seconds=1000)
+    with caplog.at_level("WARNING"):
+        log.info("of no interest")
+    log.warning("of interest")
+    assert [record.message for record in caplog.records] == ["of interest"]

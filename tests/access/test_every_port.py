@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flaremq.access.authority import Row
+from flaremq.access.guard import Guard
 from flaremq.access.options import AccessOptions
-from flaremq.broker.options import BrokerOptions
+from flaremq.broker.options import BrokerOptions, load_options
+from flaremq.broker.service import BrokerService
 from flaremq.controller.options import ControllerOptions
 from flaremq.controller.service import ControllerService
 from flaremq.errors import InvalidArgumentError
@@ -21,9 +24,11 @@ from flaremq.namesrv.service import NamesrvService
 from flaremq.options import rows
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.frame import encode_frame
+from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
 from flaremq.storage.options import StoreOptions
 from tests.access.attack_lab import Lab, Raw, asked, lab, secret_of
+from tests.support.guarded_lab import GuardedLab
 
 _CODES = sorted({*map(int, RequestCode), *range(0, 1100), *range(3000, 3020), *range(200050, 200160)})
 _ACCESS = AccessOptions(
@@ -76,6 +81,33 @@ def test_no_code_of_any_server_is_answered_without_a_signature(tmp_path: Path) -
                 assert set((await _answers(raw, "nobody")).values()) == {16}, name
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["users", "accounts of 1.0"])
+def test_every_code_that_a_server_answers_has_a_row(
+    plain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers in a group of a controller included; a code without a row would be for Super users alone."""
+    seen: list[tuple[Mapping[int, Row], HandlerTable]] = []
+    install = Guard.install
+
+    def noting(guard: Guard, table: HandlerTable) -> None:
+        install(guard, table)
+        seen.append((guard._rows, table))
+
+    monkeypatch.setattr(Guard, "install", noting)
+    with GuardedLab(tmp_path, plain=plain, controller=True) as guarded:
+        assert guarded.controller is not None
+        group = {"enableControllerMode": "true", "controllerAddr": guarded.controller.address, "listenPort": "0"}
+
+        async def controlled() -> None:
+            broker = BrokerService(tmp_path / "member", *load_options(None, guarded.settings | group))
+            await broker.start()
+            await broker.stop()
+
+        asyncio.run(controlled())
+    assert [len(table.entries) > 10 for _, table in seen] == [True] * 4
+    assert [sorted(table.entries.keys() - rows.keys()) for rows, table in seen] == [[]] * 4
 
 
 _OPTION_CODES = {"broker": 25, "VIP": 25, "name server": 318, "controller": 1009}

@@ -11,9 +11,11 @@ from dataclasses import replace
 import pytest
 
 from flaremq.errors import InvalidArgumentError, UnavailableError
+from flaremq.log_lines import LimitedLog
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.protocol.frame import encode_frame
+from flaremq.remoting import connection as connections
 from flaremq.remoting.client import RemotingClient, RequestTimeoutError
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
@@ -352,3 +354,19 @@ def test_port_that_is_taken_is_a_clear_error() -> None:
 def test_tls_needs_a_certificate() -> None:
     with pytest.raises(InvalidArgumentError, match="tlsCertPath"):
         RemotingServer(table(), replace(RemotingOptions(), tls_mode="permissive"))
+
+
+def test_strangers_who_send_nonsense_do_not_fill_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(connections, "_closings", LimitedLog(connections._log, seconds=1000, lines_max=20))
+
+    async def scenario(server: RemotingServer, client: RemotingClient, address: str) -> None:
+        for _ in range(60):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(b"PROXY TCP4 10.1.2.3 127.0.0.1 4711 10911\r\n")
+            assert await asyncio.wait_for(reader.read(), 20) == b""
+            writer.close()
+
+    run(scenario)
+    assert sum("closing the connection" in record.message for record in caplog.records) == 20

@@ -17,6 +17,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from flaremq.errors import LocalProtocolError, RemoteProtocolError, UnavailableError
+from flaremq.log_lines import LimitedLog
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Body, RemotingCommand
 from flaremq.protocol.frame import HEADER_SIZE_MAX, REPLY_HEADER_SIZE_MAX, FrameDecoder, encode_head, encode_parts
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from flaremq.remoting.options import RemotingOptions
 
 _log = logging.getLogger(__name__)
+_closings = LimitedLog(_log, lines_max=20)  # anybody who reaches a port can cause them
 _BYTES_PER_SECOND_MIN = 65536  # a frame that comes slower than this does not come at all
 _SLICE_SECONDS = 0.01  # so long one connection is served before the others get their turn
 _LOOK_EVERY = 7  # a mask: every eighth request asks whether to go on
@@ -235,7 +237,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, failure: RemoteProtocolError) -> None:
         if self.is_open:
-            _log.warning("closing the connection from %s: %s", self.peer, failure)
+            _closings.warning("closing the connection from %s: %s", self.peer, failure)
             self.close()
 
     def eof_received(self) -> bool:
@@ -521,7 +523,7 @@ class Connection(asyncio.Protocol):
         self.abort()
 
     def _drop(self, reason: str) -> None:
-        _log.info("closing the connection from %s: %s", self.peer, reason)
+        _closings.info("closing the connection from %s: %s", self.peer, reason)
         if self._transport is not None:
             self._transport.abort()
 

@@ -8,6 +8,7 @@ import socket
 from collections import Counter
 
 from flaremq.errors import UnavailableError
+from flaremq.log_lines import LimitedLog
 from flaremq.remoting import descriptors
 from flaremq.remoting.address import why_not
 from flaremq.remoting.budget import ByteBudget
@@ -18,6 +19,7 @@ from flaremq.remoting.tls import server_tls
 from flaremq.remoting.tls_acceptor import TlsAcceptor
 
 _log = logging.getLogger(__name__)
+_reliefs = LimitedLog(_log, lines_max=20)
 _SWEEP_SECONDS = 1.0
 _LOG_SECONDS = 10.0  # between two lines about refused connections
 
@@ -150,7 +152,7 @@ class RemotingServer:
             if not self._budget.is_overdrawn:
                 break
             if connection.stands_still(now):
-                _log.warning("closing the connection from %s: too many bytes in flight", connection.peer)
+                _reliefs.warning("closing the connection from %s: too many bytes in flight", connection.peer)
                 connection.drop_half_received()
         self._budget.choose()
 

@@ -15,11 +15,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from flaremq.log_lines import LimitedLog
 from flaremq.remoting import descriptors
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.tls import TlsContext
 
-_log = logging.getLogger(__name__)
+_failures = LimitedLog(logging.getLogger(__name__), lines_max=20)  # anybody who reaches a port can cause them
 _TLS_HELLO: Final = 0x16
 _GREETING_SECONDS: Final = 10.0
 GREETINGS_MAX: Final = 1024
@@ -66,7 +67,7 @@ class TlsAcceptor:
             try:
                 client, _ = await loop.sock_accept(self._listener)
             except OSError as error:
-                _log.warning("cannot accept a connection: %s", error)
+                _failures.warning("cannot accept a connection: %s", error)
                 await asyncio.sleep(0.1)
                 continue
             if len(self._greetings) >= GREETINGS_MAX or (self._greetings and not descriptors.has_room()):
@@ -109,7 +110,7 @@ class TlsAcceptor:
                 ssl_handshake_timeout=_GREETING_SECONDS if encrypted else None,
             )
         except (OSError, TimeoutError, ssl.SSLError) as error:
-            _log.info("a connection ended before its first frame: %s", error)
+            _failures.info("a connection ended before its first frame: %s", error)
             client.close()
         except BaseException:
             client.close()

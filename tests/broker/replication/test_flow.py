@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
 from flaremq.broker.replication.flow import FlowControl, RateMeter
-from flaremq.broker.replication.log_lines import LimitedLog
 
 
 def test_rate_is_that_of_the_last_second() -> None:
@@ -47,13 +44,3 @@ def test_idle_time_saves_up_a_tenth_of_a_second() -> None:
     assert flow.wait_seconds(100.0) == 0
     flow.spend(100)
     assert flow.wait_seconds(100.0) == pytest.approx(0.1)
-
-
-def test_lines_of_one_kind_are_written_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
-    log = LimitedLog(logging.getLogger("test"), seconds=1000)
-    for number in range(5):
-        log.warning("line %d", number)
-    assert [record.message for record in caplog.records] == ["line 0"]
-    log._next = 0.0
-    log.warning("line %d", 5)
-    assert caplog.records[-1].message == "line 5 (4 lines like this were left out)"

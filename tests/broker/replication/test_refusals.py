@@ -14,7 +14,7 @@ import pytest
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.replication import ha_connection, listener
 from flaremq.broker.replication.door import LOOPBACK, Door
-from flaremq.broker.replication.log_lines import LimitedLog
+from flaremq.log_lines import LimitedLog
 from flaremq.remoting.options import RemotingOptions
 from flaremq.replication.sync_rules import SyncMode, SyncRules
 from flaremq.storage.status import PutMessageStatus

@@ -22,10 +22,10 @@ from flaremq.broker.replication.catch_up import CatchUp, Piece, Sink
 from flaremq.broker.replication.challenge import MasterProof, begins_hello
 from flaremq.broker.replication.door import Door
 from flaremq.broker.replication.flow import FlowControl, RateMeter
-from flaremq.broker.replication.log_lines import LimitedLog
 from flaremq.broker.replication.sendable_log import SendableLog
 from flaremq.broker.replication.sinks import LoopSink, SocketSink
 from flaremq.errors import FlareMQError, RemoteProtocolError
+from flaremq.log_lines import LimitedLog
 from flaremq.protocol.command import Body
 from flaremq.remoting.address import describe_peer
 from flaremq.remoting.direct_write import socket_of, write_now

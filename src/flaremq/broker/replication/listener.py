@@ -16,8 +16,8 @@ from typing import Final
 
 from flaremq.broker.replication.door import Door
 from flaremq.broker.replication.ha_connection import HAConnection
-from flaremq.broker.replication.log_lines import LimitedLog
 from flaremq.errors import UnavailableError
+from flaremq.log_lines import LimitedLog
 from flaremq.remoting import descriptors
 from flaremq.remoting.address import format_address, why_not
 
