@@ -36,7 +36,7 @@ ORDER = {
     "namesrv": "figures options kv_config topic_queues broker_table route_info requests service",
     "client": """arguments credentials options errors blocking unique_keys client_id transport routes heartbeats
         instance producer consumer admin scan streams""",
-    "pipeline": """model options planning archive sources sink spark scan jobs jobs.archive jobs.replay
+    "pipeline": """model bodies options planning archive sources sink spark scan jobs jobs.archive jobs.replay
         jobs.rebuild jobs.verify jobs.report jobs.sql""",
     "dashboard": """texts markup security options data views questions actions live app service""",
     "cli": """failure groups output confirmation parameters progress servers admin dashboard mqadmin store pipeline

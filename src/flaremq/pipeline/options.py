@@ -28,6 +28,9 @@ from flaremq.options import (
     value_text,
     values_from_properties,
 )
+from flaremq.pipeline.bodies.columns import ScanColumns, scan_columns
+from flaremq.pipeline.bodies.decoder import BodyDecoder
+from flaremq.pipeline.bodies.format import FORMATS, MODES, PERMISSIVE, RAW, BodyFormat, make_format
 from flaremq.pipeline.model.source import ReadRequest, TopicSelector, WireOptions
 from flaremq.storage.arrow.bodies import AS_NULL, BAD_BODIES, BodyRule
 from flaremq.storage.at_rest.indexes import IndexGeometry
@@ -138,6 +141,27 @@ class ScanOptions:
     max_inflated_bytes: int = option(
         INFLATED_SIZE_MAX, flaremq="maxInflatedBytes", affects="behaviour", minimum=1,
         doc="Bytes that a compressed body may inflate to; more counts as a body that cannot be inflated.")
+    body_format: str = option(
+        RAW, flaremq="bodyFormat", affects="behaviour", choices=FORMATS,
+        doc="What bodies are: with `json`, `avro` or `protobuf` their fields are columns. See bodies.md.")
+    body_schema: str = option(
+        "", flaremq="bodySchema", affects="behaviour",
+        doc="Fields of bodies: for JSON as Spark writes them, `id string, amount double`; for Avro its schema or a "
+            "file with it; for Protobuf the file of a descriptor set.")
+    body_message: str = option(
+        "", flaremq="bodyMessage", affects="behaviour", doc="Full name of the Protobuf message that bodies are.")
+    body_mode: str = option(
+        PERMISSIVE, flaremq="bodyMode", affects="behaviour", choices=MODES,
+        doc="What becomes of a body that does not fit: a row with what could be read and the body in `_corrupt_body`, "
+            "no row, or an error.")
+    body_prefix: str = option(
+        "", flaremq="bodyPrefix", affects="behaviour",
+        doc="Put before the names of body fields, where they have names of other columns.")
+    body_time_zone: str = option(
+        "UTC", flaremq="bodyTimeZone", affects="behaviour", doc="Zone of times in bodies that name none.")
+    property_columns: str = option(
+        "", flaremq="propertyColumns", affects="behaviour",
+        doc="Properties as columns, joined by commas: `traceparent,x-tenant as tenant`.")
     max_offsets_per_trigger: int = option(
         0, flaremq="maxOffsetsPerTrigger", affects="behaviour", maximum=LONG_MAX,
         doc="Messages of a stream's batch at most, shared out by what waits in each queue; 0 means no limit.")
@@ -178,6 +202,7 @@ class ScanOptions:
         if self.topic and self.subscribe_pattern:
             raise InvalidArgumentError("both topic and subscribePattern are given; keep one of them")
         _ = self.selector  # refuses a wrong pattern
+        _ = self.body  # refuses a schema without a format
         _ = self.wire  # refuses half an account
         if _SQL92.search(self.sub_expression):
             raise InvalidArgumentError(
@@ -203,6 +228,24 @@ class ScanOptions:
     def column_names(self) -> tuple[str, ...] | None:
         """As they were spelled; ``columns.schema_of`` knows the real names."""
         return split_list(self.columns) or None
+
+    @property
+    def body(self) -> BodyFormat:
+        """What bodies are; a file with their schema is read now."""
+        return make_format(
+            self.body_format,
+            self.body_schema,
+            self.body_message,
+            mode=self.body_mode,
+            zone=self.body_time_zone,
+            prefix=self.body_prefix,
+        )
+
+    @property
+    def scan_columns(self) -> ScanColumns:
+        """Every column there is."""
+        form = self.body
+        return scan_columns(None if form.is_raw else BodyDecoder(form), split_list(self.property_columns))
 
     @property
     def body_rule(self) -> BodyRule:
@@ -284,7 +327,13 @@ def index_geometry(given: Mapping[str, str]) -> IndexGeometry | None:
 
 def read_request(options: ScanOptions, schema: pa.Schema) -> ReadRequest:
     """What the options ask of each message."""
-    return ReadRequest(schema, tags=options.tags, fail_on_data_loss=options.fail_on_data_loss, bodies=options.body_rule)
+    return ReadRequest(
+        schema,
+        tags=options.tags,
+        fail_on_data_loss=options.fail_on_data_loss,
+        bodies=options.body_rule,
+        shape=options.scan_columns.shape(schema),
+    )
 
 
 def option_rows() -> tuple[OptionRow, ...]:

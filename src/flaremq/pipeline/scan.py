@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from flaremq.client.credentials import Credentials
 from flaremq.options import value_text
-from flaremq.pipeline.model.columns import schema_of
 from flaremq.pipeline.model.source import ReadRequest, Source
 from flaremq.pipeline.options import ScanOptions, parse_options, read_request
 from flaremq.pipeline.planning.partitions import ScanPiece, plan_pieces, read_piece, scan_spans
@@ -79,7 +78,7 @@ def scan(
 
 def open_scan(options: ScanOptions) -> pa.RecordBatchReader:
     """The same for options that are parsed already."""
-    schema = schema_of(options.column_names)
+    schema = options.scan_columns.schema_of(options.column_names)
     request = read_request(options, schema)
     spec = source_spec(options)
     source = open_source(spec)

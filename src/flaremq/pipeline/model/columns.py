@@ -32,8 +32,10 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("reconsumeTimes", pa.int32(), "int"),
     ("transactionId", pa.string(), "string"),
 )
+BODY_ERROR = "bodyError"
+CORRUPT_BODY = "_corrupt_body"  # beside the fields of bodies: a body that they do not fit, as Spark names it
 # Columns that are made only for those who name them.
-EXTRA_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (("bodyError", pa.string(), "string"),)
+EXTRA_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = ((BODY_ERROR, pa.string(), "string"),)
 NAMES: tuple[str, ...] = tuple(name for name, _, _ in COLUMNS)
 ALL_NAMES: tuple[str, ...] = (*NAMES, *(name for name, _, _ in EXTRA_COLUMNS))
 _BY_FOLDED_NAME = {name.lower(): name for name in ALL_NAMES}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
 from flaremq.client.options import ClientOptions
@@ -56,6 +56,17 @@ class TopicSelector:
         return min(set(self.names).difference(found), default=None)
 
 
+class Shape(Protocol):
+    """What is made of a source's batches before anybody sees them: more columns, or fewer rows."""
+
+    @property
+    def stored(self) -> pa.Schema:
+        """What is asked of the source."""
+
+    def shaped(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches as they were wanted."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
     """What is wanted of each message.
@@ -64,18 +75,24 @@ class ReadRequest:
     ``model/columns.py``. What is not named is not read. ``tags`` keeps messages with one of these tags (by hash
     first, then by text); empty means all. Rows whose record is damaged raise CorruptionError when
     ``fail_on_data_loss``, else they are left out with a warning. ``bodies`` says what becomes of a body that
-    cannot be inflated.
+    cannot be inflated. With a ``shape`` the names are those of its batches: a source is asked for ``stored``.
     """
 
     schema: pa.Schema
     tags: frozenset[str] = frozenset()
     fail_on_data_loss: bool = True
     bodies: BodyRule = field(default_factory=BodyRule)
+    shape: Shape | None = None
 
     @property
     def needs_units_only(self) -> bool:
         """Whether queue units tell all of it, so that no record is read."""
-        return not self.tags and UNIT_COLUMNS.issuperset(self.schema.names)
+        return not self.tags and self.shape is None and UNIT_COLUMNS.issuperset(self.schema.names)
+
+    @property
+    def unshaped(self) -> ReadRequest:
+        """What is asked of a source."""
+        return self if self.shape is None else replace(self, schema=self.shape.stored, shape=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,10 @@ def _is_small(spec: SourceSpec, spans: Sequence[Span]) -> bool:
 
 
 def read_piece(source: Source, piece: ScanPiece, request: ReadRequest) -> Iterator[pa.RecordBatch]:
+    """The messages of a piece, in the columns and rows that are wanted."""
+    stored = request.unshaped
     if piece.keys:
-        return source.read_keys(piece.keys, piece.spans, request)
-    return source.read(piece.spans, request)
+        batches = source.read_keys(piece.keys, piece.spans, stored)
+    else:
+        batches = source.read(piece.spans, stored)
+    return batches if request.shape is None else request.shape.shaped(batches)
