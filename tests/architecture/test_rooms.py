@@ -32,7 +32,7 @@ ORDER = {
     "access": """files needs addresses options judge bodies rules authority once replay attempts described audit
         refusals guard users plain inner control""",
     "controller": "figures groups liveness election outcomes state options stores office requests service",
-    "grpc": "call messages http2",
+    "grpc": "call options framing messages http2 server rules backends calls",
     "namesrv": "figures options kv_config topic_queues broker_table route_info requests service",
     "client": """arguments credentials options errors blocking unique_keys client_id transport routes heartbeats
         instance producer consumer admin scan streams""",

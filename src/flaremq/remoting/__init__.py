@@ -7,5 +7,5 @@ Start reading: ``connection``, ``handlers``, ``server``.
 
 __all__ = [
     "address", "client", "connection", "descriptors", "direct_write", "event_loop", "handlers", "options", "server",
-    "tls",
+    "tls", "tls_acceptor",
 ]  # fmt: skip

@@ -44,6 +44,7 @@ class TlsSettings:
     key_path: str = ""
     key_password_path: str = ""
     trust_path: str = ""  # empty: what the system trusts
+    alpn: tuple[str, ...] = ()  # what is spoken over it, where that is agreed upon in the handshake
 
     @classmethod
     def of_server(cls, options: RemotingOptions) -> TlsSettings:
@@ -162,6 +163,8 @@ def _build(settings: TlsSettings) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = False
     context.verify_mode = _VERIFY[settings.proof]
+    if settings.alpn:
+        context.set_alpn_protocols(list(settings.alpn))
     if settings.cert_path or settings.key_path:
         _load_own(context, settings)
     if settings.proof == "none":

@@ -13,17 +13,21 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from flaremq.log_lines import LimitedLog
 from flaremq.remoting import descriptors
-from flaremq.remoting.connection import Connection
-from flaremq.remoting.tls import TlsContext
 
 _failures = LimitedLog(logging.getLogger(__name__), lines_max=20)  # anybody who reaches a port can cause them
 _TLS_HELLO: Final = 0x16
 _GREETING_SECONDS: Final = 10.0
 GREETINGS_MAX: Final = 1024
+
+
+class Contexts(Protocol):
+    """Where a connection that begins with TLS gets its context."""
+
+    async def fresh(self) -> ssl.SSLContext: ...
 
 
 class TlsAcceptor:
@@ -32,8 +36,8 @@ class TlsAcceptor:
     def __init__(
         self,
         listener: socket.socket,
-        context: TlsContext,
-        make: Callable[[], Connection],
+        context: Contexts,
+        make: Callable[[], asyncio.Protocol],
         *,
         enforcing: bool,
         has_room: Callable[[], bool],
@@ -106,7 +110,7 @@ class TlsAcceptor:
             await loop.connect_accepted_socket(
                 self._make,
                 client,
-                ssl=self._context.current if encrypted else None,
+                ssl=await self._context.fresh() if encrypted else None,
                 ssl_handshake_timeout=_GREETING_SECONDS if encrypted else None,
             )
         except (OSError, TimeoutError, ssl.SSLError) as error:

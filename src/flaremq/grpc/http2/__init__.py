@@ -5,4 +5,4 @@ May import: hpack; errors.
 Start reading: ``connection``.
 """
 
-__all__ = []
+__all__ = ["connection", "frames", "header_blocks", "limits", "stream"]

@@ -19,6 +19,11 @@ class Shape(Enum):
     SERVER_STREAM = "server stream"  # one request, many replies
     BIDI = "bidi"  # many of both, in any order
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether a call may stay open for long."""
+        return self is not Shape.UNARY
+
 
 @dataclass(frozen=True, slots=True)
 class Method:
