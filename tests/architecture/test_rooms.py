@@ -28,16 +28,18 @@ ORDER = {
         arrow engine verify message_store rebuild rescue""",
     "broker": """pace options role scheduler filter store_loop replication catalog statistics members long_polling
         delay ingest pop transactions streams live_config requests administration registration parts metadata_copy
-        ha_service controller_mode registry guarding metrics service""",
+        ha_service controller_mode registry guarding metrics grpc_door
+        service""",
     "access": """files needs addresses options judge bodies rules authority once replay attempts described audit
         refusals guard users plain inner control""",
     "controller": "figures groups liveness election outcomes state options stores office requests service",
-    "grpc": "call options framing messages http2 server rules backends calls",
+    "grpc": "call options framing messages http2 server rules backends calls door",
+    "server": "options live_options option_requests",
     "namesrv": "figures options kv_config topic_queues broker_table route_info requests service",
     "client": """arguments credentials options errors blocking unique_keys client_id transport routes heartbeats
         instance producer consumer admin scan streams""",
-    "pipeline": """model bodies options planning archive sources sink spark scan jobs jobs.archive jobs.replay
-        jobs.rebuild jobs.verify jobs.report jobs.sql""",
+    "pipeline": """model bodies options planning archive sources sink tables.model tables.iceberg tables.delta tables
+        spark scan jobs jobs.archive jobs.replay jobs.rebuild jobs.table jobs.verify jobs.report jobs.sql""",
     "dashboard": """texts markup security options data views questions actions live app service""",
     "cli": """failure groups output confirmation parameters progress servers admin dashboard mqadmin store pipeline
         bench demo completion main""",

@@ -1,0 +1,8 @@
+"""Backends: the brokers behind the calls.
+
+Owns: what calls need of brokers, and the requests in which they ask for it.
+May import: grpc.call, grpc.messages, grpc.rules, protocol, remoting, message; ``cluster`` also client.
+Start reading: ``backend``.
+"""
+
+__all__ = ["backend", "requests"]

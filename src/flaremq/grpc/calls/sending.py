@@ -1,0 +1,137 @@
+"""SendMessage and RecallMessage."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from flaremq.errors import FlareMQError
+from flaremq.grpc.backends.backend import Backend, TopicQueues
+from flaremq.grpc.backends.requests import recall_request
+from flaremq.grpc.call import Call
+from flaremq.grpc.calls.routes import MIXED, accepted_types, find_topic
+from flaremq.grpc.calls.transactions import Transactions
+from flaremq.grpc.messages import classes
+from flaremq.grpc.messages.enums import Code, MessageType
+from flaremq.grpc.rules.limits import CallLimits
+from flaremq.grpc.rules.names import topic_of
+from flaremq.grpc.rules.outgoing import Outgoing, check_body, outgoing
+from flaremq.grpc.rules.queue_choice import queue_of_group
+from flaremq.grpc.rules.recall_handles import broker_of
+from flaremq.grpc.rules.status import OK, Refused, of_error, of_many, of_reply, of_send, status
+
+_TURNS_MAX: Final = 65_536  # topics whose turn is remembered
+_STORED: Final = frozenset(
+    (Code.OK, Code.MASTER_PERSISTENCE_TIMEOUT, Code.SLAVE_PERSISTENCE_TIMEOUT, Code.HA_NOT_AVAILABLE)
+)
+
+
+class Sending:
+    """Takes messages."""
+
+    def __init__(self, backend: Backend, transactions: Transactions, limits: CallLimits) -> None:
+        self._backend = backend
+        self._transactions = transactions
+        self._limits = limits
+        self._turns: dict[str, int] = {}
+
+    async def send_message(self, request: Any, call: Call) -> Any:
+        """All messages are checked before the first is stored; then each has a result of its own."""
+        messages = request.messages
+        if not messages:
+            raise Refused(Code.MESSAGE_CORRUPTED, "there is no message to send")
+        if len(messages) > self._limits.messages_per_send_max:
+            raise Refused(
+                Code.BAD_REQUEST,
+                f"{len(messages)} messages in one call, at most {self._limits.messages_per_send_max} are taken",
+            )
+        name = topic_of(messages[0].topic)
+        if len(messages) > 1 and any(message.topic.name != name for message in messages):
+            raise Refused(Code.MESSAGE_CORRUPTED, "the messages of one call have different topics")
+        now_ms = self._backend.now_ms()
+        for message in messages:
+            check_body(message, self._limits)
+        peer = call.peer.rpartition(":")[0]
+        ready = [outgoing(message, name, self._limits, peer=peer, now_ms=now_ms) for message in messages]
+        topic = await find_topic(self._backend, name)
+        if self._limits.enable_topic_message_type_check:
+            for message in ready:
+                _check_type(message, topic)
+        places = [self._place(message, topic) for message in ready]
+        if len(ready) == 1:
+            entries = [await self._send(ready[0], *places[0], call)]
+        else:
+            work = (self._send(message, *place, call) for message, place in zip(ready, places, strict=True))
+            entries = await asyncio.gather(*work)
+        return classes.SendMessageResponse(status=of_many(entries), entries=entries)
+
+    def _place(self, message: Outgoing, topic: TopicQueues) -> tuple[str, int]:
+        """The broker and the queue of a message."""
+        count = sum(queues.write for queues in topic.brokers if queues.is_writable)
+        if count <= 0:
+            raise Refused(Code.FORBIDDEN, f"topic {topic.name} has no queue that may be written to")
+        if message.message_group is not None:
+            at = queue_of_group(message.message_group, count)
+        else:
+            if len(self._turns) >= _TURNS_MAX:
+                self._turns.clear()
+            at = self._turns.get(topic.name, -1) + 1
+            self._turns[topic.name] = at
+            at %= count
+        for queues in topic.brokers:
+            if queues.is_writable:
+                if at < queues.write:
+                    return queues.broker, at
+                at -= queues.write
+        raise AssertionError("the place is below the count")
+
+    async def _send(self, message: Outgoing, broker: str, queue_id: int, call: Call) -> Any:
+        try:
+            outcome = await self._backend.send(broker, queue_id, message, call)
+        except FlareMQError as error:
+            return classes.SendResultEntry(status=of_error(error).status)
+        code = of_send(outcome.code)
+        if code not in _STORED:
+            return classes.SendResultEntry(status=status(code, outcome.remark or f"code {outcome.code}"))
+        if message.is_transactional:
+            self._transactions.note(
+                message.topic,
+                message.message_id,
+                broker=broker,
+                queue_offset=outcome.queue_offset,
+                physical_offset=outcome.physical_offset,
+            )
+        return classes.SendResultEntry(
+            status=OK if code is Code.OK else status(code, outcome.remark or code.name),
+            message_id=message.message_id,
+            transaction_id=message.message_id,
+            offset=outcome.queue_offset,
+            recall_handle=outcome.recall_handle,
+        )
+
+    async def recall_message(self, request: Any, call: Call) -> Any:
+        topic = await find_topic(self._backend, topic_of(request.topic))
+        if MessageType.DELAY not in accepted_types(topic) and self._limits.enable_topic_message_type_check:
+            raise Refused(
+                Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, f"topic {topic.name} has no messages that could be recalled"
+            )
+        broker = broker_of(request.recall_handle)
+        reply = await self._backend.ask(
+            broker,
+            recall_request(broker, topic.name, request.recall_handle),
+            call,
+            seconds=self._limits.request_timeout_ms / 1000,
+        )
+        if reply.code:
+            raise of_reply(reply)
+        return classes.RecallMessageResponse(status=OK, message_id=str((reply.ext or {}).get("msgId", "")))
+
+
+def _check_type(message: Outgoing, topic: TopicQueues) -> None:
+    types = accepted_types(topic)
+    if message.kind not in types:
+        raise Refused(
+            Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
+            f"topic {topic.name} takes {topic.message_type or 'NORMAL'} messages, this one is {message.kind.name}: "
+            f"create the topic with the attribute message.type={message.kind.name if types != MIXED else 'MIXED'}",
+        )

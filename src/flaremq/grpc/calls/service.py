@@ -1,0 +1,119 @@
+"""MessagingService: all calls of the door, wired to one backend."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from flaremq.errors import FlareMQError
+from flaremq.grpc.backends.backend import Backend
+from flaremq.grpc.call import Call, Handlers, Send
+from flaremq.grpc.calls.lifecycle import Lifecycle
+from flaremq.grpc.calls.offsets import Offsets
+from flaremq.grpc.calls.questions import Questions
+from flaremq.grpc.calls.receiving import Receiving
+from flaremq.grpc.calls.renewal import Renewal
+from flaremq.grpc.calls.routes import Routes
+from flaremq.grpc.calls.sending import Sending
+from flaremq.grpc.calls.sessions import Session, Sessions
+from flaremq.grpc.calls.settling import Settling
+from flaremq.grpc.calls.telemetry import Telemetry
+from flaremq.grpc.calls.transactions import Transactions
+from flaremq.grpc.messages.enums import Code
+from flaremq.grpc.messages.methods import METHODS
+from flaremq.grpc.rules.limits import CallLimits
+from flaremq.grpc.rules.names import client_id_of
+from flaremq.grpc.rules.receipts import ReceiptSeal
+from flaremq.grpc.rules.status import Refused, of_error
+
+_Unary = Callable[[Any, Call], Awaitable[Any]]
+_ServerStream = Callable[[Any, Call, Send], Awaitable[None]]
+
+
+class MessagingService:
+    """``handlers`` answer the calls between ``start`` and ``stop``. Event loop only.
+
+    ``seal_key``: handles that were made with the same one are good, also those of before a restart and of other
+    servers. Without one only this service knows its handles.
+    """
+
+    def __init__(self, backend: Backend, limits: CallLimits | None = None, *, seal_key: bytes | None = None) -> None:
+        limits = limits or CallLimits()
+        seal = ReceiptSeal(seal_key or secrets.token_bytes(32))
+        self._backend = backend
+        self.transactions = Transactions(backend, limits)
+        self.sessions = Sessions(backend, limits, Questions(self.transactions, limits).answer)
+        self.renewal = Renewal(backend, limits)
+        self.sessions.on_gone.append(self._gone)
+        sending = Sending(backend, self.transactions, limits)
+        self._receiving = receiving = Receiving(backend, self.sessions, self.renewal, seal, limits)
+        settling = Settling(backend, self.renewal, seal, limits)
+        routes = Routes(backend)
+        lifecycle = Lifecycle(self.sessions)
+        offsets = Offsets(backend, limits)
+        unary: dict[str, _Unary] = {
+            "QueryRoute": routes.query_route,
+            "QueryAssignment": routes.query_assignment,
+            "Heartbeat": lifecycle.heartbeat,
+            "NotifyClientTermination": lifecycle.notify_client_termination,
+            "SendMessage": sending.send_message,
+            "RecallMessage": sending.recall_message,
+            "EndTransaction": self.transactions.end_transaction,
+            "AckMessage": settling.ack_message,
+            "ChangeInvisibleDuration": settling.change_invisible_duration,
+            "ForwardMessageToDeadLetterQueue": settling.forward_to_dead_letters,
+            "UpdateOffset": offsets.update_offset,
+            "GetOffset": offsets.get_offset,
+            "QueryOffset": offsets.query_offset,
+            "SyncLiteSubscription": _no_lite_topics,
+        }
+        self.handlers: Handlers = {
+            "Telemetry": Telemetry(backend, self.sessions, limits).telemetry,
+            "ReceiveMessage": self._stream("ReceiveMessage", receiving.receive_message),
+            "PullMessage": self._stream("PullMessage", offsets.pull_message),
+            **{name: self._unary(name, handler) for name, handler in unary.items()},
+        }
+
+    def start(self) -> None:
+        self.sessions.start()
+        self.renewal.start()
+
+    async def stop(self) -> None:
+        """Everybody leaves; the transport has ended the calls before."""
+        await self._receiving.stop()
+        await self.sessions.stop()
+        await self.renewal.stop()
+
+    def _gone(self, session: Session) -> None:
+        self.renewal.client_gone(session.key)
+
+    def _unary(self, name: str, handler: _Unary) -> _Unary:
+        failure = METHODS[name].failure
+
+        async def answer(request: Any, call: Call) -> Any:
+            try:
+                client_id_of(call.client_id)
+                return await handler(request, call)
+            except (Refused, FlareMQError, TimeoutError) as error:
+                refused = of_error(error)
+                return failure(refused.code, refused.message)
+
+        return answer
+
+    def _stream(self, name: str, handler: _ServerStream) -> _ServerStream:
+        failure = METHODS[name].failure
+
+        async def answer(request: Any, call: Call, send: Send) -> None:
+            try:
+                client_id_of(call.client_id)
+                await handler(request, call, send)
+            except (Refused, FlareMQError, TimeoutError) as error:
+                refused = of_error(error)
+                await send(failure(refused.code, refused.message))
+
+        return answer
+
+
+async def _no_lite_topics(request: Any, call: Call) -> Any:
+    raise Refused(Code.NOT_IMPLEMENTED, "there are no lite topics here")
