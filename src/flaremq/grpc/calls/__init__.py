@@ -5,4 +5,4 @@ May import: grpc.call, grpc.messages, grpc.rules, grpc.backends, protocol, messa
 Start reading: ``service``, then ``sending`` and ``receiving``.
 """
 
-__all__: list[str] = []
+__all__ = ["service"]
