@@ -28,7 +28,7 @@ _FIELDS: list[tuple[int, dict[str, str], bytes]] = [
 ]
 
 
-def _tamper(frame: bytes, chance: random.Random) -> bytes:
+def tampered(frame: bytes, chance: random.Random) -> bytes:
     data = bytearray(frame)
     for _ in range(chance.choice((1, 1, 1, 2, 5))):
         at = chance.randrange(8, len(data))
@@ -62,7 +62,7 @@ def _run(folder: Path, count: int, seed: int) -> tuple[int, int, int]:
         honest.serialize_type = chance.randrange(2)
         gate.clock.jump(time_of(honest) - gate.clock.now_ms())
         decoder = FrameDecoder()
-        for command in decoder.receive(_tamper(encode_frame(honest), chance)):
+        for command in decoder.receive(tampered(encode_frame(honest), chance)):
             if command.is_response:
                 continue
             is_changed = command.code != code or dict(command.ext or {}) != ext or command.body_bytes != body
