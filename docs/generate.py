@@ -198,7 +198,7 @@ def authority_page() -> str:
 ROOMS_BEGIN = "<!-- rooms: written by `make docs` from the packages; change it there -->\n"
 ROOMS_END = "<!-- end of rooms -->\n"
 LAYERS_UPWARDS = (
-    *("metrics", "message", "protocol", "replication", "storage", "remoting", "access", "namesrv", "controller"),
+    *("metrics", "message", "protocol", "replication", "storage", "remoting", "access", "server", "namesrv", "controller"),
     *("broker", "client", "testing", "pipeline", "dashboard", "cli"),
 )
 

@@ -53,11 +53,12 @@ MAY_IMPORT = {
     "protocol": BASE,
     "remoting": WIRE_SIDE,
     "access": WIRE_SIDE | {"message"},
-    "namesrv": WIRE_SIDE | {"access", "metrics"},
-    "controller": WIRE_SIDE | STORE_SIDE | {"access", "metrics"},  # of storage: the file seam only
+    "server": WIRE_SIDE | {"access", "metrics"},
+    "namesrv": WIRE_SIDE | {"access", "metrics", "server"},
+    "controller": WIRE_SIDE | STORE_SIDE | {"access", "metrics", "server"},  # of storage: the file seam only
     "client": WIRE_SIDE | {"message"},
     "grpc": WIRE_SIDE | {"message", "access", "metrics"},
-    "broker": WIRE_SIDE | STORE_SIDE | {"access", "metrics", "replication", "grpc"},
+    "broker": WIRE_SIDE | STORE_SIDE | {"access", "metrics", "server", "replication", "grpc"},
     "pipeline": STORE_SIDE | {"client", "look"},
     "sync": WIRE_SIDE | {"message", "client"},
     "testing": WIRE_SIDE | STORE_SIDE | {"broker", "namesrv", "client"},

@@ -285,7 +285,10 @@ def test_options_are_shown_and_changed(namesrv: SilentNamesrv) -> None:
         (b"orderMessageEnable=perhaps", ResponseCode.SYSTEM_ERROR),
         (b"orderMessageEnable=\\u00", ResponseCode.SYSTEM_ERROR),
         (b"\xff\xfe", ResponseCode.SYSTEM_ERROR),
+        (b"orderMessageEnable=true\n" + b"#" * (64 << 10), ResponseCode.SYSTEM_ERROR),
+        (b"".join(b"orderMessageEnable%d=true\n" % number for number in range(101)), ResponseCode.SYSTEM_ERROR),
     ],
+    ids=lambda value: value[:32].decode("latin-1") if isinstance(value, bytes) else None,
 )
 def test_what_may_not_be_changed_is_refused_and_nothing_is_changed(
     namesrv: SilentNamesrv, data: bytes, code: int

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flaremq.errors import InvalidArgumentError
-from flaremq.namesrv.options import NOT_IMPLEMENTED, NamesrvOptions
+from flaremq.namesrv.options import NamesrvOptions
 from flaremq.options import rows, rows_by_key
 from flaremq.remoting.options import RemotingOptions
 
@@ -90,7 +90,7 @@ def test_limits_of_connections_change_with_the_rest() -> None:
 def test_no_name_is_known_twice() -> None:
     own, network = set(rows_by_key(NamesrvOptions)), set(rows_by_key(RemotingOptions))
     assert not own & network
-    assert not (own | network) & NOT_IMPLEMENTED
+    assert not (own | network) & NamesrvOptions.ONLY_IN_ROCKETMQ
 
 
 def test_kv_config_is_in_the_home_folder_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from flaremq.broker.administration.replication import ReplicationHandler
 from flaremq.broker.administration.reset_offset import ResetOffsetHandler
 from flaremq.broker.catalog.catalog import Catalog
 from flaremq.broker.delay.timer import TimerService
-from flaremq.broker.live_config import Applier, ConfigAdmin
+from flaremq.broker.live_config import ConfigAdmin
 from flaremq.broker.members.client_info import ClientInfo
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.requests.queries import QueryHandler
@@ -33,6 +33,7 @@ from flaremq.protocol.bodies.topic import TopicConfig
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
+from flaremq.server.live_options import Applier
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.put.put_result import PutResult
 from tests.support.fake_connection import FakeConnection, ask

@@ -1,46 +1,23 @@
-"""ConfigAdmin: the configuration of a running broker, to be read as a whole and changed where a row is live.
-
-Changing it over the wire is what several break-ins into RocketMQ were made of: a name server address, a path or a class
-name set by anybody who reaches the port. So what may change are plain switches, numbers and choices; a request with
-anything else, or with a value its row does not allow, is refused as a whole and changes nothing. What was changed is
-written to the broker's own file of options, if it has one, and to no file that a request could name.
-"""
+"""ConfigAdmin: the configuration of a running broker, which has a version."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import ClassVar, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from flaremq.broker.options import ONLY_IN_ROCKETMQ, BrokerOptions
 from flaremq.clock import Clock
-from flaremq.errors import InvalidArgumentError
-from flaremq.options import change_live, check_live, live_refusals, parse_properties, properties_of
 from flaremq.options_file import OptionsFile
 from flaremq.protocol.bodies.topic import DataVersion
-from flaremq.protocol.codes import ResponseCode
 from flaremq.remoting.options import RemotingOptions
+from flaremq.server.live_options import Applier, LiveOptions
 from flaremq.storage.options import StoreOptions
 
-_log = logging.getLogger(__name__)
-_BODY_BYTES_MAX: Final = 64 << 10
-_NAMES_MAX: Final = 100
-
 # What needs more than a new value: whoever builds the broker says how, or it stays unchangeable.
-APPLIED: Final = frozenset(("flushDiskType",))
+_APPLIED: Final = frozenset(("flushDiskType",))
 
 
-class NotChangeableError(InvalidArgumentError):
-    """An option outside of the list; its reply is NO_PERMISSION."""
-
-    code: ClassVar[int] = ResponseCode.NO_PERMISSION
-
-
-Applier = Callable[[str], Awaitable[None]]
-Listener = Callable[[Mapping[str, str]], None]
-
-
-class ConfigAdmin:
+class ConfigAdmin(LiveOptions):
     """The options of all layers of one broker. Event loop only."""
 
     def __init__(
@@ -54,71 +31,11 @@ class ConfigAdmin:
         in_effect: Callable[[], Mapping[str, str]] = dict,
         file: OptionsFile | None = None,
     ) -> None:
-        self._in_effect = in_effect  # what is other than the options say, because somebody decided it since
-        self._layers = (broker, store, remoting, broker.access, broker.metrics)
+        layers = (broker, store, remoting, broker.access, broker.metrics, broker.grpc)
+        super().__init__(layers, ONLY_IN_ROCKETMQ, applied=_APPLIED, appliers=appliers, in_effect=in_effect, file=file)
         self._clock = clock
-        self._file = file
-        self._appliers = dict(appliers or {})
-        assert self._appliers.keys() <= APPLIED
         self.data_version = DataVersion(timestamp=clock.now_ms())
-        self.on_change: list[Listener] = []  # called with the changed names and their texts
+        self.on_change.append(self._note_change)
 
-    def properties(self) -> dict[str, str]:
-        """Every option by its RocketMQ name, sorted. Of a secret only whether it is set."""
-        merged = {name: text for options in reversed(self._layers) for name, text in properties_of(options).items()}
-        merged.update(self._in_effect())
-        return dict(sorted(merged.items()))
-
-    def to_text(self) -> str:
-        """GET_BROKER_CONFIG: a line each."""
-        return "".join(f"{name}={_escaped(value)}\n" for name, value in self.properties().items())
-
-    async def change_by_text(self, body: bytes, *, by: str = "somebody") -> str:
-        """UPDATE_BROKER_CONFIG: nothing, or a sentence if the changes do not outlast the broker. InvalidArgumentError,
-        and nothing is changed, if any of them may not be."""
-        if len(body) > _BODY_BYTES_MAX:
-            raise InvalidArgumentError(f"{len(body)} bytes of options, at most {_BODY_BYTES_MAX} are read")
-        try:
-            text = body.decode()
-        except UnicodeDecodeError:
-            raise InvalidArgumentError("options must be UTF-8 text") from None
-        properties = parse_properties(text)
-        if len(properties) > _NAMES_MAX:
-            raise InvalidArgumentError(f"{len(properties)} options at once, at most {_NAMES_MAX} are taken")
-        return await self.change(properties, by=by)
-
-    async def change(self, properties: Mapping[str, str], *, by: str = "somebody") -> str:
-        """Set all of these, or none; nothing, or a sentence if they do not outlast the broker."""
-        before = self.properties()
-        wanted = self._different(properties)
-        self._check_names(wanted)
-        check_live(wanted, self._layers)
-        # Everything is known to be right now; the one step that may still fail comes first.
-        for name, text in wanted.items():
-            if name in self._appliers:
-                await self._appliers[name](text)
-        change_live(wanted, self._layers)
-        if not wanted:
-            return ""
-        told = ", ".join(f"{name}={text!r} (was {before.get(name)!r})" for name, text in wanted.items())
-        _log.warning("%s changes options: %s", by, told)
+    def _note_change(self, _: Mapping[str, str]) -> None:
         self.data_version = self.data_version.next(self._clock.now_ms())
-        for listener in self.on_change:
-            listener(wanted)
-        return "" if self._file is None else await self._file.keep(wanted)
-
-    def _different(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """Leave out what stays as it is: a tool may send back all that it read."""
-        current = self.properties()
-        return {name: text.strip() for name, text in properties.items() if current.get(name) != text.strip()}
-
-    def _check_names(self, names: Mapping[str, str]) -> None:
-        refused = live_refusals(sorted(names), self._layers, ONLY_IN_ROCKETMQ)
-        refused += [f"{name} cannot be changed here" for name in sorted(APPLIED & names.keys() - self._appliers.keys())]
-        if refused:
-            raise NotChangeableError(f"nothing was changed: {'; '.join(refused[:8])}")
-
-
-def _escaped(value: str) -> str:
-    """A value as one line of a properties file; readable as it is unless it has a backslash or a line end in it."""
-    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")

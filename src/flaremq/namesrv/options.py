@@ -11,69 +11,38 @@ anywhere (CVE-2023-37582).
 
 from __future__ import annotations
 
-import ipaddress
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import ClassVar
 
-from flaremq.access.options import AccessOptions, check_bind, check_private_file
-from flaremq.errors import InvalidArgumentError
-from flaremq.metrics.options import NamesrvMetricsOptions, check_reach
-from flaremq.options import (
-    AT_START,
-    IDENTITY,
-    PATH,
-    SECURITY,
-    change_live,
-    check_values,
-    find_unknown_names,
-    idle_warnings,
-    load_properties,
-    option,
-    properties_of,
-    rows_by_key,
-    values_from_properties,
-)
-from flaremq.remoting.options import RemotingOptions
+from flaremq.metrics.options import NamesrvMetricsOptions
+from flaremq.options import AT_START, IDENTITY, PATH, option
+from flaremq.server.options import ServerOptions
 
-# Names a namesrv.conf of RocketMQ 4.9 or 5.x may hold that mean nothing here and have no row: its network, its paths.
-NOT_IMPLEMENTED: Final = frozenset(
-    """
-    configBlackList configStorePath enableShutdownGracefully productEnvName rocketmqHome serverAsyncSemaphoreValue
-    serverCallbackExecutorThreads serverNettyWorkerGroupEnable serverOnewaySemaphoreValue
-    serverPooledByteBufAllocatorEnable serverSelectorThreads serverSocketBacklog serverSocketRcvBufSize
-    serverSocketSndBufSize serverWorkerThreads shutdownWaitTimeSeconds useEpollNativeSelector writeBufferHighWaterMark
-    writeBufferLowWaterMark
-    """.split()  # noqa: SIM905  (a list would take a line for each name)
-)
 _NO_POOLS = "requests run on one event loop, without pools."
 
 
-def _remoting_options(properties: Mapping[str, str] | None = None) -> RemotingOptions:
-    """RocketMQ's clients and brokers open connections to every name server they know and are silent on most of
-    them, so here the first frame may take as long as a connection may be idle."""
-    values: dict[str, Any] = dict(values_from_properties(RemotingOptions, properties or {}))
-    idle = values.get("server_channel_max_idle_time_seconds", RemotingOptions().server_channel_max_idle_time_seconds)
-    return RemotingOptions(**{"first_frame_seconds": idle, **values})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamesrvOptions:
+class NamesrvOptions(ServerOptions):
     """Options of one name server. Nothing but :meth:`change` alters an instance."""
+
+    SERVER: ClassVar = "name server"
+    METRICS: ClassVar = NamesrvMetricsOptions
+    # Of RocketMQ 4.9 and 5.x: its network, its paths.
+    ONLY_IN_ROCKETMQ: ClassVar = frozenset(
+        """
+        configBlackList configStorePath enableShutdownGracefully productEnvName rocketmqHome serverAsyncSemaphoreValue
+        serverCallbackExecutorThreads serverNettyWorkerGroupEnable serverOnewaySemaphoreValue
+        serverPooledByteBufAllocatorEnable serverSelectorThreads serverSocketBacklog serverSocketRcvBufSize
+        serverSocketSndBufSize serverWorkerThreads shutdownWaitTimeSeconds useEpollNativeSelector
+        writeBufferHighWaterMark writeBufferLowWaterMark
+        """.split()  # noqa: SIM905  (a list would take a line for each name)
+    )
 
     # A row reads as a row, its name and bounds, then its sentence; the formatter would give each word a line.
     # fmt: off
 
     # --- where it listens and what it keeps -----------------------------------------------------------------
-    bind_address: str = option(
-        "127.0.0.1", rocketmq="bindAddress", affects="behaviour", fixed=IDENTITY,
-        form="an IPv4 or IPv6 address, not a host name",
-        doc="Address to listen at. RocketMQ's default is every address of the machine.")
-    insecure_bind_enable: bool = option(
-        False, flaremq="insecureBindEnable", affects="behaviour", fixed=SECURITY,
-        doc="Allow a `bindAddress` that other machines reach without access control: everybody who reaches it may do "
-            "everything.")
     listen_port: int = option(
         9876, rocketmq="listenPort", affects="behaviour", fixed=IDENTITY, maximum=65535,
         doc="Port to listen at; 0 takes a free one.")
@@ -145,78 +114,7 @@ class NamesrvOptions:
 
     # fmt: on
 
-    # Limits and timings of the connections: rows of their own class, loaded from the same file.
-    remoting: RemotingOptions = field(default_factory=_remoting_options)
-    # What it tells about itself, likewise.
     metrics: NamesrvMetricsOptions = field(default_factory=NamesrvMetricsOptions)
-    # Who may do what, likewise.
-    access: AccessOptions = field(default_factory=AccessOptions)
-    # Names that were loaded but change nothing; no option, only the memory that `warnings` needs.
-    ignored_names: tuple[str, ...] = field(default=(), repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        check_values(self)
-        try:
-            address = ipaddress.ip_address(self.bind_address)
-        except ValueError:
-            raise rows_by_key(type(self))["bindAddress"].refusal(self.bind_address) from None
-        check_bind(str(address), self.access, insecure=self.insecure_bind_enable)
-        check_reach(self.metrics.endpoint, insecure=self.insecure_bind_enable)
-
-    @classmethod
-    def from_properties(cls, properties: Mapping[str, str]) -> NamesrvOptions:
-        """Options from the names and texts of a ``namesrv.conf``; unknown names and bad values are refused."""
-        unknown = find_unknown_names(
-            properties,
-            {
-                *rows_by_key(cls),
-                *rows_by_key(RemotingOptions),
-                *rows_by_key(AccessOptions),
-                *rows_by_key(NamesrvMetricsOptions),
-                *NOT_IMPLEMENTED,
-            },
-        )
-        if unknown:
-            raise InvalidArgumentError("; ".join(map(str, unknown)))
-        values: dict[str, Any] = dict(values_from_properties(cls, properties))
-        access: dict[str, Any] = dict(values_from_properties(AccessOptions, properties))
-        metrics: dict[str, Any] = dict(values_from_properties(NamesrvMetricsOptions, properties))
-        ignored = tuple(name for name in properties if name in NOT_IMPLEMENTED)
-        return cls(
-            **values,
-            remoting=_remoting_options(properties),
-            metrics=NamesrvMetricsOptions(**metrics),
-            access=AccessOptions(**access),
-            ignored_names=ignored,
-        )
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None) -> NamesrvOptions:
-        """Options from a file, if one is given, with ``overrides`` (same names) on top."""
-        of_file = load_properties(path) if path is not None else {}
-        if path is not None:
-            check_private_file(path, of_file)
-        return cls.from_properties({**of_file, **(overrides or {})})
-
-    def to_properties(self, *, changed_only: bool = False) -> dict[str, str]:
-        """The names and texts that :meth:`from_properties` would read back."""
-        own = properties_of(self, changed_only=changed_only)
-        network = properties_of(self.remoting, changed_only=changed_only)
-        told = properties_of(self.metrics, changed_only=changed_only)
-        return {**own, **network, **told, **properties_of(self.access, changed_only=changed_only)}
-
-    def change(self, properties: Mapping[str, str]) -> None:
-        """Change options of a running server: all of them, or none and InvalidArgumentError."""
-        change_live(properties, [self, self.remoting, self.access, self.metrics])
-
-    @property
-    def warnings(self) -> list[str]:
-        """A sentence for each thing that was set and will not do what it says."""
-        result = [
-            f"{name} is ignored: it belongs to a part of RocketMQ's name server that does not exist here"
-            for name in self.ignored_names
-        ]
-        return result + idle_warnings(self)
 
     @property
     def kv_config_file(self) -> str:

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flaremq.broker.catalog.topics import TopicTable
 from flaremq.broker.live_config import ConfigAdmin
 from flaremq.broker.statistics.runtime_info import RuntimeInfo
 from flaremq.broker.store_loop.access import StoreAccess
-from flaremq.errors import InvalidArgumentError
 from flaremq.java_json import integer_keyed, write_java_json
 from flaremq.message.topics import is_system_topic
 from flaremq.protocol.bodies.topic import KVTable
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.protocol.headers.admin import GetBrokerConfigResponseHeader
+from flaremq.server.option_requests import OptionRequests
 
 if TYPE_CHECKING:
     from flaremq.remoting.connection import Connection
     from flaremq.remoting.handlers import HandlerTable, Outcome
-from flaremq.visible import visible
 
 _log = logging.getLogger(__name__)
-_TEXT_LOGGED_MAX: Final = 200
 
 
 class DelayProgress(Protocol):
@@ -56,7 +54,7 @@ class AdminHandler:
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.GET_BROKER_RUNTIME_INFO, self.runtime_info)
         table.register(RequestCode.GET_BROKER_CONFIG, self.config)
-        table.register(RequestCode.UPDATE_BROKER_CONFIG, self.update_config)
+        table.register(RequestCode.UPDATE_BROKER_CONFIG, OptionRequests(self._config).change)
         table.register(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, self.clean_expired_queues)
         table.register(RequestCode.CLEAN_UNUSED_TOPIC, self.clean_unused_topics)
         table.register(RequestCode.DELETE_EXPIRED_COMMITLOG, self.delete_expired_logs)
@@ -71,17 +69,6 @@ class AdminHandler:
         version = self._config.data_version.to_json().decode()
         ext = GetBrokerConfigResponseHeader(version=version).encode()
         return RemotingCommand.response(ext=ext, body=self._config.to_text().encode())
-
-    async def update_config(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Change what may be changed; one name or value too many and nothing is. What was asked is not logged as it
-        came: a password might be among it."""
-        try:
-            remark = await self._config.change_by_text(request.body_bytes, by=connection.peer)
-        except InvalidArgumentError as error:
-            reason = visible(str(error)[:_TEXT_LOGGED_MAX])
-            _log.warning("%s may not change options as it asks: %s", connection.peer, reason)
-            raise
-        return RemotingCommand.response(remark=remark or None)
 
     # Cleaning: one at a time, each logged
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from flaremq.controller.office import Office
-from flaremq.controller.options import NOT_IMPLEMENTED, ControllerOptions
+from flaremq.controller.options import ControllerOptions
 from flaremq.controller.outcomes import Reply
 from flaremq.controller.requests.answers import answered
 from flaremq.errors import RemoteProtocolError
-from flaremq.options import live_refusals, parse_properties
 from flaremq.options_file import OptionsFile
 from flaremq.protocol.bodies.bean import CLIENT_BODY_SIZE_MAX, parse_body
-from flaremq.protocol.codes import RequestCode, ResponseCode
-from flaremq.protocol.command import RemotingCommand, RequestError
+from flaremq.protocol.codes import RequestCode
+from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.headers import controller as headers
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
+from flaremq.server.live_options import LiveOptions
+from flaremq.server.option_requests import OptionRequests
 
-_log = logging.getLogger(__name__)
 _NAMES_MAX: Final = 10_000
 
 
@@ -27,16 +26,16 @@ class AdminHandlers:
     """Speaks for the office to administrators, and for the server itself."""
 
     def __init__(self, office: Office, options: ControllerOptions, file: OptionsFile | None = None) -> None:
-        self._file = file
         self._office = office
         self._options = options
+        self._config = OptionRequests(LiveOptions(options.layers, options.ONLY_IN_ROCKETMQ, file=file))
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.CONTROLLER_GET_METADATA_INFO, answered(self.metadata))
         table.register(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, answered(self.sync_state_data))
         table.register(RequestCode.CLEAN_BROKER_DATA, answered(self.clean_broker_data))
-        table.register(RequestCode.UPDATE_CONTROLLER_CONFIG, self.update_config)
-        table.register(RequestCode.GET_CONTROLLER_CONFIG, self.get_config)
+        table.register(RequestCode.UPDATE_CONTROLLER_CONFIG, self._config.change)
+        table.register(RequestCode.GET_CONTROLLER_CONFIG, self._config.show)
 
     async def metadata(self, _: Connection, request: RemotingCommand) -> Reply:
         """Who leads. Every controller answers this."""
@@ -63,27 +62,3 @@ class AdminHandlers:
     async def clean_broker_data(self, _: Connection, request: RemotingCommand) -> Reply:
         header = headers.CleanControllerBrokerDataRequestHeader.decode(request.ext)
         return await self._office.change(lambda state, now: state.clean_broker_data(header, now))
-
-    async def update_config(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Change options that may be changed; one name or value that is not allowed refuses all of them."""
-        try:
-            properties = parse_properties(request.body_bytes.decode())
-        except UnicodeDecodeError:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, "the properties are not UTF-8") from None
-        layers = [self._options, self._options.remoting, self._options.access]
-        refused = live_refusals(properties, layers, NOT_IMPLEMENTED)
-        if refused:
-            raise RequestError(ResponseCode.NO_PERMISSION, f"nothing was changed: {'; '.join(refused[:8])}")
-        before = self._options.to_properties()
-        wanted = {name: text.strip() for name, text in properties.items() if before.get(name) != text.strip()}
-        self._options.change(wanted)
-        if not wanted:
-            return RemotingCommand.response()
-        told = ", ".join(f"{name}={text!r} (was {before.get(name)!r})" for name, text in wanted.items())
-        _log.warning("%s changes options: %s", connection.peer, told)
-        remark = "" if self._file is None else await self._file.keep(wanted)
-        return RemotingCommand.response(remark=remark or None)
-
-    def get_config(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
-        text = "".join(f"{name}={value}\n" for name, value in sorted(self._options.to_properties().items()))
-        return RemotingCommand.response(body=text.encode())

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-
 from flaremq.namesrv.kv_config import KVConfig
-from flaremq.namesrv.options import NOT_IMPLEMENTED, NamesrvOptions
-from flaremq.options import live_refusals, parse_properties
+from flaremq.namesrv.options import NamesrvOptions
 from flaremq.options_file import OptionsFile
 from flaremq.protocol.bodies.topic import KVTable
 from flaremq.protocol.codes import RequestCode, ResponseCode
@@ -20,25 +17,24 @@ from flaremq.protocol.headers.namesrv import (
 )
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
-
-_log = logging.getLogger(__name__)
+from flaremq.server.live_options import LiveOptions
+from flaremq.server.option_requests import OptionRequests
 
 
 class ConfigHandlers:
     """Reads and changes configuration."""
 
     def __init__(self, kv_config: KVConfig, options: NamesrvOptions, file: OptionsFile | None = None) -> None:
-        self._file = file
         self._kv_config = kv_config
-        self._options = options
+        self._options = OptionRequests(LiveOptions(options.layers, options.ONLY_IN_ROCKETMQ, file=file))
 
     def register(self, table: HandlerTable) -> None:
         table.register(RequestCode.PUT_KV_CONFIG, self.put_kv_config)
         table.register(RequestCode.GET_KV_CONFIG, self.get_kv_config)
         table.register(RequestCode.DELETE_KV_CONFIG, self.delete_kv_config)
         table.register(RequestCode.GET_KVLIST_BY_NAMESPACE, self.get_kv_list)
-        table.register(RequestCode.UPDATE_NAMESRV_CONFIG, self.update_config)
-        table.register(RequestCode.GET_NAMESRV_CONFIG, self.get_config)
+        table.register(RequestCode.UPDATE_NAMESRV_CONFIG, self._options.change)
+        table.register(RequestCode.GET_NAMESRV_CONFIG, self._options.show)
 
     async def put_kv_config(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
         header = PutKVConfigRequestHeader.decode(request.ext)
@@ -64,28 +60,3 @@ class ConfigHandlers:
         if entries is None:
             raise RequestError(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}")
         return RemotingCommand.response(body=KVTable(table=dict(entries)).to_json())
-
-    async def update_config(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Change options that may be changed; one name or value that is not allowed refuses all of them."""
-        try:
-            properties = parse_properties(request.body_bytes.decode())
-        except UnicodeDecodeError:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, "the properties are not UTF-8") from None
-        refused = live_refusals(
-            properties, [self._options, self._options.remoting, self._options.access], NOT_IMPLEMENTED
-        )
-        if refused:
-            raise RequestError(ResponseCode.NO_PERMISSION, f"nothing was changed: {'; '.join(refused[:8])}")
-        before = self._options.to_properties()
-        wanted = {name: text.strip() for name, text in properties.items() if before.get(name) != text.strip()}
-        self._options.change(wanted)
-        if not wanted:
-            return RemotingCommand.response()
-        told = ", ".join(f"{name}={text!r} (was {before.get(name)!r})" for name, text in wanted.items())
-        _log.warning("%s changes options: %s", connection.peer, told)
-        remark = "" if self._file is None else await self._file.keep(wanted)
-        return RemotingCommand.response(remark=remark or None)
-
-    def get_config(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
-        text = "".join(f"{name}={value}\n" for name, value in sorted(self._options.to_properties().items()))
-        return RemotingCommand.response(body=text.encode())
