@@ -19,6 +19,7 @@ from flaremq.cli.mqadmin.table import ABSENT, COMMANDS, AdminCommand, Flag
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
 from flaremq.controller.figures import CATALOGUE as CONTROLLER_FAMILIES
 from flaremq.controller.options import ControllerOptions
+from flaremq.grpc.options import GrpcOptions
 from flaremq.metrics.family import Family, Kind, Names
 from flaremq.metrics.monitor import SERIES_CUT
 from flaremq.metrics.options import ControllerMetricsOptions, MetricsOptions, NamesrvMetricsOptions
@@ -67,6 +68,13 @@ LAYERS: tuple[tuple[str, str, type[Any], type[Any] | None], ...] = (
         None,
     ),
     (
+        "gRPC",
+        "The port for clients of RocketMQ 5 in all languages; see [grpc.md](grpc.md). Brokers read them from their own "
+        "file, and `flaremq proxy`.",
+        GrpcOptions,
+        None,
+    ),
+    (
         "Access control",
         "Who may do what; see [security.md](security.md). Brokers, name servers and controllers read them from their "
         "own file.",
@@ -100,7 +108,7 @@ def options_page() -> str:
         parts.append(f"## {title}\n\n{sentence}\n\n{markdown_table(row for row in rows(kind) if row.key not in told)}")
     names = "\n".join(f"- {sentence}." for sentence in IGNORED_BY_ROCKETMQ.values())
     server_rows = [*store_rows, *rows(BrokerOptions), *rows(RemotingOptions), *rows(NamesrvOptions)]
-    server_rows += [*rows(ControllerOptions), *rows(AccessOptions), *rows(MetricsOptions)]
+    server_rows += [*rows(ControllerOptions), *rows(AccessOptions), *rows(MetricsOptions), *rows(GrpcOptions)]
     parts.append(
         "## Names without a row\n\n"
         f"Ours alone, unknown to RocketMQ and ignored by it: {_own_names(server_rows)}.\n\n"
@@ -198,8 +206,8 @@ def authority_page() -> str:
 ROOMS_BEGIN = "<!-- rooms: written by `make docs` from the packages; change it there -->\n"
 ROOMS_END = "<!-- end of rooms -->\n"
 LAYERS_UPWARDS = (
-    *("metrics", "message", "protocol", "replication", "storage", "remoting", "access", "server", "namesrv", "controller"),
-    *("broker", "client", "testing", "pipeline", "dashboard", "cli"),
+    *("metrics", "message", "protocol", "replication", "storage", "remoting", "access", "grpc", "server"),
+    *("namesrv", "controller", "broker", "client", "testing", "pipeline", "dashboard", "cli"),
 )
 
 

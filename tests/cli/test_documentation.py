@@ -16,6 +16,7 @@ from flaremq.broker.options import BrokerOptions
 from flaremq.cli.mqadmin.table import ABSENT, COMMANDS
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
 from flaremq.controller.options import ControllerOptions
+from flaremq.grpc.options import GrpcOptions
 from flaremq.metrics.options import ControllerMetricsOptions, MetricsOptions, NamesrvMetricsOptions
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.options import rows
@@ -33,6 +34,7 @@ LAYERS = (
     StoreOptions,
     BrokerOptions,
     RemotingOptions,
+    GrpcOptions,
     NamesrvOptions,
     ControllerOptions,
     MetricsOptions,
@@ -57,7 +59,7 @@ def test_the_mqadmin_page_has_every_command_and_every_absent_one() -> None:
 
 
 def test_the_store_knows_the_names_of_every_other_layer_that_shares_its_file() -> None:
-    kinds = (BrokerOptions, MetricsOptions, RemotingOptions)
+    kinds = (BrokerOptions, GrpcOptions, MetricsOptions, RemotingOptions)
     own = {row.key for kind in kinds for row in rows(kind) if not row.is_rocketmq}
     assert own == OTHER_LAYERS_OWN
     names = [row.key for kind in kinds for row in rows(kind)]

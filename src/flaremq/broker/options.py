@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from flaremq.access.options import AccessOptions, check_bind, check_private_file
 from flaremq.errors import InvalidArgumentError
+from flaremq.grpc.options import GrpcOptions
 from flaremq.message.topics import NAME_LETTER
 from flaremq.metrics.options import MetricsOptions, check_reach
 from flaremq.options import (
@@ -406,6 +407,8 @@ class BrokerOptions:
 
     # What it tells about itself: rows of their own class, loaded from the same file.
     metrics: MetricsOptions = field(default_factory=MetricsOptions)
+    # The port of gRPC: rows of their own class, loaded from the same file.
+    grpc: GrpcOptions = field(default_factory=GrpcOptions)
     # Who may do what: rows of their own class, loaded from the same file.
     access: AccessOptions = field(default_factory=AccessOptions)
     # Names that were loaded but change nothing; no option, only the memory that `warnings` needs.
@@ -431,8 +434,15 @@ class BrokerOptions:
         values: dict[str, Any] = dict(values_from_properties(cls, properties))
         access: dict[str, Any] = dict(values_from_properties(AccessOptions, properties))
         metrics: dict[str, Any] = dict(values_from_properties(MetricsOptions, properties))
+        grpc: dict[str, Any] = dict(values_from_properties(GrpcOptions, properties))
         ignored = tuple(name for name in properties if name in _ONLY_IN_ROCKETMQ)
-        return cls(**values, access=AccessOptions(**access), metrics=MetricsOptions(**metrics), ignored_names=ignored)
+        return cls(
+            **values,
+            access=AccessOptions(**access),
+            metrics=MetricsOptions(**metrics),
+            grpc=GrpcOptions(**grpc),
+            ignored_names=ignored,
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None) -> BrokerOptions:
@@ -441,13 +451,14 @@ class BrokerOptions:
 
     def change(self, properties: Mapping[str, str]) -> None:
         """Change options of a running broker: all of them, or none and InvalidArgumentError."""
-        change_live(properties, [self, self.metrics])
+        change_live(properties, [self, self.metrics, self.grpc])
 
     def to_properties(self, *, changed_only: bool = False) -> dict[str, str]:
         """The names and texts that :meth:`from_properties` would read back."""
         own = properties_of(self, changed_only=changed_only)
         told = properties_of(self.metrics, changed_only=changed_only)
-        return {**own, **told, **properties_of(self.access, changed_only=changed_only)}
+        grpc = properties_of(self.grpc, changed_only=changed_only)
+        return {**own, **told, **grpc, **properties_of(self.access, changed_only=changed_only)}
 
     @property
     def address(self) -> str:
@@ -469,7 +480,9 @@ class BrokerOptions:
         return [f"clients are told to come to brokerIP1={told}, where only those of this machine find the broker"]
 
 
-_BROKER_NAMES = frozenset(key for kind in (BrokerOptions, AccessOptions, MetricsOptions) for key in rows_by_key(kind))
+_BROKER_NAMES = frozenset(
+    key for kind in (BrokerOptions, AccessOptions, MetricsOptions, GrpcOptions) for key in rows_by_key(kind)
+)
 _REMOTING_NAMES = frozenset(rows_by_key(RemotingOptions))
 _STORE_NAMES = frozenset(rows_by_key(StoreOptions))
 _IDLE_STORE_NAMES = frozenset(row.key for row in rows(StoreOptions) if row.unused)

@@ -51,6 +51,7 @@ from flaremq.storage.options import StoreOptions
 
 if TYPE_CHECKING:
     from flaremq.access.control import AccessControl
+    from flaremq.broker.grpc_door.door import BrokerDoor
     from flaremq.broker.metrics.broker_monitor import BrokerMonitor
 
 _log = logging.getLogger(__name__)
@@ -98,8 +99,10 @@ class BrokerService:
         self._is_registering = False
         self.access: AccessControl | None = None
         self._takes_any_port = False  # for slaves
+        self._asked_port = self.options.listen_port
         self.is_open = False
         self.monitor: BrokerMonitor | None = None
+        self.grpc_door: BrokerDoor | None = None
         if self.options.enable_controller_mode:
             self._store_options = replace(self._store_options, broker_role="SLAVE")  # until it is elected
 
@@ -209,6 +212,7 @@ class BrokerService:
         WriteGuard(self.role, table, vip_table)
         await self._start_vip(vip_table)
         self._exit.push_async_callback(self._answer_all)
+        await self._open_grpc_door(table)
         # A name server that does not answer must not keep the broker from its work.
         self._schedule()
         self.scheduler.start()
@@ -282,6 +286,16 @@ class BrokerService:
             return
         self._servers.append(vip)
         self._exit.push_async_callback(vip.stop)
+
+    async def _open_grpc_door(self, table: HandlerTable) -> None:
+        if self.access is not None or not self.options.grpc.is_served(self._asked_port):
+            return
+        from flaremq.broker.grpc_door.door import BrokerDoor  # its packages weigh megabytes that others save
+
+        door = await asyncio.to_thread(BrokerDoor, self.state, table, self._remoting_options)
+        await door.start()
+        self.grpc_door = door
+        self._exit.push_async_callback(door.stop)
 
     @property
     def port(self) -> int:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-# What broker, remoting and access control read. The store accepts and ignores them without a word.
+# What broker, remoting and access control read, and at the end the proxy. The store accepts and ignores them without a
+# word.
 OTHER_LAYERS: Final = frozenset(
     """
     accountStatsEnable accountStatsPrintZeroValues ackMessageThreadPoolNums ackThreadPoolQueueCapacity
@@ -93,6 +94,16 @@ OTHER_LAYERS: Final = frozenset(
     waitTimeMillsInHeartbeatQueue waitTimeMillsInLitePullQueue waitTimeMillsInPullQueue
     waitTimeMillsInSendQueue waitTimeMillsInTransactionQueue writeBufferHighWaterMark
     writeBufferLowWaterMark
+
+    defaultInvisibleTimeMills enableProxyAutoRenew enableTopicMessageTypeCheck
+    grpcClientConsumerLongPollingBatchSize grpcClientConsumerMaxLongPollingTimeoutMillis
+    grpcClientConsumerMinLongPollingTimeoutMillis grpcClientIdleTimeMills
+    grpcClientProducerBackoffInitialMillis grpcClientProducerBackoffMaxMillis
+    grpcClientProducerBackoffMultiplier grpcClientProducerMaxAttempts grpcMaxInboundMessageSize
+    grpcServerPort grpcShutdownTimeSeconds invisibleTimeMillisWhenClear maxDelayTimeMills
+    maxInvisibleTimeMills maxMessageGroupSize maxTransactionRecoverySecond maxUserPropertySize
+    minInvisibleTimeMillsForRecv renewAheadTimeMillis renewMaxTimeMillis renewSchedulePeriodMillis
+    tlsTestModeEnable userPropertyMaxNum
     """.split()  # noqa: SIM905  (a list would take a line for each name)
 )
 
@@ -100,7 +111,8 @@ OTHER_LAYERS: Final = frozenset(
 OTHER_LAYERS_OWN: Final = frozenset(
     """
     connectionsMax connectionsPerAddressMax consumerOffsetsMax filterExpressionBytesMax firstFrameSeconds
-    frameSeconds groupsMax haPeerAllow haBindAddress haConnectionsMax halfReceivedBytesMax
+    frameSeconds groupsMax grpcCallsMax grpcClientsMax grpcConcurrentStreamsMax grpcTlsMode
+    haPeerAllow haBindAddress haConnectionsMax halfReceivedBytesMax
     haSecretFile haTlsMode haTlsTrustPath heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable logLevel
     metricsInsecureBindEnable metricsNames metricsOfflineGroups
     queueLocksMax queuesPerTopicMax registrationsMax subscriptionsPerGroupMax tlsCertPath tlsClientAuth

@@ -5,4 +5,4 @@ May import: the rooms before it, flaremq.grpc.
 Start reading: ``door``, then ``local_backend``.
 """
 
-__all__: list[str] = []
+__all__ = ["door"]
