@@ -40,6 +40,8 @@ def spark(
     settings: tuple[str, ...],
 ) -> None:
     """Read a store with Spark; the start of Spark and one warm-up round are not counted."""
+    from flaremq.pipeline.jobs.session import master_of
+
     load = Load(messages, body_size, path, read_properties(None, ()))
     latencies = array("q")
     with bench_folder(path) as folder, spark_for("bench", master, settings) as start:
@@ -52,7 +54,7 @@ def spark(
             work(round_number)
             if round_number >= 0:
                 latencies.append(time.perf_counter_ns() - began)
-        chosen = session.sparkContext.master
+        chosen = master_of(session)
     asked = {"case": case, "bodySize": body_size, "rounds": rounds, "master": chosen}
     print_report("spark", asked, messages * rounds, sum(latencies) / 1e9, latencies)
 

@@ -40,11 +40,11 @@ class DemoSpark:
 
     def start(self) -> None:
         """Meant for a thread of its own; ``raise_if_failed`` raises what went wrong."""
-        from flaremq.pipeline.jobs.session import spark_session
+        from flaremq.pipeline.jobs.session import hush, spark_session
 
         try:
             self._spark = spark_session(self._master, name="flaremq-demo", quiet=not failure.wants_traceback())
-            self._spark.sparkContext.setLogLevel("ERROR")
+            hush(self._spark)
             logging.getLogger("py4j").setLevel(logging.ERROR)
         except BaseException as error:  # raised where it is waited for
             self._error = error

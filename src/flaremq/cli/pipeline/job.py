@@ -53,7 +53,11 @@ def spark_options(command: F) -> F:
     """Which Spark."""
     for option in (
         click.option("--conf", "settings", metavar="KEY=VALUE", multiple=True, help="A Spark setting (repeatable)."),
-        click.option("--master", metavar="URL", help="The Spark master.  [default: local[*]]"),
+        click.option(
+            "--master",
+            metavar="URL",
+            help="The Spark master, or sc://host:port for Spark Connect.  [default: local[*]]",
+        ),
     ):
         command = option(command)
     return command
@@ -128,7 +132,7 @@ def spark_for(name: str, master: str | None, settings: tuple[str, ...]) -> Itera
     """What starts the session of a command when a job asks for it, after all that can be checked without; stopped at
     the end. Errors of ours that come back through Spark are raised as themselves."""
     from flaremq.options import parse_assignments
-    from flaremq.pipeline.jobs.session import spark_session
+    from flaremq.pipeline.jobs.session import hush, spark_session
     from flaremq.pipeline.jobs.tasks import translated_errors
 
     chosen = parse_assignments(settings, option="--conf")
@@ -140,7 +144,7 @@ def spark_for(name: str, master: str | None, settings: tuple[str, ...]) -> Itera
             logging.getLogger("py4j").setLevel(logging.ERROR)
             quiet = not failure.wants_traceback()
             sessions.append(spark_session(master, name=f"flaremq-{name}", settings=chosen, quiet=quiet))
-            sessions[0].sparkContext.setLogLevel("ERROR")
+            hush(sessions[0])
         return sessions[0]
 
     try:

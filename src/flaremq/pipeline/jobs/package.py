@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flaremq.errors import InvalidArgumentError
+from flaremq.pipeline.jobs.connect import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,9 +145,12 @@ def ship(spark: SparkSession, zip_path: str | Path | None = None) -> None:
     """
     from flaremq.pipeline.spark.datasource import FlareMQDataSource
 
+    if is_remote(spark):
+        _ship_to_server(spark, zip_path)
+        return
     context: Any = spark.sparkContext
     if not getattr(context, "_flaremq_shipped", False):
-        running_from: str | None = getattr(sys.modules["flaremq"], "__shipped__", None)  # the stub notes it
+        running_from = _running_from()
         chosen = os.path.abspath(zip_path or running_from or _packed_for_now())
         if running_from is None or zip_path is not None:
             context.addPyFile(chosen)
@@ -154,6 +158,21 @@ def ship(spark: SparkSession, zip_path: str | Path | None = None) -> None:
         context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, (chosen, before)))
         context._flaremq_shipped = True  # a note to ourselves
     spark.dataSource.register(FlareMQDataSource)
+
+
+def _ship_to_server(spark: Any, zip_path: str | Path | None) -> None:
+    """To a server of Spark Connect: the zip is an artifact of the session, for its planners and workers alike."""
+    from flaremq.pipeline.spark.datasource import FlareMQDataSource
+
+    if not getattr(spark, "_flaremq_shipped", False):
+        spark.addArtifacts(os.path.abspath(zip_path or _running_from() or _packed_for_now()), pyfile=True)
+        spark._flaremq_shipped = True
+    spark.dataSource.register(FlareMQDataSource)
+
+
+def _running_from() -> str | None:
+    """The zip that this package was imported from: its stub notes it."""
+    return getattr(sys.modules["flaremq"], "__shipped__", None)
 
 
 def _packed_for_now() -> str:

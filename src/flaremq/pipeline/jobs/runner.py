@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from flaremq.pipeline.jobs.session import AnySession, started
-from flaremq.pipeline.jobs.tasks import Progress, run_tasks
+from flaremq.pipeline.jobs.tasks import Progress, parallelism, run_tasks
 
 _R = TypeVar("_R")
 
@@ -21,7 +21,7 @@ class TaskRunner:
 
     @property
     def parallelism(self) -> int:
-        return 1 if self.spark is None else max(started(self.spark).sparkContext.defaultParallelism, 1)
+        return 1 if self.spark is None else parallelism(started(self.spark))
 
     def run(self, tasks: Sequence[Callable[[], _R]], what: str) -> list[_R]:
         if self.spark is not None:

@@ -1,4 +1,4 @@
-"""The Spark session of a job: any master, ``local[*]`` by default, settings that suit our tasks."""
+"""The Spark session of a job: any master, ``local[*]`` by default, settings that suit our tasks; or Spark Connect."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from flaremq.errors import UnavailableError
+from flaremq.pipeline.jobs.connect import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,6 +21,7 @@ AnySession = Union["SparkSession", Callable[[], "SparkSession"]]
 
 DEFAULT_MASTER = "local[*]"
 _LOCAL = "local"
+_REMOTE = "sc://"
 _SOCKET_FOLDER_MAX = 50  # the path of a socket has 107 bytes, and Spark's names take half of them
 _SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -43,7 +45,8 @@ def spark_session(
 ) -> SparkSession:
     """The running session, or a new one on ``master``. ``quiet`` keeps what a JVM says on stderr out of sight.
 
-    A program that ``spark-submit`` started is on the master named there, unless another is asked for.
+    A program that ``spark-submit`` started is on the master named there, unless another is asked for. A master
+    ``sc://host:port``, or ``SPARK_REMOTE`` in the environment, is a server of Spark Connect.
     """
     try:
         from pyspark.sql import SparkSession
@@ -53,6 +56,8 @@ def spark_session(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     chosen = master or os.environ.get("FLAREMQ_SPARK_MASTER")
+    if (chosen or os.environ.get("SPARK_REMOTE", "")).startswith(_REMOTE):
+        return _remote_session(builder, chosen or os.environ["SPARK_REMOTE"], settings or {})
     merged = dict(_SETTINGS)
     if not is_submitted():
         chosen = chosen or DEFAULT_MASTER
@@ -72,11 +77,42 @@ def spark_session(
         if "JAVA_GATEWAY_EXITED" in str(error) or "JAVA_HOME" in str(error):
             raise UnavailableError("Spark needs Java 17 or newer: install it, or set JAVA_HOME") from error
         raise
-    if not (spark.sparkContext.master or "").startswith(_LOCAL):
-        from flaremq.pipeline.jobs.package import ship
-
-        ship(spark)  # executors elsewhere need not have FlareMQ installed
+    if not is_remote(spark) and not master_of(spark).startswith(_LOCAL):
+        _ship(spark)
     return spark
+
+
+def _remote_session(builder: Any, url: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session on a server: whose driver and executors are where they are, so only what a session may set is set."""
+    own = {key: value for key, value in _SETTINGS.items() if key.startswith("spark.sql.")}
+    try:
+        builder = builder.remote(url)
+        for key, value in {**own, **settings}.items():
+            builder = builder.config(key, value)
+        spark: SparkSession = builder.getOrCreate()
+    except ImportError as error:
+        raise UnavailableError(
+            f"{url} needs PySpark's client for Spark Connect: pip install 'pyspark[connect]' ({error})"
+        ) from error
+    _ship(spark)
+    return spark
+
+
+def _ship(spark: SparkSession) -> None:
+    from flaremq.pipeline.jobs.package import ship
+
+    ship(spark)  # executors elsewhere need not have FlareMQ installed
+
+
+def master_of(spark: SparkSession) -> str:
+    """Where the session computes; of a server elsewhere that it is one."""
+    return "Spark Connect" if is_remote(spark) else spark.sparkContext.master or ""
+
+
+def hush(spark: SparkSession) -> None:
+    """Errors only, where the log is this program's own."""
+    if not is_remote(spark):
+        spark.sparkContext.setLogLevel("ERROR")
 
 
 def is_submitted() -> bool:

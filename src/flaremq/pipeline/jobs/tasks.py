@@ -1,7 +1,8 @@
 """Running a list of tasks on a Spark cluster, with progress; bodies stay in the Python workers.
 
 One task is one partition of an RDD of small values, so Spark schedules, retries and speculates each on its own. A
-task must therefore be repeatable: the same input gives the same output, written under the same name.
+task must therefore be repeatable: the same input gives the same output, written under the same name. Through Spark
+Connect there are no RDDs; ``connect`` does the same there.
 """
 
 from __future__ import annotations
@@ -9,11 +10,18 @@ from __future__ import annotations
 import importlib
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flaremq.errors import FlareMQError
+from flaremq.errors import FlareMQError, UnavailableError
+from flaremq.pipeline.jobs.connect import (
+    gather_remote,
+    is_remote,
+    remote_parallelism,
+    remotely_watched,
+    run_remote_tasks,
+)
 from flaremq.pipeline.sources.worker import settle
 
 if TYPE_CHECKING:
@@ -24,6 +32,7 @@ _R = TypeVar("_R")
 Progress = Callable[[str, int, int], None]  # what, done, of how many (tasks)
 
 _POLL_SECONDS = 0.2
+_NO_PACKAGE = "ModuleNotFoundError: No module named 'flaremq'"
 _OUR_ERROR = re.compile(
     r"\b(?P<module>flaremq(?:\.[a-z]\w*)+)\.(?P<name>\w+Error): (?P<message>.*?)(?:\s*SQLSTATE: \w+)*\s*$"
 )
@@ -40,10 +49,41 @@ def run_tasks(
     """``[function(task) for task in tasks]``, each on some executor, results in order."""
     if not tasks:
         return []
-    context = spark.sparkContext
     with watched(spark, what, len(tasks), on_progress):
-        results: list[_R] = context.parallelize(list(tasks), len(tasks)).map(_settling(function)).collect()
+        if is_remote(spark):
+            return run_remote_tasks(spark, tasks, function)
+        rows = spark.sparkContext.parallelize(list(tasks), len(tasks))
+        results: list[_R] = rows.map(_settling(function)).collect()
     return results
+
+
+def gather(
+    spark: SparkSession,
+    tasks: Sequence[_T],
+    spread: Callable[[_T], Iterable[tuple[int, bytes]]],
+    add_up: Callable[[int, Iterable[bytes]], Iterator[bytes]],
+    *,
+    buckets: int,
+    what: str,
+    on_progress: Progress | None = None,
+) -> list[bytes]:
+    """Two stages: each task spreads what it finds over buckets, then each bucket is added up for itself."""
+    if not tasks:
+        return []
+    with watched(spark, what, len(tasks) + buckets, on_progress):
+        if is_remote(spark):
+            return gather_remote(spark, tasks, spread, add_up, buckets)
+        spreads = spark.sparkContext.parallelize(list(tasks), len(tasks)).flatMap(spread)
+        added = spreads.partitionBy(buckets, int).mapPartitionsWithIndex(
+            lambda bucket, pairs: add_up(bucket, (piece for _, piece in pairs))
+        )
+        found: list[bytes] = added.collect()
+    return found
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks run side by side."""
+    return max(remote_parallelism(spark) if is_remote(spark) else spark.sparkContext.defaultParallelism, 1)
 
 
 def _settling(function: Callable[[_T], _R]) -> Callable[[_T], _R]:
@@ -59,8 +99,16 @@ def _settling(function: Callable[[_T], _R]) -> Callable[[_T], _R]:
 @contextmanager
 def watched(spark: SparkSession, what: str, total: int, on_progress: Progress | None = None) -> Iterator[None]:
     """Within, Spark jobs are one group of ``total`` tasks: told of as they end, cancelled with Ctrl-C."""
-    context = spark.sparkContext
     group = f"flaremq-{what}-{threading.get_ident()}"
+    if is_remote(spark):
+        if on_progress is not None:
+            on_progress(what, 0, total)
+        with translated_errors(), remotely_watched(spark, group, what, total, on_progress):
+            yield
+        if on_progress is not None:
+            on_progress(what, total, total)
+        return
+    context = spark.sparkContext
     context.setJobGroup(group, f"flaremq {what}: {total} tasks", interruptOnCancel=True)
     done = threading.Event()
     watcher = None
@@ -104,6 +152,11 @@ def translated_errors() -> Iterator[None]:
         raise
     except Exception as error:
         ours = error_in_text(str(error))
+        if ours is None and _NO_PACKAGE in str(error):
+            ours = UnavailableError(
+                "Spark's Python workers do not have FlareMQ: install it there, or call flaremq.pipeline.jobs.package."
+                "ship(spark) first, which sends it along"
+            )
         if ours is None:
             raise
         raise ours from error

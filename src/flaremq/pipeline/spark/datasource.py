@@ -30,6 +30,7 @@ from flaremq.pipeline.planning.pushdown import NOTHING_PUSHED, push
 from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.pipeline.sources.worker import kept_source, settle
 from flaremq.pipeline.spark.catalog_tables import reader_options, table_options, with_note
+from flaremq.pipeline.spark.shipped import reduced
 from flaremq.pipeline.spark.stream_files import FILES_DDL
 
 _DDL = {name: ddl for name, _, ddl in (*COLUMNS, *EXTRA_COLUMNS)}
@@ -42,6 +43,9 @@ class FlareMQDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         return "flaremq"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced(self)
 
     def schema(self) -> StructType | str:
         made = table_options(self.options)

@@ -27,6 +27,7 @@ from flaremq.pipeline.planning.partitions import ScanPiece, plan_pieces, read_pi
 from flaremq.pipeline.planning.planner import checked_spans, share_out, take_bytes
 from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.pipeline.sources.worker import kept_source
+from flaremq.pipeline.spark.shipped import reduced
 from flaremq.pipeline.spark.stream_files import write_piece
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ class StreamReader(DataSourceStreamReader):
         self._progress: ProgressWriter | None = None
         self._reported: dict[str, Any] | None = None
         self._warned: set[QueueRef] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"options": self.options, "spec": self.spec, "request": self.request}

@@ -36,6 +36,7 @@ from flaremq.pipeline.sink.store import check_queue, check_store, take_in
 from flaremq.pipeline.sink.task import SinkTask, TaskIdentity, TaskReport
 from flaremq.pipeline.sink.wire import WireTarget
 from flaremq.pipeline.sources.worker import settle
+from flaremq.pipeline.spark.shipped import reduced
 from flaremq.pipeline.spark.writer_schema import check_schema
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ class SinkWriter:
         self._options = options
         self._write_id = write_id
         self._is_stream = is_stream
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced(self)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SinkCommitMessage:
         """In a task: write its rows."""

@@ -24,7 +24,7 @@ from flaremq.pipeline.jobs.archive.increment import (
 )
 from flaremq.pipeline.jobs.archive.task import run_archive_task
 from flaremq.pipeline.jobs.session import AnySession, started
-from flaremq.pipeline.jobs.tasks import Progress, run_tasks
+from flaremq.pipeline.jobs.tasks import Progress, parallelism, run_tasks
 from flaremq.pipeline.options import ScanOptions, parse_options
 from flaremq.pipeline.sources.open import open_source, source_spec
 
@@ -168,8 +168,7 @@ def _increment(
         if not spans and not gaps and manifest.sequence:
             return result
         session = started(spark)
-        parallelism = session.sparkContext.defaultParallelism
-        tasks = plan_tasks(source, spec, spans, location, options=options, parallelism=parallelism)
+        tasks = plan_tasks(source, spec, spans, location, options=options, parallelism=parallelism(session))
         begin(root, manifest, sorted({span.queue.topic for span in spans}))
         receipts = run_tasks(session, tasks, run_archive_task, what="archive", on_progress=on_progress)
         noted = finish(root, manifest, receipts, gaps)

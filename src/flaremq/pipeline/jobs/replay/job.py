@@ -20,7 +20,7 @@ from flaremq.message.write_stream import stem_of
 from flaremq.pipeline.jobs.replay.rows import SCHEMA
 from flaremq.pipeline.jobs.replay.task import ReplayReport, ReplayTask, run_replay_task
 from flaremq.pipeline.jobs.session import AnySession, started
-from flaremq.pipeline.jobs.tasks import Progress, run_tasks
+from flaremq.pipeline.jobs.tasks import Progress, parallelism, run_tasks
 from flaremq.pipeline.model.source import ReadRequest, SourceSpec
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.options import ScanOptions, parse_options
@@ -94,7 +94,7 @@ def replay(
                 _check_own_topic(topic)
         tasks = plan_replay(parsed, spec, spans, sink, name, keep_queues=keep_queues)
         session = started(spark)
-        tasks = _paced(tasks, rate, session.sparkContext.defaultParallelism)
+        tasks = _paced(tasks, rate, parallelism(session))
         try:
             reports = run_tasks(session, tasks, run_replay_task, what="replay", on_progress=on_progress)
         except BaseException:

@@ -19,7 +19,7 @@ from flaremq.message.topics import HALF_TOPIC, OP_HALF_TOPIC, TIMER_TOPIC
 from flaremq.pipeline.jobs.report.partial import COUNTED_COLUMNS, Partial
 from flaremq.pipeline.jobs.report.texts import TextCounter, TextTotals, bucket_count, count_bucket
 from flaremq.pipeline.jobs.report.transactions import HALF_COLUMNS, OP_COLUMNS, Transactions
-from flaremq.pipeline.jobs.tasks import Progress, watched
+from flaremq.pipeline.jobs.tasks import Progress, gather
 from flaremq.pipeline.model.columns import schema_of
 from flaremq.pipeline.model.source import ReadRequest, SourceSpec
 from flaremq.pipeline.model.spans import Span
@@ -82,16 +82,12 @@ def scan_pieces(
         for piece in pieces
     ]
     findings = Findings()
-    if not tasks:
-        return findings
-    with watched(spark, "report", len(tasks) + buckets + 1, on_progress):
-        counted = spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(count_task)
-        # The bucket behind the last holds everything but texts.
-        added = counted.partitionBy(buckets + 1, int).mapPartitionsWithIndex(
-            lambda bucket, pairs: add_up(bucket == buckets, (piece for _, piece in pairs), top)
-        )
-        for packed in added.collect():
-            findings.add(pickle.loads(packed), top)
+
+    def added(bucket: int, packed: Iterable[bytes]) -> Iterator[bytes]:
+        return add_up(bucket == buckets, packed, top)  # the bucket behind the last holds everything but texts
+
+    for found in gather(spark, tasks, count_task, added, buckets=buckets + 1, what="report", on_progress=on_progress):
+        findings.add(pickle.loads(found), top)
     return findings
 
 
