@@ -22,13 +22,13 @@ class Deadlines(Generic[_T]):
         self._slots: dict[int, set[_T]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._done = 0  # the last slot that was emptied
-        self._loop = asyncio.get_running_loop()
 
     def add(self, item: _T, deadline: float) -> None:
         number = self._slot(deadline)
         if self._timer is None:
-            self._done = int(self._loop.time() * _SLOTS_PER_SECOND)
-            self._timer = self._loop.call_later(1 / _SLOTS_PER_SECOND, self._turn)
+            loop = asyncio.get_running_loop()
+            self._done = int(loop.time() * _SLOTS_PER_SECOND)
+            self._timer = loop.call_later(1 / _SLOTS_PER_SECOND, self._turn)
         slot = self._slots.get(number)
         if slot is None:
             slot = self._slots[number] = set()
@@ -47,7 +47,8 @@ class Deadlines(Generic[_T]):
         return int(deadline * _SLOTS_PER_SECOND) + 1  # not before its time
 
     def _turn(self) -> None:
-        now = int(self._loop.time() * _SLOTS_PER_SECOND)
+        loop = asyncio.get_running_loop()
+        now = int(loop.time() * _SLOTS_PER_SECOND)
         self._timer = None
         due = range(self._done + 1, now + 1) if now - self._done <= len(self._slots) else sorted(self._slots)
         late = [item for number in due if number <= now for item in self._slots.pop(number, ())]
@@ -55,7 +56,7 @@ class Deadlines(Generic[_T]):
         for item in late:
             self._late(item)
         if self._slots and self._timer is None:
-            self._timer = self._loop.call_later(1 / _SLOTS_PER_SECOND, self._turn)
+            self._timer = loop.call_later(1 / _SLOTS_PER_SECOND, self._turn)
 
     def stop(self) -> None:
         if self._timer is not None:
