@@ -9,6 +9,7 @@ from flaremq.cli.groups import LazyGroup
 # command -> (module, one line for the overview), in the order the overview has
 COMMANDS = {
     "archive": ("flaremq.cli.pipeline.jobs:archive", "The log as Parquet files, incrementally."),
+    "table": ("flaremq.cli.pipeline.tables:table", "Topics as Iceberg or Delta tables, incrementally."),
     "replay": ("flaremq.cli.pipeline.jobs:replay", "Messages of a store or archive to a topic, once each."),
     "rebuild": ("flaremq.cli.pipeline.jobs:rebuild", "Queues and index from the log alone."),
     "verify": ("flaremq.cli.pipeline.jobs:verify", "Check everything, and certify it."),

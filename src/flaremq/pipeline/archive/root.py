@@ -110,6 +110,14 @@ class ArchiveRoot:
         start = len(self.base) + 1
         return sorted(info.path[start:] for info in found if info.type == fs.FileType.File)
 
+    def times(self, folder: str) -> dict[str, int]:
+        """When each file below a folder was last changed, in milliseconds."""
+        selector = fs.FileSelector(self.full_path(folder), allow_not_found=True, recursive=True)
+        with self._translated("listing", folder):
+            found = self._files.get_file_info(selector)
+        start = len(self.base) + 1
+        return {info.path[start:]: info.mtime_ns // 1_000_000 for info in found if info.type == fs.FileType.File}
+
     def has(self, folder: str) -> bool:
         """Whether there is such a folder with something in it."""
         return self._first(folder) is not None

@@ -5,4 +5,4 @@ May import: ``model``, ``planning``, ``sources``, ``sink``, PySpark.
 Start reading: ``datasource``.
 """
 
-__all__ = ["datasource"]
+__all__ = ["datasource", "group_progress"]

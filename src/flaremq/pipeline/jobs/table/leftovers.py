@@ -1,0 +1,76 @@
+"""Files that a run left and no commit names: of a run that failed or was killed, and of what was expired."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from typing import Final
+
+from flaremq.pipeline.archive.root import METADATA
+from flaremq.pipeline.tables.leases import leases
+from flaremq.pipeline.tables.model.lake_table import LakeTable
+
+_log = logging.getLogger(__name__)
+_SETTLED_MS: Final = 600_000  # a commit that a killed run had sent off has come to its end after so long
+_LOG_OF_DELTA: Final = "_delta_log/"
+
+
+def new_run() -> str:
+    """Begins the names of all files of a run."""
+    return uuid.uuid4().hex[:16]
+
+
+def remove_files_of(table: LakeTable, run: str) -> int:
+    """Files of a run that never came to a commit."""
+    found = [path for path in table.root.list("", recursive=True) if path.rpartition("/")[2].startswith(run)]
+    for path in found:
+        table.root.delete(path)
+    return len(found)
+
+
+def remove_killed(table: LakeTable, now_ms: int | None = None) -> int:
+    """Files of runs whose writer is gone, as far as no commit names them, and the marks of those runs."""
+    now_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    gone = [lease for lease in leases(table.root) if not lease.is_live(now_ms) and lease.beat_ms < now_ms - _SETTLED_MS]
+    if not gone:
+        return 0
+    paths = table.root.list("", recursive=True)
+    needed = table.referenced()
+    count = 0
+    for lease in gone:
+        for path in paths:
+            if path.rpartition("/")[2].startswith(lease.run) and path not in needed and not _is_ours(path):
+                table.root.delete(path)
+                count += 1
+        table.root.delete(lease.path)
+    if count:
+        _log.info("removed %d files of runs that were killed, which no commit of %s names", count, table.name)
+    return count
+
+
+def remove_unreferenced(table: LakeTable, older_than_ms: int, *, dry_run: bool = False) -> list[str]:
+    """Files that no state of the table needs, no running writer has staged, and that are older than this time.
+
+    What there is is listed first, then who writes, then what is needed: a writer that is gone when its mark is looked
+    for has committed by then, so its files are among those needed; one that comes later has none among those listed.
+    """
+    times = table.root.times("")
+    writers = {lease.run for lease in leases(table.root) if lease.is_live(int(time.time() * 1000))}
+    needed = table.referenced()
+    found = []
+    for path, changed_ms in sorted(times.items()):
+        name = path.rpartition("/")[2]
+        if path in needed or changed_ms >= older_than_ms or _is_ours(path) or path.startswith(_LOG_OF_DELTA):
+            continue
+        if any(name.startswith(run) for run in writers):
+            continue
+        found.append(path)
+        if not dry_run:
+            table.root.delete(path)
+    return found
+
+
+def _is_ours(path: str) -> bool:
+    """Marks of writers, and whatever else is not of the table itself."""
+    return path.startswith(f"{METADATA}/")

@@ -1,0 +1,310 @@
+"""DeltaLakeTable: a table whose log is its only truth. What it covers stands there as ``txn`` actions, two a queue.
+
+A ``txn`` is a name and a number that Delta keeps for writers, through checkpoints and for good. The next offset of a
+queue is the number under the queue's name, so it becomes true with the commit that carries the files. Each commit names
+the version it was made for and fails if that exists already, whoever wrote it; then the newest state is looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from flaremq.errors import InvalidArgumentError, UnavailableError
+from flaremq.pipeline.archive.root import ArchiveRoot
+from flaremq.pipeline.model.spans import QueueRef
+from flaremq.pipeline.tables.model.coverage import Covered, coverage_text
+from flaremq.pipeline.tables.model.extra import lakehouse_needed
+from flaremq.pipeline.tables.model.lake_table import FileLayout
+from flaremq.pipeline.tables.model.partitions import PartitionField, parse_partitions
+from flaremq.pipeline.tables.model.staged import LiveFile, StagedFile, TableCommit
+from flaremq.pipeline.tables.model.target import TableTarget
+
+with lakehouse_needed("A Delta table"):
+    from deltalake import CommitProperties, DeltaTable, Transaction
+    from deltalake.exceptions import CommitFailedError, DeltaError
+    from deltalake.schema import Field
+    from deltalake.schema import Schema as DeltaSchema
+
+    from flaremq.pipeline.tables.delta.actions import add_action, day_number, remove_action, with_day
+
+_log = logging.getLogger(__name__)
+_TRIES: Final = 20
+_PARTITIONS: Final = "flaremq.partitionBy"  # of the table: which column a day is of
+_RUN: Final = "flaremq.run"
+_HISTORY: Final = 20
+
+
+class DeltaLakeTable:
+    """See ``LakeTable``."""
+
+    def __init__(self, target: TableTarget, table: DeltaTable) -> None:
+        self.name = target.text
+        self.root = ArchiveRoot(target.path)
+        self._target = target
+        self._table = table
+
+    @classmethod
+    def find(cls, target: TableTarget) -> Self | None:
+        options = dict(target.options) or None
+        with _translated(target):
+            if not DeltaTable.is_deltatable(target.path, storage_options=options):
+                return None
+            return cls(target, DeltaTable(target.path, storage_options=options))
+
+    @classmethod
+    def create(
+        cls,
+        target: TableTarget,
+        schema: pa.Schema,
+        partitions: tuple[PartitionField, ...],
+        properties: Mapping[str, str],
+    ) -> Self:
+        """A new table; the one that is there, if another was faster."""
+        if any(field.is_day and field.name in schema.names for field in partitions):
+            raise InvalidArgumentError("a column called day is in the way of the partition of that name")
+        text = ",".join(f"day({field.column})" if field.is_day else field.column for field in partitions) or "none"
+        options = dict(target.options) or None
+        with _translated(target):
+            DeltaTable.create(
+                target.path,
+                schema=with_day(schema, partitions),
+                mode="ignore",
+                partition_by=[field.name for field in partitions] or None,
+                configuration={"delta.checkpointInterval": "50", _PARTITIONS: text, **properties},
+                storage_options=options,
+                raise_if_key_not_exists=False,
+            )
+            return cls(target, DeltaTable(target.path, storage_options=options))
+
+    def layout(self) -> FileLayout:
+        partitions = self._partitions()
+        kept = {field.name for field in partitions}
+        schema = pa.schema([field for field in self.columns() if field.name not in kept])
+        return FileLayout(self._target.path, schema, partitions)
+
+    def columns(self) -> pa.Schema:
+        return pa.schema(self._table.schema())
+
+    def evolve(self, schema: pa.Schema) -> None:
+        for _ in self._tries():
+            known = self.columns()
+            new = [field for field in schema if self._is_new(known, field)]
+            if not new:
+                return
+            try:
+                fields = DeltaSchema.from_arrow(pa.schema(new)).fields
+                self._table.alter.add_columns([Field(field.name, field.type, nullable=True) for field in fields])
+            except CommitFailedError:
+                continue
+            except DeltaError as error:
+                raise InvalidArgumentError(
+                    f"{self.name} cannot take these columns: {error}. Give the field another name, or the topic "
+                    "another table"
+                ) from error
+            return self._refresh()
+
+    def coverage(self, queues: Collection[QueueRef]) -> dict[QueueRef, Covered]:
+        self._refresh()
+        return self._covered(queues)
+
+    def commit(self, commit: TableCommit) -> bool:
+        partitions = self._partitions()
+        actions = [add_action(file, partitions) for file in commit.files]
+        for _ in self._tries():
+            if self._has(commit.run):
+                return True  # the answer to an earlier try was lost, not the commit
+            if self._covered([*commit.before, *commit.after]) != dict(commit.before):
+                return False
+            notes = {_RUN: commit.run, "flaremq.offsets": coverage_text(commit.after), **commit.notes}
+            marks = [
+                Transaction(name, number)
+                for queue, covered in commit.after.items()
+                for name, number in zip(_names(queue), covered, strict=True)
+                if covered != commit.before.get(queue)
+            ]
+            if self._write(actions, notes, marks):
+                return True
+        raise UnavailableError(f"others commit to {self.name} all the time; {_TRIES} tries were in vain")
+
+    def discard(self, files: Iterable[StagedFile]) -> None:
+        for file in files:
+            self.root.delete(file.path)
+
+    def live_files(self) -> list[LiveFile]:
+        self._refresh()
+        return self._live_files()
+
+    def replace(self, run: str, removed: Sequence[LiveFile], added: Sequence[StagedFile]) -> bool:
+        partitions = self._partitions()
+        for _ in self._tries():
+            if self._has(run):
+                return True
+            present = {file.handle for file in self._live_files() if file.is_whole}
+            if any(file.handle not in present for file in removed):
+                return False
+            actions = [
+                *(remove_action(file, partitions) for file in removed),
+                *(add_action(file, partitions, is_new=False) for file in added),
+            ]
+            if self._write(actions, {_RUN: run}, []):
+                return True
+        raise UnavailableError(f"others commit to {self.name} all the time; {_TRIES} tries were in vain")
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        self._refresh()
+        yield from self._table.to_pyarrow_dataset().to_batches(columns=list(columns))
+
+    def trim(self, keep: int) -> int:
+        """Delta's log keeps itself short: a checkpoint every 50 commits, and what is older than a month removed."""
+        return 0
+
+    def expire(self, older_than_ms: int, keep: int) -> Mapping[str, int]:
+        """Files of old states are what ``unreferenced`` finds; the log is cut where a checkpoint replaces it."""
+        self._refresh()
+        self._table.create_checkpoint()
+        self._table.cleanup_metadata()
+        return {}
+
+    def referenced(self) -> set[str]:
+        self._refresh()
+        return {file.handle for file in self._live_files()}
+
+    def version(self) -> str:
+        return str(self._table.version())
+
+    def _write(self, actions: Sequence[Any], notes: dict[str, str], marks: Sequence[Transaction]) -> bool:
+        try:
+            self._table.create_write_transaction(
+                list(actions),
+                "append",
+                self._table.schema(),
+                self._table.metadata().partition_columns,
+                commit_properties=CommitProperties(
+                    custom_metadata=notes, max_commit_retries=0, app_transactions=list(marks)
+                ),
+            )
+        except CommitFailedError:
+            return False
+        self._refresh()
+        return True
+
+    def _tries(self) -> Iterator[int]:
+        """The state is fresh at each try. Whoever lost waits a moment, each another one."""
+        for attempt in range(_TRIES):
+            if attempt:
+                _log.info("another commit to %s was faster; trying again", self.name)
+                time.sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
+            self._refresh()
+            yield attempt
+
+    def _refresh(self) -> None:
+        with _translated(self._target):
+            self._table.update_incremental()
+
+    def _covered(self, queues: Iterable[QueueRef]) -> dict[QueueRef, Covered]:
+        found = {}
+        for queue in set(queues):
+            start, after = (self._table.transaction_version(name) for name in _names(queue))
+            if start is not None and after is not None:
+                found[queue] = Covered(start, after)
+        return found
+
+    def _live_files(self) -> list[LiveFile]:
+        found = []
+        changed = self._changed_files()
+        partitions = self._partitions()
+        for row in pa.table(self._table.get_add_actions(flatten=False)).to_pylist():
+            values = row.get("partition") or {}
+            found.append(
+                LiveFile(
+                    f"{self._target.path}/{row['path']}",
+                    row["num_records"] or 0,
+                    row["size_bytes"],
+                    tuple(_value(values.get(field.name), field) for field in partitions),
+                    row["path"],
+                    is_whole=row["num_records"] is not None and row["path"] not in changed,
+                )
+            )
+        return found
+
+    def _changed_files(self) -> set[str]:
+        """Files of which rows were deleted by a vector beside them."""
+        if "deletionVectors" not in (self._table.protocol().reader_features or []):
+            return set()
+        rows = pa.table(self._table.deletion_vectors()).to_pylist()
+        return {str(row["filepath"]).partition(f"{self._target.path}/")[2] for row in rows}
+
+    def _has(self, run: str) -> bool:
+        return any(entry.get(_RUN) == run for entry in self._table.history(_HISTORY))
+
+    def _partitions(self) -> tuple[PartitionField, ...]:
+        metadata = self._table.metadata()
+        known = metadata.configuration.get(_PARTITIONS)
+        found = () if known is None else parse_partitions(known, self.columns())
+        if [field.name for field in found] != metadata.partition_columns:
+            raise InvalidArgumentError(
+                f"{self.name} was not made by FlareMQ: it does not say how its partitions come from messages. Give "
+                "another path"
+            )
+        return found
+
+    def _is_new(self, known: pa.Schema, field: pa.Field) -> bool:
+        if field.name not in known.names:
+            return True
+        kind = known.field(field.name).type
+        if kind.equals(field.type) or str(kind).replace("large_", "") == str(field.type).replace("large_", ""):
+            return False
+        if pa.types.is_nested(kind) and pa.types.is_nested(field.type):
+            return not _holds(kind, field.type)
+        if _is_wider(kind, field.type):
+            return False
+        raise InvalidArgumentError(
+            f"column {field.name} of {self.name} is {kind} and cannot become {field.type}: give the field another "
+            "name, or the topic another table"
+        )
+
+
+def _names(queue: QueueRef) -> tuple[str, str]:
+    name = f"flaremq/{queue.topic}/{queue.broker}/{queue.queue_id}"
+    return f"{name}/start", name
+
+
+def _holds(kind: pa.DataType, other: pa.DataType) -> bool:
+    """Whether every value of the other type is one of this."""
+    if pa.types.is_struct(kind) and pa.types.is_struct(other):
+        names = {kind.field(at).name: kind.field(at).type for at in range(kind.num_fields)}
+        return all(
+            other.field(at).name in names and _holds(names[other.field(at).name], other.field(at).type)
+            for at in range(other.num_fields)
+        )
+    if pa.types.is_map(kind) and pa.types.is_map(other):
+        return _holds(kind.item_type, other.item_type)
+    if pa.types.is_list(kind) and pa.types.is_list(other):
+        return _holds(kind.value_type, other.value_type)
+    return kind.equals(other) or _is_wider(kind, other)
+
+
+def _is_wider(kind: pa.DataType, other: pa.DataType) -> bool:
+    for is_kind in (pa.types.is_integer, pa.types.is_floating):
+        if is_kind(kind) and is_kind(other):
+            return bool(kind.bit_width >= other.bit_width)
+    return False
+
+
+def _value(value: Any, field: PartitionField) -> Any:
+    return day_number(value) if field.is_day and value is not None else value
+
+
+@contextlib.contextmanager
+def _translated(target: TableTarget) -> Iterator[None]:
+    try:
+        yield
+    except (DeltaError, OSError) as error:
+        raise UnavailableError(f"{target.text} cannot be opened: {error}") from error

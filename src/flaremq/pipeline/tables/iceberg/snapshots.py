@@ -1,0 +1,81 @@
+"""Forgetting snapshots of an Iceberg table, and which files the others need.
+
+A snapshot is forgotten in the catalog first; then the lists and manifests that only it had are removed. Data files stay
+until ``expire`` looks for what nothing names any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.exceptions import CommitFailedException
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+_log = logging.getLogger(__name__)
+_SLACK: Final = 4  # a quarter more than wanted may gather before some are forgotten at once
+_READER_MS: Final = 60_000  # a reader that began with a snapshot has its manifests after so long
+
+
+def trim(table: Table, keep: int) -> int:
+    """Forget the oldest but about ``keep``; none that is a minute old or less."""
+    held = table.metadata.snapshots
+    if len(held) <= keep + keep // _SLACK:
+        return 0
+    return _forget(table, held[: len(held) - keep], int(time.time() * 1000) - _READER_MS)
+
+
+def expire(table: Table, older_than_ms: int, keep: int) -> int:
+    held = sorted(table.metadata.snapshots, key=lambda snapshot: snapshot.timestamp_ms)
+    return _forget(table, held[: max(0, len(held) - max(keep, 1))], older_than_ms)
+
+
+def referenced(table: Table) -> set[str]:
+    """Every file that some snapshot, or the table's metadata, names."""
+    found = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    found |= {statistics.statistics_path for statistics in table.metadata.statistics}
+    seen: set[str] = set()
+    for snapshot in table.metadata.snapshots:
+        found.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path not in seen:
+                seen.add(manifest.manifest_path)
+                entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+                found |= {entry.data_file.file_path for entry in entries}
+    return found | seen
+
+
+def _forget(table: Table, candidates: Sequence[Snapshot], older_than_ms: int) -> int:
+    protected = {ref.snapshot_id for ref in table.metadata.refs.values()}
+    old = [
+        snapshot
+        for snapshot in candidates
+        if snapshot.snapshot_id not in protected and snapshot.timestamp_ms < older_than_ms
+    ]
+    if not old:
+        return 0
+    theirs = _metadata_files(table, old)
+    try:
+        table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()
+    except CommitFailedException:
+        return 0  # somebody commits at this moment; there is another time
+    table.refresh()
+    for path in theirs - _metadata_files(table, table.metadata.snapshots):
+        try:
+            table.io.delete(path)
+        except OSError as error:  # it stays for `expire`
+            _log.warning("cannot remove %s: %s", path, error)
+    return len(old)
+
+
+def _metadata_files(table: Table, snapshots: Iterable[Snapshot]) -> set[str]:
+    found = set()
+    for snapshot in snapshots:
+        found.add(snapshot.manifest_list)
+        found |= {manifest.manifest_path for manifest in snapshot.manifests(table.io)}
+    return found

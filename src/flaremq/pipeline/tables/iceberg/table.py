@@ -1,0 +1,244 @@
+"""IcebergTable: a table of a catalog. What it covers stands in the summary of the snapshot that made it so.
+
+PyIceberg tries a commit again by itself when another was faster. That would add messages twice which the other had
+brought already, so its repetition is switched off and each try looks at what the newest snapshot covers first.
+
+The newest of our summaries counts, found by going back from the current snapshot; others may have committed since
+(Spark deleting rows, another engine compacting), or the table was rolled back. Only when expiry by others has taken
+all of ours, the table's properties tell, where the same stands once more.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Self
+
+import pyarrow as pa
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    ValidationError,
+    ValidationException,
+)
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.table import Table
+from pyiceberg.transforms import DayTransform, IdentityTransform, Transform
+
+from flaremq.errors import InvalidArgumentError, UnavailableError
+from flaremq.pipeline.archive.root import ArchiveRoot
+from flaremq.pipeline.model.spans import QueueRef
+from flaremq.pipeline.tables.iceberg import snapshots
+from flaremq.pipeline.tables.iceberg.catalog import open_catalog
+from flaremq.pipeline.tables.iceberg.data_files import data_file, live_file, partition_fields
+from flaremq.pipeline.tables.model.coverage import Coverage, Covered, coverage_from_text, coverage_text, restricted
+from flaremq.pipeline.tables.model.lake_table import FileLayout
+from flaremq.pipeline.tables.model.partitions import PartitionField
+from flaremq.pipeline.tables.model.staged import LiveFile, StagedFile, TableCommit
+from flaremq.pipeline.tables.model.target import TableTarget
+
+_log = logging.getLogger(__name__)
+OFFSETS: Final = "flaremq.offsets"
+RUN: Final = "flaremq.run"
+_TRIES: Final = 20
+_SORTED_BY: Final = ("topic", "brokerName", "queueId", "queueOffset")
+
+# A commit must cost the same however many there were: manifests are merged, old metadata is removed.
+_PROPERTIES: Final = {
+    "format-version": "2",
+    "commit.manifest-merge.enabled": "true",
+    "commit.manifest.min-count-to-merge": "32",
+    "commit.manifest.target-size-bytes": str(1 << 20),
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "10",
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.metrics.column.body": "none",
+    "write.metadata.metrics.column.properties.key": "none",
+    "write.metadata.metrics.column.properties.value": "none",
+}
+
+
+class IcebergTable:
+    """See ``LakeTable``."""
+
+    def __init__(self, target: TableTarget, table: Table) -> None:
+        self.name = target.text
+        self.root = ArchiveRoot(table.location())
+        self._table = table
+
+    @classmethod
+    def find(cls, target: TableTarget) -> Self | None:
+        try:
+            return cls(target, open_catalog(target).load_table(target.parts))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    @classmethod
+    def create(
+        cls,
+        target: TableTarget,
+        schema: pa.Schema,
+        partitions: tuple[PartitionField, ...],
+        properties: Mapping[str, str],
+    ) -> Self:
+        """A new table; the one that is there, if another was faster."""
+        catalog = open_catalog(target, create=True)
+        try:
+            catalog.create_namespace_if_not_exists(target.parts[:-1])
+        except NamespaceAlreadyExistsError:
+            pass
+        try:
+            making = catalog.create_table_transaction(target.parts, schema, properties=_PROPERTIES | dict(properties))
+            with making as transaction:
+                if partitions:
+                    with transaction.update_spec() as spec:
+                        for field in partitions:
+                            spec.add_field(field.column, _transform(field), field.name)
+                with transaction.update_sort_order() as order:
+                    for name in _SORTED_BY:
+                        order.asc(name, IdentityTransform())
+        except (TableAlreadyExistsError, CommitFailedException):
+            pass
+        return cls(target, catalog.load_table(target.parts))
+
+    def layout(self) -> FileLayout:
+        location = f"{self._table.location()}/data"
+        return FileLayout(location, schema_to_pyarrow(self._table.schema()), partition_fields(self._table))
+
+    def columns(self) -> pa.Schema:
+        return schema_to_pyarrow(self._table.schema(), include_field_ids=False)
+
+    def evolve(self, schema: pa.Schema) -> None:
+        for _ in self._tries():
+            try:
+                with self._table.update_schema() as update:
+                    update.union_by_name(schema)
+                break
+            except CommitFailedException:
+                continue
+            except (ValidationException, ValidationError, ValueError, TypeError) as error:
+                raise InvalidArgumentError(
+                    f"{self.name} cannot take these columns: {error}. Give the field another name, or the topic "
+                    "another table"
+                ) from error
+        self._table.refresh()
+
+    def coverage(self, queues: Collection[QueueRef]) -> dict[QueueRef, Covered]:
+        self._table.refresh()
+        return restricted(self._all_covered(), queues)
+
+    def commit(self, commit: TableCommit) -> bool:
+        queues = [*commit.before, *commit.after]
+        for _ in self._tries():
+            covered = self._all_covered()
+            if self._has(commit.run):
+                return True  # the answer to an earlier try was lost, not the commit
+            if restricted(covered, queues) != dict(commit.before):
+                return False
+            files = [data_file(self._table, self._location(file), file) for file in commit.files]
+            if self._append(files, commit, {**covered, **commit.after}):
+                return True
+        raise UnavailableError(f"others commit to {self.name} all the time; {_TRIES} tries were in vain")
+
+    def discard(self, files: Iterable[StagedFile]) -> None:
+        for file in files:
+            self.root.delete(f"data/{file.path}")
+
+    def live_files(self) -> list[LiveFile]:
+        self._table.refresh()
+        spec = self._table.spec().spec_id
+        return [live_file(task, spec) for task in self._table.scan().plan_files()]
+
+    def replace(self, run: str, removed: Sequence[LiveFile], added: Sequence[StagedFile]) -> bool:
+        for _ in self._tries():
+            if self._has(run):
+                return True
+            present = {task.file.file_path for task in self._table.scan().plan_files() if not task.delete_files}
+            if any(file.location not in present for file in removed):
+                return False
+            summary = {RUN: run, OFFSETS: coverage_text(self._all_covered())}
+            transaction = self._transaction()
+            try:
+                with transaction.update_snapshot(snapshot_properties=summary).overwrite() as rewrite:
+                    for file in removed:
+                        rewrite.delete_data_file(file.handle)
+                    for staged in added:
+                        rewrite.append_data_file(data_file(self._table, self._location(staged), staged))
+                transaction.commit_transaction()
+                return True
+            except (CommitFailedException, ValidationException):
+                continue
+        raise UnavailableError(f"others commit to {self.name} all the time; {_TRIES} tries were in vain")
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        self._table.refresh()
+        yield from self._table.scan(selected_fields=tuple(columns)).to_arrow_batch_reader()
+
+    def trim(self, keep: int) -> int:
+        return snapshots.trim(self._table, keep)
+
+    def expire(self, older_than_ms: int, keep: int) -> Mapping[str, int]:
+        self._table.refresh()
+        return {"snapshots": snapshots.expire(self._table, older_than_ms, keep)}
+
+    def referenced(self) -> set[str]:
+        self._table.refresh()
+        start = f"{self._table.location()}/"
+        return {path.removeprefix(start) for path in snapshots.referenced(self._table)}
+
+    def version(self) -> str:
+        snapshot = self._table.current_snapshot()
+        return str(snapshot.snapshot_id) if snapshot else "0"
+
+    def _append(self, files: Sequence[Any], commit: TableCommit, covered: Coverage) -> bool:
+        text = coverage_text(covered)
+        summary = {OFFSETS: text, RUN: commit.run, **commit.notes}
+        transaction = self._transaction()
+        try:
+            transaction.set_properties({OFFSETS: text})
+            with transaction.update_snapshot(snapshot_properties=summary).merge_append() as append:
+                for file in files:
+                    append.append_data_file(file)
+            transaction.commit_transaction()
+            return True
+        except CommitFailedException:
+            return False
+
+    def _transaction(self) -> Any:
+        self._table.metadata.properties["commit.retry.num-retries"] = "0"  # in this copy only, see above
+        return self._table.transaction()
+
+    def _tries(self) -> Iterator[int]:
+        """The state is fresh at each try. Whoever lost waits a moment, each another one."""
+        for attempt in range(_TRIES):
+            if attempt:
+                _log.info("another commit to %s was faster; trying again", self.name)
+                time.sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
+            self._table.refresh()
+            yield attempt
+
+    def _all_covered(self) -> dict[QueueRef, Covered]:
+        snapshot = self._table.current_snapshot()
+        while snapshot is not None:
+            text = snapshot.summary.get(OFFSETS) if snapshot.summary is not None else None
+            if text is not None:
+                return coverage_from_text(text)
+            parent = snapshot.parent_snapshot_id
+            snapshot = None if parent is None else self._table.snapshot_by_id(parent)
+        return coverage_from_text(self._table.properties.get(OFFSETS, "{}"))
+
+    def _has(self, run: str) -> bool:
+        newest = self._table.metadata.snapshots[-_TRIES - 1 :]
+        return any(snapshot.summary is not None and snapshot.summary.get(RUN) == run for snapshot in newest)
+
+    def _location(self, file: StagedFile) -> str:
+        return f"{self._table.location()}/data/{file.path}"
+
+
+def _transform(field: PartitionField) -> Transform[Any, Any]:
+    return DayTransform() if field.is_day else IdentityTransform()

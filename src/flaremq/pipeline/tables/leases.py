@@ -1,0 +1,104 @@
+"""Leases: the mark of a writer that has files which no commit names yet, so that nobody takes them for leftovers.
+
+A writer leaves it before its first file and removes it behind its commit. A mark whose writer is gone is stale: on the
+same machine that shows at once, elsewhere after an hour without a beat.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from flaremq.errors import FlareMQError, NotFoundError
+from flaremq.pipeline.archive.root import METADATA, ArchiveRoot
+
+FOLDER: Final = f"{METADATA}/writers"
+_BEAT_SECONDS: Final = 60.0
+_STALE_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who writes the files whose names begin with ``run``, and when they last said so."""
+
+    run: str
+    machine: str
+    pid: int
+    beat_ms: int
+
+    @property
+    def path(self) -> str:
+        return f"{FOLDER}/{self.run}.json"
+
+    def is_live(self, now_ms: int) -> bool:
+        if self.machine == _machine():
+            return _is_running(self.pid)
+        return now_ms - self.beat_ms < _STALE_MS
+
+
+@contextlib.contextmanager
+def leased(root: ArchiveRoot, run: str) -> Iterator[None]:
+    """Within, files of this run are somebody's. What is killed leaves the mark behind."""
+    _beat(root, run)
+    done = threading.Event()
+    thread = threading.Thread(target=_keep_beating, args=(root, run, done), daemon=True)
+    thread.start()
+    try:
+        yield
+    except Exception:
+        _end(root, run, done, thread)
+        raise
+    _end(root, run, done, thread)
+
+
+def leases(root: ArchiveRoot) -> list[Lease]:
+    """All marks there are, stale ones too."""
+    found = []
+    for path in root.list(FOLDER):
+        with contextlib.suppress(NotFoundError, ValueError, KeyError, TypeError):
+            value = orjson.loads(root.read_bytes(path))
+            found.append(Lease(value["run"], value["machine"], value["pid"], value["beatMs"]))
+    return found
+
+
+def _end(root: ArchiveRoot, run: str, done: threading.Event, thread: threading.Thread) -> None:
+    done.set()
+    thread.join()
+    root.delete(f"{FOLDER}/{run}.json")
+
+
+def _beat(root: ArchiveRoot, run: str) -> None:
+    value = {"run": run, "machine": _machine(), "pid": os.getpid(), "beatMs": int(time.time() * 1000)}
+    root.write_bytes(f"{FOLDER}/{run}.json", orjson.dumps(value))
+
+
+def _keep_beating(root: ArchiveRoot, run: str, done: threading.Event) -> None:
+    while not done.wait(_BEAT_SECONDS):
+        with contextlib.suppress(FlareMQError):  # the next beat may get through; an hour is long
+            _beat(root, run)
+
+
+def _machine() -> str:
+    """Where a process number means something: this boot of this machine, and the namespace of processes we are in."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return f"{file.read().strip()}/{os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

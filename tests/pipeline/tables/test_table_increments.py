@@ -1,0 +1,105 @@
+"""Bringing a table up to its topic: every message once, by whole commits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from flaremq.errors import InvalidArgumentError
+from flaremq.pipeline.jobs.table import table
+from flaremq.pipeline.jobs.table.increment import TableLossError
+from flaremq.pipeline.jobs.table.job import TableSettings
+from flaremq.pipeline.scan import scan
+from tests.pipeline.tables.lab import HOUR_MS, TableLab
+
+
+def test_table_holds_every_message_of_every_column(lab: TableLab) -> None:
+    lab.put()
+    result = lab.run()
+    assert (result.rows, result.commits, result.covered, result.dead_letters) == (40, 1, 40, 0)
+    want = scan(**{"path": f"broker-a={lab.root}"}, topic="orders", maxHashSlotNum="200", maxIndexNum="800")
+    place = ("queueId", "queueOffset")
+    wanted = sorted(want.read_all().to_pylist(), key=lambda row: [row[name] for name in place])
+    got = sorted(lab.rows(), key=lambda row: [row[name] for name in place])
+    assert [{name: row[name] for name in wanted[0]} for row in got] == wanted
+
+
+def test_second_run_adds_what_is_new_and_nothing_twice(lab: TableLab) -> None:
+    lab.put(30)
+    lab.run()
+    assert lab.run().commits == 0
+    lab.put(10)
+    assert lab.run().rows == 10
+    assert len(lab.offsets()) == len(set(lab.offsets())) == 40
+
+
+def test_files_are_parted_by_day_and_sorted_by_queue_and_offset(lab: TableLab) -> None:
+    lab.put(48, step_ms=HOUR_MS)  # two days and a bit
+    lab.run()
+    files = lab.data_files()
+    assert [file.parent.name for file in files] == ["day=2023-11-14", "day=2023-11-15", "day=2023-11-16"]
+    for file in files:
+        places = pq.read_table(file, columns=["queueId", "queueOffset"], partitioning=None).to_pylist()
+        assert places == sorted(places, key=lambda row: (row["queueId"], row["queueOffset"]))
+
+
+def test_partitions_may_be_more_than_days(lab: TableLab) -> None:
+    lab.put(24)
+    lab.run(partition_by="day(bornTimestamp),tags")
+    folders = {file.parent.name for file in lab.data_files()}
+    assert folders == {"tags=paid", "tags=shipped", "tags=None"}
+    assert len(lab.offsets()) == 24
+
+
+def test_files_end_at_the_target_size(lab: TableLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flaremq.pipeline.tables.files.ROW_GROUP_BYTES", 20_000)
+    lab.put(bodies=[bytes(str(at) * 500, "ascii") for at in range(200)])
+    assert lab.run(target_bytes=8_000).files > 1
+    assert lab.offsets() == lab.expected_offsets()
+
+
+def test_large_work_is_committed_in_several_parts(lab: TableLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flaremq.pipeline.jobs.table.increment._FEW_MESSAGES", 0)
+    lab.put(200)
+    result = lab.run(commit_bytes=10_000)
+    assert result.commits > 2 and result.rows == 200
+    assert lab.offsets() == lab.expected_offsets()
+
+
+def test_all_topics_may_have_a_table_each(lab: TableLab) -> None:
+    lab.put(8, topic="orders")
+    lab.put(4, topic="users-eu")
+    results = lab.run_all("{topic}", topic="")
+    assert [(result.table.rpartition("/")[2].rpartition(".")[2], result.rows) for result in results] == [
+        ("orders", 8),
+        ("users_eu", 4),
+    ]
+    assert {row["topic"] for row in lab.rows("users_eu")} == {"users-eu"}
+
+
+def test_all_topics_may_share_a_table(lab: TableLab) -> None:
+    lab.put(8, topic="orders")
+    lab.put(4, topic="users")
+    assert lab.run("everything", topic="").rows == 12
+    lab.put(4, topic="users")
+    assert lab.run("everything", topic="users").rows == 4
+    assert lab.run("everything", topic="").rows == 0
+
+
+def test_topic_that_was_made_anew_is_refused(lab: TableLab, tmp_path: Path) -> None:
+    lab.put(20)
+    lab.run()
+    lab.root = tmp_path / "another"
+    lab.put(8)
+    with pytest.raises(TableLossError, match="deleted and made anew"):
+        lab.run()
+    assert len(lab.offsets()) == 20
+
+
+@pytest.mark.parametrize(("name", "text"), [("keys", "k-1"), ("columns", "body"), ("subExpression", "paid")])
+def test_parts_of_messages_or_queues_are_refused(lab: TableLab, name: str, text: str) -> None:
+    lab.put(4)
+    with pytest.raises(InvalidArgumentError, match="a table holds whole"):
+        table(None, lab.options(**{name: text}), lab.target(), TableSettings())
