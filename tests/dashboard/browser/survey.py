@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from tests.dashboard.browser.window import Window
 
-ALL_RULES = {"resultTypes": ["violations"]}
-CONTRAST = {"resultTypes": ["violations"], "runOnly": ["color-contrast"]}
+ALL_RULES: dict[str, Any] = {"resultTypes": ["violations"], "preload": False}
+CONTRAST = {**ALL_RULES, "runOnly": ["color-contrast"]}
 WIDTHS = (1200, 390)
 # What a page would have if a name in it were taken for markup.
 FOREIGN = "main img, main b b, main i, main script, main svg[onload], main iframe"
@@ -46,13 +48,22 @@ def visit(window: Window, path: str) -> Visit:
     return seen
 
 
+@cache
+def axe_source() -> str:
+    """axe-core, out of its package for Playwright, whose own runner loads it for every look and returns megabytes."""
+    import axe_playwright_python
+
+    (found,) = Path(axe_playwright_python.__file__).parent.rglob("axe.min.js")
+    return found.read_text(encoding="utf-8")
+
+
+_LOOK = """async options => (await axe.run(document, options)).violations
+    .filter(one => ["serious", "critical"].includes(one.impact))
+    .map(one => `${one.id}: ${one.nodes.slice(0, 3).map(node => node.html.slice(0, 160)).join(" | ")}`)"""
+
+
 def grave_problems(page: Any, options: dict[str, Any]) -> list[str]:
     """What axe-core finds that keeps somebody out."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page, options=options).response["violations"]
-    return [
-        f"{one['id']}: {[node['html'][:160] for node in one['nodes'][:3]]}"
-        for one in found
-        if one["impact"] in ("serious", "critical")
-    ]
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(axe_source())
+    return list(page.evaluate(_LOOK, options))
