@@ -12,6 +12,7 @@ from flaremq.access.options import AccessOptions
 from flaremq.access.users.changes import create_user, put_acl
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.service import BrokerService
+from flaremq.grpc.options import OFF, GrpcOptions
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.bodies.topic import TopicConfig
 from flaremq.protocol.command import RemotingCommand
@@ -108,7 +109,10 @@ async def lab(folder: Path, **options: Any) -> AsyncIterator[Lab]:
         authorization_enabled=True,
         init_authentication_user=f'{{"username":"{ROOT}","password":"{secret_of(ROOT)}"}}',
     )
-    broker = BrokerService(folder / "store", BrokerOptions(listen_port=free_ports(), access=access, **options))
+    broker = BrokerService(
+        folder / "store",
+        BrokerOptions(listen_port=free_ports(), access=access, grpc=GrpcOptions(grpc_server_port=OFF), **options),
+    )
     await broker.start()
     assert broker.access is not None and broker.access.users is not None
     for user, rights in USERS.items():

@@ -34,6 +34,7 @@ SMALL_STORE: dict[str, Any] = {
     "maxHashSlotNum": "1000",
     "maxIndexNum": "4000",
     "diskMaxUsedSpaceRatio": "95",
+    "grpcServerPort": "-1",
 }
 
 

@@ -22,6 +22,7 @@ SMALL = {
     "maxHashSlotNum": "1000",
     "maxIndexNum": "4000",
     "diskMaxUsedSpaceRatio": "95",
+    "grpcServerPort": "-1",
 }
 
 

@@ -27,7 +27,7 @@ from tests.support.certificate import make_certificate
 ROOT = Credentials(access_key="root-of-all", secret_key=planted.INITIAL)
 INNER = Credentials(access_key="inner-servers", secret_key=planted.INNER)
 _SMALL = {"mappedFileSizeCommitLog": "1048576", "mappedFileSizeConsumeQueue": "6000", "maxHashSlotNum": "1000"}
-_SMALL |= {"maxIndexNum": "4000", "diskMaxUsedSpaceRatio": "95"}
+_SMALL |= {"maxIndexNum": "4000", "diskMaxUsedSpaceRatio": "95", "grpcServerPort": "-1"}
 _ACCOUNTS = f"""accounts:
 - {{accessKey: {ROOT.access_key}, secretKey: {planted.INITIAL}, admin: true}}
 - {{accessKey: {INNER.access_key}, secretKey: {planted.INNER}, admin: true}}

@@ -20,6 +20,7 @@ SMALL = [
     *("--set", "mappedFileSizeConsumeQueue=6000"),
 ]
 SMALL += ["--set", "maxHashSlotNum=1000", "--set", "maxIndexNum=4000", "--set", "diskMaxUsedSpaceRatio=95"]
+SMALL += ["--set", "grpcServerPort=-1"]  # tests run side by side, and there is one 8081
 
 
 class Server:

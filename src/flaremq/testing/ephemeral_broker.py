@@ -15,6 +15,7 @@ from flaremq.client.blocking import LoopThread
 from flaremq.clock import Clock, ManualClock
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.namesrv.service import NamesrvService
+from flaremq.remoting.address import format_address
 
 _T = TypeVar("_T")
 _NEVER = str(2**31 - 1)
@@ -65,6 +66,12 @@ class EphemeralBroker:
         """The broker's own address."""
         return self.broker.address
 
+    @property
+    def grpc_address(self) -> str:
+        """Where clients of RocketMQ 5 come to: for ``ephemeral_broker(grpcServerPort=0)``."""
+        assert self.broker.grpc_door is not None, "grpcServerPort=0 opens the port of gRPC"
+        return format_address("127.0.0.1", self.broker.grpc_door.port)
+
     # On the caller's event loop
 
     async def __aenter__(self) -> Self:
@@ -113,7 +120,7 @@ class EphemeralBroker:
         await self._namesrv.start()
         settings = {"listenPort": "0", "namesrvAddr": self._namesrv.address, "mappedFileSizeCommitLog": "16777216"}
         settings |= {"mappedFileSizeConsumeQueue": "600000", "maxHashSlotNum": "10000", "maxIndexNum": "40000"}
-        settings |= {"diskMaxUsedSpaceRatio": "95"}
+        settings |= {"diskMaxUsedSpaceRatio": "95", "grpcServerPort": "-1"}
         if isinstance(self.clock, ManualClock):
             settings["channelExpiredTimeout"] = _NEVER  # an hour by this clock is no time for a client
         broker = BrokerService(path, *load_options(None, settings | self._options), clock=self.clock)

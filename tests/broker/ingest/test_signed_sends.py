@@ -10,6 +10,7 @@ import pytest
 from flaremq.access.options import AccessOptions
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.service import BrokerService
+from flaremq.grpc.options import OFF, GrpcOptions
 from flaremq.protocol.command import BINARY_HEADER, JSON_HEADER, RemotingCommand
 from flaremq.protocol.frame import FrameDecoder, encode_frame
 from flaremq.protocol.signing import signed
@@ -55,7 +56,10 @@ async def _replies(folder: Path, reads: list[bytes], count: int, *, compiled: bo
     access = AccessOptions(acl_enable=True, acl_home=str(folder / "home"))
     taken = 0
     async with sends_compiled(compiled):
-        broker = BrokerService(folder / "store", BrokerOptions(listen_port=free_ports(), access=access))
+        broker = BrokerService(
+            folder / "store",
+            BrokerOptions(listen_port=free_ports(), access=access, grpc=GrpcOptions(grpc_server_port=OFF)),
+        )
         await broker.start()
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)

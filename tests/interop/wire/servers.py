@@ -37,6 +37,7 @@ _ALWAYS: Mapping[str, str] = {
     "diskMaxUsedSpaceRatio": "95",
 }
 _FOR_TESTS: Mapping[str, str] = {
+    "grpcServerPort": "-1",  # a broker of RocketMQ passes over what only its proxy knows
     "enablePropertyFilter": "true",
     "traceTopicEnable": "true",
     "transactionCheckInterval": "3000",
