@@ -30,6 +30,7 @@ class JsonColumns:
     def __init__(self, schema: pa.Schema, zone: tzinfo) -> None:
         self._schema = schema
         self._zone = zone
+        self._has_decimals = any("decimal" in str(field.type) for field in schema)
         inside = pa.struct([pa.field(field.name, _read_as(field.type)) for field in schema])
         self._parse = pyarrow.json.ParseOptions(
             explicit_schema=pa.schema([(_BODY, inside)]), unexpected_field_behavior="ignore"
@@ -51,8 +52,10 @@ class JsonColumns:
         if table.num_rows != len(bodies):
             return None
         column = table.column(_BODY).combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # before PyArrow 17 an empty one has no chunk to give
-            return None
+        if column.null_count > bodies.null_count:
+            return None  # the word null, which is no object
+        if self._has_decimals and not _is_valid(column):
+            return None  # the reader does not count digits before the point
         made = []
         for field, values in zip(self._schema, column.flatten(), strict=True):
             converted = _converted(values, field.type, self._zone)
@@ -69,6 +72,14 @@ def can_read(kind: pa.DataType) -> bool:
     if pa.types.is_list(kind):
         return can_read(kind.value_type)
     return not pa.types.is_map(kind)
+
+
+def _is_valid(column: pa.Array) -> bool:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType:

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from flaremq.pipeline.bodies.decoded import Decoded
 from flaremq.pipeline.bodies.json_columns import JsonColumns, can_read
-from flaremq.pipeline.bodies.json_text import parse_along
-from flaremq.pipeline.bodies.json_values import NeedsText, Problems, converter, shown
+from flaremq.pipeline.bodies.json_text import first_value
+from flaremq.pipeline.bodies.json_values import NeedsText, Problems, converted, converter, shown
 
 _FEW: Final = 64  # rows: not worth another look at all of them together
 
@@ -21,8 +21,7 @@ class JsonDecoder:
 
     def __init__(self, schema: pa.Schema, zone: tzinfo) -> None:
         self._schema = schema
-        self._kind = pa.struct(list(schema))
-        self._columns = JsonColumns(schema, zone) if can_read(self._kind) else None
+        self._columns = JsonColumns(schema, zone) if can_read(pa.struct(list(schema))) else None
         self._convert = [(field.name, converter(field.type, zone)) for field in schema]
 
     def decode(self, bodies: pa.Array) -> Decoded:
@@ -66,7 +65,7 @@ class JsonDecoder:
             reason = str(error)
         try:
             text = body.decode()
-            return self._values(parse_along(text, self._kind)) if text.strip() else (nothing, None)
+            return self._values(first_value(text)) if text.strip() else (nothing, None)
         except UnicodeDecodeError as error:
             return nothing, f"no UTF-8: {error.reason} at byte {error.start}"
         except RecursionError:
@@ -76,12 +75,12 @@ class JsonDecoder:
 
     def _values(self, value: Any) -> tuple[list[Any], str | None]:
         if type(value) is not dict:
-            return [None] * len(self._convert), None if value is None else f"no object: {shown(value)}"
+            return [None] * len(self._convert), f"no object: {shown(value)}"
         row: list[Any] = []
         reason: str | None = None
         for name, convert in self._convert:
             problems: Problems = []
-            row.append(convert(value.get(name), problems))
+            row.append(converted(value.get(name), convert, problems))
             if problems and reason is None:
                 reason = f"field {name}: {problems[0]}"
         return row, reason

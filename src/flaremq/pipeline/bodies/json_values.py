@@ -1,6 +1,7 @@
 """Values of JSON as values of Spark's types: what ``from_json`` takes for an int, a date, a struct, and what not.
 
-A value of the wrong type becomes null and a problem of its body; what is beside it stays.
+A value of the wrong type is null and a problem of its body; what stands beside it in a struct stays. An array or a map
+with one is null as a whole.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import re
 from collections.abc import Callable
 from datetime import tzinfo
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
+import orjson
 import pyarrow as pa
 
 from flaremq.pipeline.bodies.moments import days_of, microseconds_of
@@ -22,16 +25,24 @@ Convert = Callable[[Any, Problems], Any]
 
 _NON_NUMBERS: Final = {
     "NaN": math.nan,
-    **dict.fromkeys(("INF", "+INF", "Infinity", "+Infinity"), math.inf),
+    **dict.fromkeys(("+INF", "Infinity", "+Infinity"), math.inf),
     **dict.fromkeys(("-INF", "-Infinity"), -math.inf),
 }
 _EXACT: Final = Context(prec=1000, rounding=ROUND_HALF_UP)
+_DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+# Blanks may stand between groups of four characters, and nowhere else.
+_BETWEEN: Final = re.compile(r"[\x00-\x20]*([A-Za-z0-9+/=]{4}|$)", re.ASCII)
 _FLOAT_MAX: Final = 3.4028235677973366e38  # a double from here on is no float
+_LONG_MAX: Final = 1 << 63
 _SHOWN: Final = 40
 
 
 class NeedsText(Exception):
-    """A value whose text in the body decides: a number that is more than a float, an object as a string."""
+    """A number whose text in the body decides, since it is more than a float."""
+
+
+class WrongValue(Exception):
+    """A value that is not of its type."""
 
 
 class NumberText(float):
@@ -45,14 +56,8 @@ class NumberText(float):
         return made
 
 
-class RawText(str):
-    """A value that is no string, as its text."""
-
-    __slots__ = ()
-
-
 def converter(kind: pa.DataType, zone: tzinfo) -> Convert:
-    """From parsed JSON to what Arrow takes for a type; null stays null."""
+    """From parsed JSON to what Arrow takes for a type; null stays null, WrongValue is raised for what does not fit."""
     if pa.types.is_struct(kind):
         return _struct(kind, zone)
     if pa.types.is_list(kind):
@@ -60,6 +65,15 @@ def converter(kind: pa.DataType, zone: tzinfo) -> Convert:
     if pa.types.is_map(kind):
         return _map(kind, zone)
     return _plain(kind, _scalar(kind, zone))
+
+
+def converted(value: Any, convert: Convert, problems: Problems) -> Any:
+    """The value of a field; null and a problem if it is none."""
+    try:
+        return convert(value, problems)
+    except WrongValue as error:
+        problems.append(str(error))
+        return None
 
 
 def _scalar(kind: pa.DataType, zone: tzinfo) -> Callable[[Any], Any]:
@@ -76,7 +90,7 @@ def _scalar(kind: pa.DataType, zone: tzinfo) -> Callable[[Any], Any]:
     if pa.types.is_timestamp(kind):
         return lambda value: _time(value, zone if kind.tz else None)
     scalars: dict[pa.DataType, Callable[[Any], Any]] = {
-        pa.string(): text_of,
+        pa.string(): lambda value: value if type(value) is str else json_text(value),
         pa.bool_(): lambda value: value if type(value) is bool else None,
         pa.binary(): _bytes,
     }
@@ -84,12 +98,12 @@ def _scalar(kind: pa.DataType, zone: tzinfo) -> Callable[[Any], Any]:
 
 
 def _plain(kind: pa.DataType, make: Callable[[Any], Any]) -> Convert:
-    def convert(value: Any, problems: Problems) -> Any:
+    def convert(value: Any, _: Problems) -> Any:
         if value is None:
             return None
         made = make(value)
         if made is None:
-            problems.append(f"{shown(value)} is no {kind}")
+            raise WrongValue(f"{shown(value)} is no {kind}")
         return made
 
     return convert
@@ -102,9 +116,8 @@ def _struct(kind: pa.StructType, zone: tzinfo) -> Convert:
         if value is None:
             return None
         if type(value) is not dict:
-            problems.append(f"{shown(value)} is no object")
-            return None
-        return {name: make(value.get(name), problems) for name, make in parts}
+            raise WrongValue(f"{shown(value)} is no object")
+        return {name: converted(value.get(name), make, problems) for name, make in parts}
 
     return convert
 
@@ -116,8 +129,7 @@ def _list(kind: pa.ListType, zone: tzinfo) -> Convert:
         if value is None:
             return None
         if type(value) is not list:
-            problems.append(f"{shown(value)} is no array")
-            return None
+            raise WrongValue(f"{shown(value)} is no array")
         return [make(item, problems) for item in value]
 
     return convert
@@ -130,32 +142,50 @@ def _map(kind: pa.MapType, zone: tzinfo) -> Convert:
         if value is None:
             return None
         if type(value) is not dict:
-            problems.append(f"{shown(value)} is no object")
-            return None
+            raise WrongValue(f"{shown(value)} is no object")
         return [(name, make(item, problems)) for name, item in value.items()]
 
     return convert
 
 
-def text_of(value: Any) -> str:
-    """A value as a string: what is none is the text it has in the body."""
-    if type(value) is str:
-        return value
-    if isinstance(value, RawText):
-        return str(value)
-    if type(value) is bool:
-        return "true" if value else "false"
+def json_text(value: Any) -> str:
+    """A value that is no string, as a string: as Jackson writes it again, without blanks, numbers as Java does."""
+    if type(value) is dict:
+        inside = ",".join(f"{json_text(str(name))}:{json_text(item)}" for name, item in value.items())
+        return "{" + inside + "}"
+    if type(value) is list:
+        return "[" + ",".join(map(json_text, value)) + "]"
     if type(value) is int:
         return str(value)
-    if isinstance(value, NumberText):
-        return value.text
-    raise NeedsText
+    if isinstance(value, float):
+        if abs(value) >= _LONG_MAX and not isinstance(value, NumberText):
+            raise NeedsText  # it may have been an integer
+        return _java_double(float(value))
+    return orjson.dumps(value).decode()
+
+
+def _java_double(value: float) -> str:
+    """A double as ``Double.toString`` has it: plain from a thousandth to ten millions, else with an exponent."""
+    if not math.isfinite(value):
+        return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        text = repr(value)
+        return text if "." in text else f"{value:f}"
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    first, *rest = map(str, digits)
+    power = int(exponent) + len(rest)
+    return f"{'-' if sign else ''}{first}.{''.join(rest) or '0'}E{power}"
 
 
 def _number(value: Any) -> float | None:
     if type(value) is str:
         return _NON_NUMBERS.get(value)
-    return float(value) if isinstance(value, int | float) and type(value) is not bool else None
+    if type(value) is bool or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _float(value: Any) -> float | None:
@@ -166,21 +196,25 @@ def _float(value: Any) -> float | None:
 
 
 def _decimal(value: Any, kind: pa.Decimal128Type) -> Decimal | None:
-    if type(value) is float and not isinstance(value, NumberText):
+    if type(value) is float:
         raise NeedsText
-    try:
-        number = Decimal(value.text if isinstance(value, NumberText) else value)
-        scaled = number.quantize(Decimal((0, (1,), -kind.scale)), context=_EXACT)
-    except (InvalidOperation, TypeError, ValueError):
+    text = value.text if isinstance(value, NumberText) else value.replace(",", "") if type(value) is str else value
+    if type(text) is int:
+        text = str(text)
+    if type(text) is not str or _DECIMAL.fullmatch(text) is None:
         return None
-    return scaled if scaled.is_finite() and len(scaled.as_tuple().digits) <= kind.precision else None
+    number = Decimal(text)
+    if number.adjusted() > kind.precision:
+        return None
+    scaled = number.quantize(Decimal((0, (1,), -kind.scale)), context=_EXACT)
+    return scaled if len(scaled.as_tuple().digits) <= kind.precision else None
 
 
 def _bytes(value: Any) -> bytes | None:
     if type(value) is not str:
         return None
     try:
-        return base64.b64decode(value, validate=True)
+        return base64.b64decode(_BETWEEN.sub(r"\1", value), validate=True)
     except (binascii.Error, ValueError):
         return None
 
@@ -190,7 +224,7 @@ def _time(value: Any, zone: tzinfo | None) -> int | None:
         return microseconds_of(value, zone)
     if type(value) is int and zone is not None:  # seconds
         microseconds = value * 1_000_000
-        return microseconds if -(1 << 63) <= microseconds < 1 << 63 else None
+        return microseconds if -_LONG_MAX <= microseconds < _LONG_MAX else None
     return None
 
 

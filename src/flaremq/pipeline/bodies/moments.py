@@ -16,11 +16,14 @@ _EPOCH: Final = date(1970, 1, 1).toordinal()
 _EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 # As much of a date as there is: the year, the month, the day.
-_DATE: Final = r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
-_DATE_TEXT: Final = re.compile(_DATE + r"(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
+_DATE: Final = r"([+-]?\d{4,%d})(?:-(\d{1,2})(?:-(\d{1,2})"
+_DATE_TEXT: Final = re.compile(_DATE % 7 + r"(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
 _TIME_TEXT: Final = re.compile(
-    _DATE + r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?\s*(\D.*|[+-].*)?)?)?)?)?", re.ASCII
+    _DATE % 6 + r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?\s*(\D.*|[+-].*)?)?)?)?)?", re.ASCII
 )
+# The calendar repeats after so many years, with as many days: years that Python's own does not have.
+_CYCLE_YEARS: Final = 400
+_CYCLE_DAYS: Final = 146_097
 _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?", re.ASCII)
 _OFFSET_MAX: Final = timedelta(hours=18)
 # What Arrow's own parser reads exactly as Spark does; a whole column of it is read at once.
@@ -42,15 +45,16 @@ def days_of(text: str) -> int | None:
     if match is None:
         return None
     year, month, day = (int(part or 1) for part in match.groups())
+    year, cycles = _usual_year(year)
     try:
-        return date(year, month, day).toordinal() - _EPOCH
+        return date(year, month, day).toordinal() - _EPOCH + cycles * _CYCLE_DAYS
     except ValueError:
         return None
 
 
 def microseconds_of(text: str, zone: tzinfo | None) -> int | None:
-    """Microseconds since 1970 of a time; None if the text is none. Without ``zone`` a zone in the text is left out
-    of account, as for a time that belongs to no zone."""
+    """Microseconds since 1970 of a time; None if the text is none. Without ``zone`` it is a time of no zone, and must
+    not name one."""
     match = _TIME_TEXT.fullmatch(text.strip())
     if match is None:
         return None
@@ -58,16 +62,26 @@ def microseconds_of(text: str, zone: tzinfo | None) -> int | None:
         int(part or default) for part, default in zip(match.groups(), (1, 1, 1, 0, 0, 0), strict=False)
     )
     fraction, named = match.group(7) or "", match.group(8)
+    year, cycles = _usual_year(year)
     try:
         local = datetime(year, month, day, hour, minute, second, int((fraction + "000000")[:6]))
     except ValueError:
         return None
-    if zone is None:
-        return (local.replace(tzinfo=UTC) - _EPOCH_UTC) // _MICROSECOND
-    found = _zone(named.strip()) if named else zone
-    if found is None:
-        return None
-    return (local.replace(tzinfo=found) - _EPOCH_UTC) // _MICROSECOND
+    found = zone or UTC
+    if named:
+        other = None if zone is None else _zone(named.strip())
+        if other is None:
+            return None
+        found = other
+    return (local.replace(tzinfo=found) - _EPOCH_UTC + cycles * timedelta(_CYCLE_DAYS)) // _MICROSECOND
+
+
+def _usual_year(year: int) -> tuple[int, int]:
+    """A year of Python's calendar with the same days, and how many cycles before it the year is."""
+    if 1 <= year <= 9999:
+        return year, 0
+    cycles = year // _CYCLE_YEARS - 5
+    return year - cycles * _CYCLE_YEARS, cycles
 
 
 def _zone(name: str) -> tzinfo | None:
@@ -119,4 +133,5 @@ def _all_match(texts: pa.Array, pattern: str) -> bool:
 
 
 def _lost_one(found: list[int | None], texts: pa.Array) -> bool:
-    return found.count(None) != texts.null_count
+    nulls: int = texts.null_count
+    return found.count(None) != nulls
