@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from flaremq.access.guard import GuardRules
+from flaremq.access.judge import Account
 from flaremq.message.topics import HALF_TOPIC
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
@@ -127,3 +128,19 @@ def test_what_may_be_shown_is_asked_of_the_account_as_it_is_now(tmp_path: Path) 
     open_gate, stranger = Gate(tmp_path, rules=GuardRules(unsigned_codes=frozenset((34, 310)))), Peer()
     assert open_gate.check(stranger, request(34, {}, b"{}", account=None)) is None
     assert open_gate.guard.may_send(stranger, "both")  # type: ignore[arg-type]
+
+
+def test_a_name_that_was_said_from_a_trusted_address_is_no_account(tmp_path: Path) -> None:
+    """It was never proven, and counts no longer than the address is trusted; nor does a name that looks like it."""
+    gate, peer = Gate(tmp_path), Peer()
+    gate.judge.trusted = ("127.0.0.1",)
+    assert gate.check(peer, request(30, {"topic": "x"}, account=Account("root", b"never-proven"))) is None
+    assert gate.guard.may_send(peer, "denied")  # type: ignore[arg-type]  # a peer of tests
+    gate.judge.trusted = ()
+    assert not gate.guard.may_send(peer, "denied")  # type: ignore[arg-type]
+    odd = Account("root@white list", b"its-own-secret")
+    gate.judge.accounts[odd.name], gate.judge.allowed[odd.name] = odd, {("Topic:both", "PUB")}
+    gate.judge.accounts["root"] = ROOT
+    assert gate.check(peer, send(account=odd)) is None
+    assert gate.guard.may_send(peer, "both")  # type: ignore[arg-type]
+    assert not gate.guard.may_send(peer, "denied")  # type: ignore[arg-type]

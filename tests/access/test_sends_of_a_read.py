@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import hmac
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from flaremq.access import guard
 from flaremq.access.guard import GuardRules
 from flaremq.access.judge import Account
 from tests.access.test_guard import APP, OFF, ROOT, SECRET, Gate, Peer, send
@@ -56,6 +58,23 @@ def test_nobody_is_let_in_who_would_not_be_alone(tmp_path: Path) -> None:
     assert not _admitted(gate, Peer(), name="")
     assert not _admitted(gate, Peer("10.1.2.3:1"))
     assert not _admitted(Gate(tmp_path, dated=True), Peer())
+
+
+def test_whether_an_account_exists_takes_no_other_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much is signed anew for a name that nobody has as for one that somebody has and cannot prove."""
+    signed: list[int] = []
+
+    def counting(key: bytes, content: Any, digest: str) -> bytes:
+        signed.append(len(content))
+        return hmac.digest(key, content, digest)
+
+    monkeypatch.setattr(guard, "_digest", counting)
+    gate, took = Gate(tmp_path), {}
+    for name in ("app", "off", "root", "unknown"):
+        signed.clear()
+        assert not _admitted(gate, Peer(), name=name, secret=b"a-guess", contents=(b"one" * 1000, b"two"))
+        took[name] = list(signed)
+    assert all(lengths == [3000] for lengths in took.values()), took
 
 
 def test_what_another_connection_sent_is_no_send_of_this_one(tmp_path: Path) -> None:

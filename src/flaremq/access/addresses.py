@@ -30,6 +30,16 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+@lru_cache(maxsize=4096)
+def neighbourhood(host: str) -> str:
+    """Whose address it is, as far as one can tell: of IPv6 a line has 2^64, so its network stands for all of them."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    return f"{ipaddress.IPv6Address(int(address) >> 64 << 64)}/64" if address.version == 6 else host
+
+
 def parse_networks(text: str) -> tuple[Network, ...]:
     """Networks joined by ``;`` or ``,``; an address is a network of one. ValueError."""
     parts = [part.strip() for part in text.replace(",", ";").split(";")]

@@ -24,7 +24,7 @@ from flaremq.access.authority import INNER, OWN, SIGNED, SUPER, Row
 from flaremq.access.described import describe
 from flaremq.access.judge import Account, Judge
 from flaremq.access.needs import Action, Need, Refusal, ResourceType
-from flaremq.access.refusals import Voice
+from flaremq.access.refusals import Voice, too_often
 from flaremq.access.replay import Origin, ReplayGuard
 from flaremq.access.rules import Surroundings, UnreadableError, need
 from flaremq.errors import FlareMQError, InvalidArgumentError
@@ -45,7 +45,7 @@ _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
 class Visitor:
     """What is kept of one connection between its requests."""
 
-    __slots__ = ("host", "is_admin_place", "is_cut", "is_safe", "origin", "user")
+    __slots__ = ("host", "is_admin_place", "is_cut", "is_safe", "origin", "proven", "user")
 
     def __init__(self, host: str, *, is_safe: bool, is_admin_place: bool) -> None:
         self.host = host
@@ -53,6 +53,7 @@ class Visitor:
         self.is_admin_place = is_admin_place
         self.is_cut = False  # nothing more is served
         self.origin = Origin(host)
+        self.proven = ""  # who signed a request of it last
         self.user = ""  # whose request was let in last
 
 
@@ -122,11 +123,15 @@ class Guard:
             return self._refuse(visitor, request, refusal, name, is_proven=False)
         if not name:
             return self._failed(connection, visitor, request, Refusal(self._voice.nameless(), "no name"), "")
+        if visitor.proven != name and self._attempts.guesses_too_often(visitor.host, name):
+            return self._failed(connection, visitor, request, too_often(visitor.host), name)
         account = self._judge.find(name)
         if (reason := self._identify(account or self._nobody, request)) is not None:
             reason = "unknown account" if account is None else reason
+            self._attempts.guessed(visitor.host, name)
             return self._failed(connection, visitor, request, Refusal(self._voice.unproven(name), reason), name)
         assert account is not None
+        visitor.proven = name
         replayed = self._replay.refusal(
             code, ext, str(ext[SIGNATURE]), visitor.origin, row=row, body_length=len(request.body_bytes)
         )
@@ -145,13 +150,18 @@ class Guard:
         For plain sends of one read, all signed by one account, none with a proof of our own clients.
         """
         visitor = connection.visitor or self._meet(connection)
-        account = self._judge.find(name)
-        if account is None or not account.is_enabled or not visitor.is_safe or visitor.is_cut or topic[:1] == "%":
+        if not visitor.is_safe or visitor.is_cut or topic[:1] == "%":
             return False
+        if visitor.proven != name and self._attempts.guesses_too_often(visitor.host, name):
+            return False
+        account = self._judge.find(name) or self._nobody  # by whom as much is signed anew as by an account
         secret = account.secret
         for signature, content in zip(signatures, contents, strict=True):
             if not _same(b2a_base64(_digest(secret, content, "sha1"), newline=False), signature):
                 return False
+        if not account.is_enabled:
+            return False
+        visitor.proven = name
         if not account.is_super and self._rules.authorizes and _SEND not in self._rules.open_codes:
             needs = (Need(ResourceType.TOPIC, topic, (Action.PUB,)),)
             if self._judge.decide(account, needs, visitor.host) is not None:
@@ -169,7 +179,9 @@ class Guard:
         visitor = connection.visitor
         if visitor is None:
             return False
-        name = visitor.user.removesuffix(_WHITE_LISTED)
+        name = visitor.user
+        if name.endswith(_WHITE_LISTED) and name != visitor.proven:  # a name that was said, not proven
+            return self._judge.trusts(visitor.host, name.removesuffix(_WHITE_LISTED) or None)
         if self._judge.trusts(visitor.host, name or None):
             return True
         if _SEND in self._rules.unsigned_codes:
@@ -270,6 +282,8 @@ class Guard:
         self._audit.refused(
             user=name, address=visitor.host, code=request.code, what=what, rule=refusal.rule, is_proven=is_proven
         )
+        if refusal.is_for_now:
+            return RemotingCommand.response(ResponseCode.SYSTEM_BUSY, refusal.remark)
         return self._voice.reply(refusal.remark, request)
 
     def _failed(

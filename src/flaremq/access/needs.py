@@ -50,3 +50,4 @@ class Refusal:
 
     remark: str
     rule: str
+    is_for_now: bool = False  # the same request may be let in later: clients try again

@@ -13,6 +13,12 @@ _NAME_MAX: Final = 64
 _PLAINTEXT: Final = "requests of other machines are served over TLS only (tlsMode, or accessWithoutTlsEnable=true)"
 
 
+def too_often(host: str) -> Refusal:
+    """To whoever guesses, and to who shares the address: it says nothing about the account."""
+    remark = f"too many wrong signatures of this account came from {host}: none is looked at for some seconds"
+    return Refusal(remark, "too many guesses", is_for_now=True)
+
+
 class Voice(Protocol):
     """The sentences of one generation, and the code they come with."""
 
