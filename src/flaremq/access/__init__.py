@@ -6,4 +6,4 @@ May import: remoting, protocol, names of message.
 Start reading: ``guard``; ``control`` puts everything together for a server.
 """
 
-__all__ = ["audit", "authority", "callers", "control", "inner", "judge", "needs", "options", "rules"]
+__all__ = ["audit", "authority", "control", "inner", "judge", "needs", "options", "rules"]
