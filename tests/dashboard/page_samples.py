@@ -219,7 +219,10 @@ STORE: dict[str, Any] = {
     "disk_full_hours": None,
     "damaged_ranges": 0,
     "damaged_bytes": 0,
-    "recovery": None,
+    "damaged_reads": 2,
+    "repaired_units": 1,
+    "recovery": {"clean": False, "seconds": 1.5, "checked_bytes": 10**6, "truncated_bytes": 7, "damaged_ranges": 1},
+    "recovery_now_bytes": 4096,
     "flush_type": "ASYNC_FLUSH",
     "marks": {"clean": 0.75, "force": 0.85, "refuse": 0.9},
 }

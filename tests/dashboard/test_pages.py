@@ -103,6 +103,12 @@ def test_brokers_and_stores_tell_what_the_broker_tells(tmp_path: Path) -> None:
             assert store["max_offset"] == int(runtime["commitLogMaxOffset"])
             assert store["file_bytes"] == int(config["mappedFileSizeCommitLog"])
             assert store["files"][0]["used_bytes"] == store["bytes"] and store["files_total"] == 1
+            assert store["recovery"] == {
+                "clean": True, "seconds": float(runtime["lastRecoverySeconds"]), "checked_bytes": 0,
+                "truncated_bytes": 0, "damaged_ranges": 0,
+            }  # fmt: skip
+            assert store["recovery_now_bytes"] == store["max_offset"] - int(runtime["recoveryStartOffset"])
+            assert (store["damaged_reads"], store["repaired_units"]) == (0, 0)
 
     asyncio.run(run())
 

@@ -320,6 +320,7 @@ class MessageStore:
             "flushedOffset": self.flushed_offset,
             "dispatchedOffset": self.dispatched_offset,
             "dispatchBehindBytes": self.dispatch_lag_bytes,
+            "recoveryStartOffset": self._engine.checkpointer.dispatched,
             "runningFlags": int(self.health),
             "refusal": self.health_state.refusal,
             "damagedReads": self._reader.damaged_reads,

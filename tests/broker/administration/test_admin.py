@@ -88,6 +88,31 @@ def test_runtime_info_tells_what_happened(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_runtime_info_tells_what_recovery_did_and_what_it_would_do_now(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with AdminLab(tmp_path) as lab:
+            for _ in range(10):
+                await lab.send("T", 0)
+            info = await runtime_info(lab)
+            assert (info["lastRecoveryClean"], info["lastRecoveryTruncatedBytes"]) == ("true", "0")
+            assert float(info["lastRecoverySeconds"]) >= 0
+            assert int(info["recoveryStartOffset"]) == 0 < int(info["commitLogMaxOffset"])
+            lab.store.close()  # everything is durable now
+        async with AdminLab(tmp_path) as lab:
+            again = await runtime_info(lab)
+            assert again["recoveryStartOffset"] == again["commitLogMaxOffset"] == info["commitLogMaxOffset"]
+            await lab.send("T", 0)
+            kept = lab.store.max_physical_offset
+            lab.store.abandon()
+        async with AdminLab(tmp_path) as lab:
+            crashed = await runtime_info(lab)
+            assert crashed["lastRecoveryClean"] == "false"
+            assert int(crashed["lastRecoveryCheckedBytes"]) == kept - int(info["commitLogMaxOffset"])
+            assert crashed["lastRecoveryDamagedRanges"] == crashed["damagedReads"] == crashed["repairedUnits"] == "0"
+
+    asyncio.run(run())
+
+
 def test_rates_cover_ten_seconds_a_minute_and_ten_minutes() -> None:
     rates = StoreRates(0, Counters(), {"<=0ms": 0})
     put = 0

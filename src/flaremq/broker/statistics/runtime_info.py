@@ -77,6 +77,7 @@ class RuntimeInfo:
     async def collect(self) -> dict[str, str]:
         """The whole table."""
         result = self._of_store()
+        result |= self._of_recovery()
         result |= await self._store_loop.run(self._of_disk)
         result |= self._of_requests()
         result |= self._of_totals()
@@ -117,11 +118,26 @@ class RuntimeInfo:
             "dispatchBehindBytes": str(store.dispatch_lag_bytes),
             "damagedLogRanges": str(statistics["damagedLogRanges"]),
             "damagedLogBytes": str(statistics["damagedLogBytes"]),
+            "damagedReads": str(statistics["damagedReads"]),
+            "repairedUnits": str(statistics["repairedUnits"]),
             "commitLogMinOffset": str(store.min_physical_offset),
             "commitLogMaxOffset": str(store.max_physical_offset),
             "remainHowManyDataToFlush": format_bytes(max(0, store.max_physical_offset - store.flushed_offset)),
             "remainTransientStoreBufferNumbs": str(_UNLIMITED),
             "pageCacheLockTimeMills": "0",  # appends are done on the loop that answers this: none is under way
+        }
+
+    def _of_recovery(self) -> dict[str, str]:
+        """What opening the store did, and where it would start if this process were killed now; ours alone."""
+        store = self._store_loop.store
+        report = store.recovery
+        return {
+            "lastRecoveryClean": "true" if report.closed_cleanly else "false",
+            "lastRecoverySeconds": f"{report.seconds:.3f}",
+            "lastRecoveryCheckedBytes": str(max(0, report.log_end - report.started_at)),
+            "lastRecoveryTruncatedBytes": str(report.truncated_bytes),
+            "lastRecoveryDamagedRanges": str(len(report.damaged)),
+            "recoveryStartOffset": str(store.statistics()["recoveryStartOffset"]),
         }
 
     def _of_disk(self) -> dict[str, str]:

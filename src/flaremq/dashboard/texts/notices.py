@@ -50,6 +50,10 @@ TEXTS = {
     "reason.broadcast": ("members keep their own offsets", "广播模式，位点由成员自己保存"),
     "reason.no_data": ("no data", "没有数据"),
     "reason.too_many": ("too many to read", "数量过多，未读取"),
+    "reason.verify_at_rest": (
+        "of a store at rest, or of a copy: flaremq store verify",
+        "需在静止的存储或其副本上运行 flaremq store verify",
+    ),
     "reason.not_on_wire": ("no request of the protocol tells this", "协议没有提供此信息的请求"),
     "missing.title": ("– means unknown. Why", "– 表示未知，原因"),
     "effect.topic_created": ("The topic is created.", "创建主题。"),

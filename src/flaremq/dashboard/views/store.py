@@ -13,8 +13,9 @@ _MARKS: Final = {"clean": 0.75, "force": 0.85, "refuse": 0.90}
 
 
 def store_page(state: ClusterState, now_ms: int) -> Page:
-    missing = {"recovery": because("not_on_wire"), "verify": because("not_on_wire")}
-    return page(state, now_ms, missing=missing) | {"brokers": [_row(broker) for broker in state.brokers.values()]}
+    return page(state, now_ms, missing={"verify": because("verify_at_rest")}) | {
+        "brokers": [_row(broker) for broker in state.brokers.values()]
+    }
 
 
 def file_bytes_of(broker: BrokerState) -> int:
@@ -28,7 +29,7 @@ def _row(broker: BrokerState) -> dict[str, Any]:
     files, count = log_files(low, high, size) if low is not None and high is not None else ([], None)
     unflushed = bytes_of(broker.told.get("remainHowManyDataToFlush", ""))
     total, free = broker.disk_bytes
-    oldest = broker.whole("earliestMessageTimeStamp")
+    oldest, restart = broker.whole("earliestMessageTimeStamp"), broker.whole("recoveryStartOffset")
     row = {
         "id": broker.address,
         "name": broker.name,
@@ -54,7 +55,10 @@ def _row(broker: BrokerState) -> dict[str, Any]:
         "disk_full_hours": broker.disk_full_hours,
         "damaged_ranges": broker.whole("damagedLogRanges"),
         "damaged_bytes": broker.whole("damagedLogBytes"),
-        "recovery": None,
+        "damaged_reads": broker.whole("damagedReads"),
+        "repaired_units": broker.whole("repairedUnits"),
+        "recovery": _recovery(broker),
+        "recovery_now_bytes": None if high is None or restart is None else max(0, high - restart),
         "flush_type": config.get("flushDiskType"),
         "marks": _MARKS,
     }
@@ -63,6 +67,20 @@ def _row(broker: BrokerState) -> dict[str, Any]:
     elif broker.config is None:
         row["missing"] = {"flush_type": "denied" if broker.config_ms else "not_read_yet"}
     return row
+
+
+def _recovery(broker: BrokerState) -> dict[str, Any] | None:
+    """What opening the store did; RocketMQ does not tell."""
+    told = broker.told.get("lastRecoveryClean")
+    if told is None:
+        return None
+    return {
+        "clean": told == "true",
+        "seconds": broker.number("lastRecoverySeconds"),
+        "checked_bytes": broker.whole("lastRecoveryCheckedBytes"),
+        "truncated_bytes": broker.whole("lastRecoveryTruncatedBytes"),
+        "damaged_ranges": broker.whole("lastRecoveryDamagedRanges"),
+    }
 
 
 def _whole(text: str | None) -> int | None:
