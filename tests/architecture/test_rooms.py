@@ -31,9 +31,9 @@ ORDER = {
         ha_service controller_mode registry guarding metrics grpc_door
         service""",
     "access": """files needs addresses options judge bodies rules authority once replay attempts described audit
-        refusals guard users plain inner control""",
+        refusals guard callers users plain inner control""",
     "controller": "figures groups liveness election outcomes state options stores office requests service",
-    "grpc": "call options framing messages http2 server rules backends calls door",
+    "grpc": "call options receipt_key framing messages http2 server guard rules backends calls door",
     "server": "options live_options option_requests",
     "namesrv": "figures options kv_config topic_queues broker_table route_info requests service",
     "client": """arguments credentials options errors blocking unique_keys client_id transport routes heartbeats

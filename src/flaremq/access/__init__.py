@@ -6,4 +6,6 @@ May import: remoting, protocol, names of message.
 Start reading: ``guard``; ``control`` puts everything together for a server.
 """
 
-__all__ = ["audit", "authority", "control", "inner", "judge", "needs", "options", "rules"]
+__all__ = [
+    "addresses", "attempts", "audit", "authority", "control", "inner", "judge", "needs", "options", "refusals", "rules",
+]  # fmt: skip

@@ -18,6 +18,7 @@ from flaremq.access.addresses import parse_networks
 from flaremq.access.attempts import Attempts
 from flaremq.access.audit import AuditLog
 from flaremq.access.authority import Row
+from flaremq.access.callers.caller_guard import CallerGuard
 from flaremq.access.guard import Guard, GuardRules, ReadTopic
 from flaremq.access.judge import Judge
 from flaremq.access.options import AccessOptions
@@ -74,23 +75,35 @@ class AccessControl:
         inner = options.inner_client_authentication_credentials
         path = options.audit_log_path or os.path.join(places.state, "flaremq.audit", "audit.log")
         self.audit = AuditLog(path, clock.now_ms)
+        attempts = Attempts(clock.monotonic)
+        authorizes = options.acl_enable or options.authorization_enabled
         self.guard = Guard(
             rows,
             judge,
             voice,
             around,
             replay=ReplayGuard(clock.now_ms, dated_only=options.access_signed_time_required),
-            attempts=Attempts(clock.monotonic),
+            attempts=attempts,
             audit=self.audit,
             rules=GuardRules(
                 admin_networks=parse_networks(options.admin_allowed_addresses),
                 without_tls=options.access_without_tls_enable,
                 unsigned_codes=_codes(options.authentication_whitelist),
                 open_codes=_codes(options.authorization_whitelist),
-                authorizes=options.acl_enable or options.authorization_enabled,
+                authorizes=authorizes,
                 inner=parse_inner_credentials(inner).username if inner.strip() else "",
             ),
             read_topic=read_topic,
+        )
+        self.callers = CallerGuard(
+            judge,
+            voice,
+            around,
+            attempts=attempts,
+            audit=self.audit,
+            authorizes=authorizes,
+            # A signature over a time that nobody looks at can be sent again by whoever has heard it.
+            without_tls=options.access_without_tls_enable and not options.access_signed_time_required,
         )
         self._task: asyncio.Task[None] | None = None
 

@@ -288,11 +288,11 @@ class BrokerService:
         self._exit.push_async_callback(vip.stop)
 
     async def _open_grpc_door(self, table: HandlerTable) -> None:
-        if self.access is not None or not self.options.grpc.is_served(self._asked_port):
+        if not self.options.grpc.is_served(self._asked_port):
             return
         from flaremq.broker.grpc_door.door import BrokerDoor  # its packages weigh megabytes that others save
 
-        door = await asyncio.to_thread(BrokerDoor, self.state, table, self._remoting_options)
+        door = await asyncio.to_thread(BrokerDoor, self.state, table, self._remoting_options, self.access)
         await door.start()
         self.grpc_door = door
         self._exit.push_async_callback(door.stop)

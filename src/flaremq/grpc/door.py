@@ -7,6 +7,7 @@ from flaremq.grpc.calls.service import MessagingService
 from flaremq.grpc.options import GrpcOptions
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.grpc.server.server import GrpcServer
+from flaremq.grpc.server.serving import Guard
 from flaremq.remoting.options import RemotingOptions
 
 
@@ -21,10 +22,11 @@ class Door:
         *,
         body_max: int,
         seal_key: bytes | None = None,
+        guard: Guard | None = None,
     ) -> None:
         """``body_max``: bytes of a message; ``seal_key``: see :class:`MessagingService`. Reads the files of TLS."""
         self.service = MessagingService(backend, limits_of(options, body_max), seal_key=seal_key)
-        self.server = GrpcServer(self.service.handlers, options, remoting, body_max=body_max)
+        self.server = GrpcServer(self.service.handlers, options, remoting, guard=guard, body_max=body_max)
 
     async def start(self, host: str, port: int) -> None:
         """Listen. UnavailableError if the port is taken."""

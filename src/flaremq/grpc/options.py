@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from flaremq.options import AT_START, check_values, option
+from flaremq.options import AT_START, PATH, check_values, option
 
 DEFAULT_PORT: Final = 8081
 OFF: Final = -1
@@ -50,6 +50,12 @@ class GrpcOptions:
         5, rocketmq="grpcShutdownTimeSeconds", affects="behaviour", live=True,
         doc="Seconds that calls under way get when the server stops. Polls and open streams end at once. RocketMQ's "
             "default is 30.")
+
+    grpc_receipt_key_file: str = option(
+        "", flaremq="grpcReceiptKeyFile", affects="behaviour", fixed=PATH,
+        doc="File, for its owner's eyes only, with 16 bytes or more of a secret that seals receipt handles: servers "
+            "that share it take each other's. Empty: a broker makes its own below `config/`, a proxy one for as long "
+            "as it runs.")
 
     # --- messages -------------------------------------------------------------------------------------------
     enable_topic_message_type_check: bool = option(

@@ -111,7 +111,8 @@ OTHER_LAYERS: Final = frozenset(
 OTHER_LAYERS_OWN: Final = frozenset(
     """
     connectionsMax connectionsPerAddressMax consumerOffsetsMax filterExpressionBytesMax firstFrameSeconds
-    frameSeconds groupsMax grpcCallsMax grpcClientsMax grpcConcurrentStreamsMax grpcTlsMode
+    frameSeconds groupsMax grpcCallsMax grpcClientsMax grpcConcurrentStreamsMax grpcReceiptKeyFile
+    grpcTlsMode
     haPeerAllow haBindAddress haConnectionsMax halfReceivedBytesMax
     haSecretFile haTlsMode haTlsTrustPath heldPullsMax inFlightBytesMax inFlightMax insecureBindEnable logLevel
     metricsInsecureBindEnable metricsNames metricsOfflineGroups

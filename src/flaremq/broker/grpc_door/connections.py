@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from flaremq.access.callers.caller_guard import Registered
 from flaremq.errors import FlareMQError, UnavailableError
 from flaremq.grpc.backends.backend import Member
 from flaremq.message.hosts import encode_host
@@ -114,6 +115,7 @@ class MemberConnection(_NoSocket):
 
     def __init__(self, member: Member, broker: str) -> None:
         super().__init__(member.peer)
+        self.visitor = Registered.at(member.peer, member.account)
         self._member = member
         self._broker = broker
         self._tasks: set[asyncio.Task[None]] = set()

@@ -3,31 +3,46 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+import os
+from typing import TYPE_CHECKING, Final
 
 from flaremq.broker.grpc_door.local_backend import LocalBackend
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.parts import BrokerState
 from flaremq.errors import UnavailableError
 from flaremq.grpc.door import Door
+from flaremq.grpc.guard import CallGuard
 from flaremq.grpc.options import DEFAULT_PORT
+from flaremq.grpc.receipt_key import own_key, read_key
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
 
+if TYPE_CHECKING:
+    from flaremq.access.control import AccessControl
+
 _log = logging.getLogger(__name__)
+_KEY_NAME: Final = "grpcReceiptKey"
 
 
 class BrokerDoor:
     """Open between ``start`` and ``stop``. Use from one event loop."""
 
     def __init__(
-        self, state: BrokerState, table: HandlerTable, remoting: RemotingOptions, *, seal_key: bytes | None = None
+        self, state: BrokerState, table: HandlerTable, remoting: RemotingOptions, access: AccessControl | None
     ) -> None:
-        """Reads the files of TLS."""
+        """Reads the files of TLS and the key of handles."""
         self._options: Final[BrokerOptions] = state.options
-        body_max = state.store_loop.store.options.max_message_size
-        backend = LocalBackend(state, table)
-        self._door = Door(backend, state.options.grpc, remoting, body_max=body_max, seal_key=seal_key)
+        store = state.store_loop.store
+        path = state.options.grpc.grpc_receipt_key_file
+        key = read_key(path) if path else own_key(os.path.join(store.path, "config", _KEY_NAME))
+        self._door = Door(
+            LocalBackend(state, table),
+            state.options.grpc,
+            remoting,
+            body_max=store.options.max_message_size,
+            seal_key=key,
+            guard=None if access is None else CallGuard(access.callers),
+        )
         self.port = 0  # 0: it is not open
 
     async def start(self) -> None:

@@ -5,4 +5,4 @@ May import: grpc.call, grpc.framing, grpc.http2, grpc.messages, grpc.options, re
 Start reading: ``exchange``, then ``connection`` and ``server``.
 """
 
-__all__ = ["server"]
+__all__ = ["server", "serving"]

@@ -73,7 +73,7 @@ class Exchange:
         if not self.call.client_id:
             return Code.CLIENT_ID_REQUIRED, "x-mq-client-id is missing"
         guard = self.connection.serving.guard
-        return None if guard is None else guard.allow(self.entry.method, request, self.call)
+        return None if guard is None else guard.allow(self.entry.method, request, self.call, self.connection)
 
     def grant(self) -> None:
         """A large request has its turn."""

@@ -36,7 +36,7 @@ class Guard(Protocol):
     def identify(self, call: Call, place: Place) -> Refusal | Awaitable[Refusal] | None:
         """Who calls? Asked once a call, before anything of it is read. What is awaited is a refusal that comes late."""
 
-    def allow(self, method: Method, request: Any, call: Call) -> Refusal | None:
+    def allow(self, method: Method, request: Any, call: Call, place: Place) -> Refusal | None:
         """May it? Asked for every request of a call."""
 
 
