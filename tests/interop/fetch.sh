@@ -5,11 +5,13 @@
 #   tests/interop/fetch.sh store        the message store of each pinned RocketMQ release (Maven)
 #   tests/interop/fetch.sh servers      its name server, broker, clients and mqadmin (Maven)
 #   tests/interop/fetch.sh go node      the Go client (a program of ours, built with it) and ali-ons for Node
+#   tests/interop/fetch.sh grpc         the clients of RocketMQ 5 that speak gRPC: Java (Maven), Python (pip)
+#   tests/interop/fetch.sh proxy        RocketMQ's own proxy (Maven)
 #   tests/interop/fetch.sh 5.5.0        the message store of one release
 #
 # What is fetched goes to .cache/rocketmq of the project, or to $FLAREMQ_ROCKETMQ_JARS: <version>, <version>-servers,
-# go-<digest>, node-<digest>. A folder appears only when it is complete, so an interrupted run leaves nothing half
-# done; a folder that exists is left alone. Without Go or Node their part is left out with a word on it.
+# go-<digest>, node-<digest>, java-grpc-<version>, python-grpc-<digest>, proxy-<version>. A folder appears only
+# when it is complete, so an interrupted run leaves nothing half done; a folder that exists is left alone. Without Go or Node their part is left out with a word on it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=versions.env
@@ -86,7 +88,17 @@ node_client() {
     finish "$name" modules
 }
 
-if [ $# -eq 0 ]; then set -- store servers go node; fi
+# A folder of its own: the client brings packages that ours must not see, and registers the messages of the protocol.
+python_grpc_client() {
+    local name
+    name=python-grpc-$(digest "$here/grpc/python/requirements.txt")
+    begin "$name" || return 0
+    "${PYTHON:-python3}" -m pip install --quiet --disable-pip-version-check --no-input --root-user-action ignore \
+        --require-hashes --target "$work/packages" -r "$here/grpc/python/requirements.txt"
+    finish "$name" packages
+}
+
+if [ $# -eq 0 ]; then set -- store servers go node grpc proxy; fi
 for what in "$@"; do
     case $what in
     store) for version in $ROCKETMQ_VERSIONS; do maven "$version" "$version" rocketmq-store; done ;;
@@ -96,10 +108,15 @@ for what in "$@"; do
         done
         ;;
     go) go_client ;;
+    grpc)
+        maven "java-grpc-$ROCKETMQ_CLIENT_JAVA_VERSION" "$ROCKETMQ_CLIENT_JAVA_VERSION" rocketmq-client-java
+        python_grpc_client
+        ;;
+    proxy) maven "proxy-$ROCKETMQ_PROXY_VERSION" "$ROCKETMQ_PROXY_VERSION" rocketmq-proxy ;;
     node) node_client ;;
     [0-9]*) maven "$what" "$what" rocketmq-store ;;
     *)
-        echo "fetch.sh: $what is none of store, servers, go, node or a version" >&2
+        echo "fetch.sh: $what is none of store, servers, go, node, grpc, proxy or a version" >&2
         exit 2
         ;;
     esac
