@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 CATALOG_FILE: Final = "catalog.db"
+_TRIES: Final = 3
 _BUSY_SECONDS: Final = 60  # SQLite waits so long for another writer before it gives up
 
 
@@ -31,12 +32,16 @@ def open_catalog(target: TableTarget, *, create: bool = False) -> Catalog:
         settings = _embedded(target.warehouse or target.catalog, create=create)
     elif target.warehouse is not None:
         settings.setdefault("warehouse", target.warehouse)
-    try:
-        return load_catalog(target.catalog, **settings)
-    except (ValueError, TypeError) as error:
-        raise InvalidArgumentError(f"catalog {target.catalog!r} cannot be opened: {error}") from error
-    except Exception as error:  # whatever a driver or an HTTP client raises
-        raise UnavailableError(f"catalog {target.catalog!r} does not answer: {error}") from error
+    for attempt in range(_TRIES):
+        try:
+            return load_catalog(target.catalog, **settings)
+        except (ValueError, TypeError) as error:
+            raise InvalidArgumentError(f"catalog {target.catalog!r} cannot be opened: {error}") from error
+        except Exception as error:  # whatever a driver or an HTTP client raises
+            # Two who open a new embedded catalog both make its tables, and the slower one finds them there.
+            if attempt + 1 == _TRIES or "already exists" not in str(error):
+                raise UnavailableError(f"catalog {target.catalog!r} does not answer: {error}") from error
+    raise AssertionError("unreachable")
 
 
 def _embedded(folder: str, *, create: bool) -> dict[str, str]:
