@@ -6,6 +6,7 @@ knows is refused: Spark would drop it in silence, and the scan would read someth
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import time
@@ -31,17 +32,20 @@ from flaremq.options import (
 from flaremq.pipeline.bodies.columns import ScanColumns, scan_columns
 from flaremq.pipeline.bodies.decoder import BodyDecoder
 from flaremq.pipeline.bodies.format import FORMATS, MODES, PERMISSIVE, RAW, BodyFormat, make_format
+from flaremq.pipeline.model.by_queue import ASSIGN_FORM, TIMES_FORM, ByQueue, parse_assign, parse_times, times_text
 from flaremq.pipeline.model.source import ReadRequest, TopicSelector, WireOptions
 from flaremq.storage.arrow.bodies import AS_NULL, BAD_BODIES, BodyRule
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.options import StoreOptions
-from flaremq.times import parse_moment
+from flaremq.times import UNITS_MS, parse_moment
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NO_TIME: Final = -1
 _TIME_FORM: Final = "a time: milliseconds since 1970, an ISO date and time, or 2h for so long ago"
+_PAUSE_FORM: Final = "milliseconds, or a number with a unit as in 500ms, 30s, 15m, 2h"
+_PAUSE = re.compile(r"(\d{1,9})\s*(ms|s|m|h|d)")
 LONG_MAX: Final = 2**63 - 1
 DEFAULT_PARTITION_BYTES: Final = 128 << 20
 
@@ -62,6 +66,7 @@ ALIASES: Final = {
     "topics": "topic",
     "namesrvAddr": "nameServer",
     "group": "consumerGroup",
+    "kafka.group.id": "consumerGroup",
     "tags": "subExpression",
     "key": "keys",
 }
@@ -70,9 +75,18 @@ ALIASES: Final = {
 _OF_SPARK: Final = frozenset(
     ("paths", "checkpointlocation", "queryname", "provider", "serialization.format", "owner", "location")
 )
+# What else Spark's Kafka source has, and what is to be said about it.
+_OF_KAFKA: Final = {
+    "kafka.bootstrap.servers": "name servers are given as nameServer, host:port joined by ;",
+    "includeheaders": "headers are the column properties, which is always there",
+    "startingoffsetsbytimestampstrategy": "a time behind the last message is the end of its queue",
+    "kafkaconsumer.polltimeoutms": "see fetchRetryMs",
+    "fetchoffset.numretries": "see fetchRetryMs",
+    "fetchoffset.retryintervalms": "see fetchRetryMs",
+}
 _LIST_SEPARATOR = re.compile(r"\s*,\s*")
 # Empty, these would mean everything, which is the opposite of what an empty list says.
-_NOT_EMPTY: Final = ("topic", "subscribePattern", "keys", "columns")
+_NOT_EMPTY: Final = ("topic", "subscribePattern", "assign", "keys", "columns")
 # What only an expression over properties has: SQL92, which RocketMQ takes as subExpression too, and nobody as a tag.
 _SQL92 = re.compile(r"[=<>()'\"]|\s(and|or|is|between|in|not|contains|startswith|endswith)\s", re.IGNORECASE)
 
@@ -99,6 +113,10 @@ class ScanOptions:
     subscribe_pattern: str = option(
         "", flaremq="subscribePattern", affects="behaviour",
         doc="Regular expression that a topic's whole name must match; instead of `topic`.")
+    assign: str = option(
+        "", flaremq="assign", affects="behaviour", form=ASSIGN_FORM,
+        doc="Single queues instead of whole topics: JSON `{topic: [queue, …]}` for these numbers on every broker, or "
+            "`{topic: {broker: [queue, …]}}`.")
     starting_offsets: str = option(
         "", flaremq="startingOffsets", affects="behaviour",
         doc="`earliest`, `latest` or JSON `{topic: {broker: {queue: offset}}}` with -2 for earliest and -1 for latest; "
@@ -113,6 +131,13 @@ class ScanOptions:
     ending_timestamp: int = option(
         NO_TIME, flaremq="endingTimestamp", affects="behaviour", minimum=NO_TIME, maximum=LONG_MAX, form=_TIME_FORM,
         doc="Messages of a batch stored before, in the same forms. Instead of `endingOffsets`.")
+    starting_offsets_by_timestamp: str = option(
+        "", flaremq="startingOffsetsByTimestamp", affects="behaviour", form=TIMES_FORM,
+        doc="Times by queue, in the forms of `startingTimestamp`: JSON `{topic: {queue: time}}`, with the broker as in "
+            "`startingOffsets` or without, or `{topic: time}`. Queues not named start at their earliest.")
+    ending_offsets_by_timestamp: str = option(
+        "", flaremq="endingOffsetsByTimestamp", affects="behaviour", form=TIMES_FORM,
+        doc="Where a batch ends, in the same form. Queues not named are read to their end.")
     sub_expression: str = option(
         "*", flaremq="subExpression", affects="behaviour", doc="Tags, `A || B`; `*` means all messages.")
     keys: str = option(
@@ -128,6 +153,10 @@ class ScanOptions:
     consumer_group: str = option(
         "", flaremq="consumerGroup", affects="behaviour",
         doc="A stream reports its progress under this group after each batch, so its lag shows in admin tools.")
+    group_id_prefix: str = option(
+        "", flaremq="groupIdPrefix", affects="behaviour",
+        doc="Instead of `consumerGroup`: the group is this, a hyphen, and what is read: the topic, or of several a "
+            "name made of them all. The same choice has the same group after a restart.")
     commit_name_server: str = option(
         "", flaremq="commitNameServer", affects="behaviour",
         doc="Name servers of the live broker that keeps the group's progress while the messages come from `path`.")
@@ -172,7 +201,8 @@ class ScanOptions:
         0, flaremq="minOffsetsPerTrigger", affects="behaviour", maximum=LONG_MAX,
         doc="A stream waits until so many messages are there, at most for `maxTriggerDelay`.")
     max_trigger_delay: int = option(
-        900_000, flaremq="maxTriggerDelay", affects="behaviour", doc="Milliseconds that `minOffsetsPerTrigger` waits.")
+        900_000, flaremq="maxTriggerDelay", affects="behaviour", form=_PAUSE_FORM,
+        doc="Milliseconds that `minOffsetsPerTrigger` waits, or `15m`.")
     parquet_path: str = option(
         "", flaremq="parquetPath", affects="speed",
         doc="Directory, which every executor must see: a stream's tasks write their messages there as Parquet files "
@@ -199,8 +229,13 @@ class ScanOptions:
         check_values(self)
         _check_place(self)
         _check_range(self)
-        if self.topic and self.subscribe_pattern:
-            raise InvalidArgumentError("both topic and subscribePattern are given; keep one of them")
+        choices = {"topic": self.topic, "subscribePattern": self.subscribe_pattern, "assign": self.assign}
+        given = [name for name, value in choices.items() if value]
+        if len(given) > 1:
+            raise InvalidArgumentError(f"both {given[0]} and {given[1]} are given; keep one of them")
+        if self.consumer_group and self.group_id_prefix:
+            raise InvalidArgumentError("both consumerGroup and groupIdPrefix are given; keep one of them")
+        _ = self.starting_times, self.ending_times
         _ = self.selector  # refuses a wrong pattern
         _ = self.body  # refuses a schema without a format
         _ = self.wire  # refuses half an account
@@ -218,11 +253,33 @@ class ScanOptions:
     def wire(self) -> WireOptions:
         """How a cluster is read."""
         client = ClientOptions(**values_from_properties(ClientOptions, self.client))  # type: ignore[arg-type]  # by row
-        return WireOptions(client, self.consumer_group, self.fetch_retry_ms, self.fetch_bytes_in_flight)
+        return WireOptions(client, self.group, self.fetch_retry_ms, self.fetch_bytes_in_flight)
 
     @property
     def selector(self) -> TopicSelector:
+        if self.assign:
+            queues = parse_assign(self.assign, what="assign")
+            return TopicSelector(names=queues.topics, queues=queues)
         return TopicSelector(names=split_list(self.topic), pattern=self.subscribe_pattern or None)
+
+    @property
+    def group(self) -> str:
+        """The group a stream reports its progress under; empty if none."""
+        if not self.group_id_prefix:
+            return self.consumer_group
+        chosen = self.selector
+        if len(chosen.names) == 1 and chosen.queues is None:
+            return f"{self.group_id_prefix}-{chosen.names[0]}"
+        text = self.assign or self.subscribe_pattern or ",".join(sorted(chosen.names))
+        return f"{self.group_id_prefix}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+    @property
+    def starting_times(self) -> ByQueue[int] | None:
+        return _times(self.starting_offsets_by_timestamp, "startingOffsetsByTimestamp")
+
+    @property
+    def ending_times(self) -> ByQueue[int] | None:
+        return _times(self.ending_offsets_by_timestamp, "endingOffsetsByTimestamp")
 
     @property
     def column_names(self) -> tuple[str, ...] | None:
@@ -278,7 +335,7 @@ def parse_options(given: Mapping[str, str]) -> ScanOptions:
             client[key] = text.strip()
         else:
             row = own[key]
-            values[row.field_name] = checked_value(row, _time_text(text) if row.form == _TIME_FORM else text)
+            values[row.field_name] = checked_value(row, _plain_text(row, text))
     paths = next((text for name, text in given.items() if name.lower() == "paths"), None)
     if paths is not None and "path" not in values:
         values["path"] = _joined_paths(paths)
@@ -301,6 +358,8 @@ def spelled_options(
         if folded in of_spark or folded.startswith(("__", "spark.")):
             continue
         key = known.get(folded)
+        if key is None and (said := _OF_KAFKA.get(folded)):
+            raise InvalidArgumentError(f"option {name} is one of Kafka's: {said} (docs/from-spark-sql-kafka.md)")
         if key is None:
             raise InvalidArgumentError(f"{find_unknown_names([name], known.values())[0]}{hint}")
         if key in found:
@@ -360,12 +419,27 @@ def _known_names() -> dict[str, str]:
     return {key.lower(): key for key in keys} | {alias.lower(): key for alias, key in ALIASES.items()}
 
 
-def _time_text(text: str) -> str:
-    """A time in any of its forms as milliseconds; what cannot be read is left for the row to refuse."""
+def _plain_text(row: OptionRow, text: str) -> str:
+    """Times in any of their forms as milliseconds; what cannot be read is left for the row to refuse."""
+    if row.form == TIMES_FORM:
+        times = _times(text, row.key)
+        return text if times is None else times_text(times)
     try:
-        return str(parse_moment(text, int(time.time() * 1000)))
+        if row.form == _TIME_FORM:
+            return str(_moment(text))
+        if row.form == _PAUSE_FORM and (pause := _PAUSE.fullmatch(text.strip())):
+            return str(int(pause[1]) * UNITS_MS[pause[2]])
     except ValueError:
-        return text
+        pass
+    return text
+
+
+def _moment(text: str) -> int:
+    return parse_moment(text, int(time.time() * 1000))
+
+
+def _times(text: str, what: str) -> ByQueue[int] | None:
+    return parse_times(text, _moment, what=what) if text.strip() else None
 
 
 def _joined_paths(text: str) -> str:
@@ -393,14 +467,20 @@ def _check_place(options: ScanOptions) -> None:
             f"parquetPath {options.parquet_path} is no directory: files are replaced whole, which only a file system "
             "can do; flaremq pipeline archive writes to object stores"
         )
-    if options.commit_name_server and not options.consumer_group:
+    if options.commit_name_server and not options.group:
         raise InvalidArgumentError("commitNameServer is given without consumerGroup, whose progress it would keep")
 
 
 def _check_range(options: ScanOptions) -> None:
     for end in ("starting", "ending"):
-        if getattr(options, f"{end}_offsets") and getattr(options, f"{end}_timestamp") != NO_TIME:
-            raise InvalidArgumentError(f"both {end}Offsets and {end}Timestamp are given; keep one of them")
+        said = {
+            f"{end}Offsets": getattr(options, f"{end}_offsets"),
+            f"{end}Timestamp": getattr(options, f"{end}_timestamp") != NO_TIME,
+            f"{end}OffsetsByTimestamp": getattr(options, f"{end}_offsets_by_timestamp"),
+        }
+        given = [name for name, value in said.items() if value]
+        if len(given) > 1:
+            raise InvalidArgumentError(f"both {given[0]} and {given[1]} are given; keep one of them")
     start, end_ms = options.starting_timestamp, options.ending_timestamp
     if start != NO_TIME and end_ms != NO_TIME and end_ms < start:
         raise InvalidArgumentError(f"endingTimestamp {end_ms} is before startingTimestamp {start}")

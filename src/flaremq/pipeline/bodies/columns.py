@@ -81,6 +81,11 @@ def scan_columns(decoder: BodyDecoder | None, property_columns: Sequence[str]) -
     return ScanColumns(decoder, properties, pa.schema(fields))
 
 
+def property_names(property_columns: Sequence[str]) -> list[str]:
+    """The columns that show properties."""
+    return [_property_column(item)[0] for item in property_columns]
+
+
 def _property_column(item: str) -> tuple[str, str]:
     """``traceparent`` or ``x-tenant as tenant``."""
     match = _RENAMED.fullmatch(item)

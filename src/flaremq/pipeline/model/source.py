@@ -15,6 +15,7 @@ from flaremq.client.options import ClientOptions
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.topics import LIGHT_PREFIX, is_system_topic
 from flaremq.options import find_unknown_names
+from flaremq.pipeline.model.by_queue import ByQueue
 from flaremq.pipeline.model.columns import UNIT_COLUMNS
 from flaremq.storage.arrow.bodies import BodyRule
 
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TopicSelector:
-    """Which topics: these names, or those a pattern matches whole, or all but system ones.
+    """Which topics: these names, or those a pattern matches whole, or all but system ones; of them, with ``queues``,
+    only those queues.
 
     Light queues share the records of other topics, so they are chosen by name only.
     """
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
+    queues: ByQueue[bool] | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -50,6 +53,12 @@ class TopicSelector:
         if self.pattern is not None:
             return re.fullmatch(self.pattern, topic) is not None
         return not is_system_topic(topic)
+
+    def of_queues(self, extents: list[QueueExtent]) -> list[QueueExtent]:
+        """Of the queues of such topics those that are wanted."""
+        if self.queues is None:
+            return extents
+        return [extent for extent in extents if self.queues.find(extent.queue)]
 
     def missing_name(self, found: Iterable[str]) -> str | None:
         """The first of the names that is not among these topics."""

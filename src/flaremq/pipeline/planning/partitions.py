@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flaremq.errors import InvalidArgumentError
+from flaremq.pipeline.model.by_queue import ByQueue
 from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec
 from flaremq.pipeline.model.spans import QueueExtent, Span
 from flaremq.pipeline.options import NO_TIME, ScanOptions
@@ -40,7 +41,7 @@ def scan_spans(source: Source, options: ScanOptions, pushed: Pushed = NOTHING_PU
     """The ranges of a batch, pinned now: never beyond what is held, and an error if some of it is gone."""
     if options.parquet_path:
         raise InvalidArgumentError("parquetPath is for streams; write what a batch reads as you like")
-    extents = source.extents(options.selector)
+    extents = chosen_extents(source, options)
     start, end = _batch_ends(source, options, extents, pushed)
     kept = [extent for extent in extents if pushed.keeps_queue(extent.queue)]
     spans, warnings = checked_spans(start, end, kept, fail_on_data_loss=options.fail_on_data_loss)
@@ -49,12 +50,40 @@ def scan_spans(source: Source, options: ScanOptions, pushed: Pushed = NOTHING_PU
     return pushed.narrowed(spans, source.offset_by_time)
 
 
+def chosen_extents(source: Source, options: ScanOptions) -> list[QueueExtent]:
+    """The queues that are asked for, and an error for one that is and is not there."""
+    selector = options.selector
+    extents = source.extents(selector)
+    if selector.queues is not None:
+        selector.queues.check_known((extent.queue for extent in extents), "assign")
+    return extents
+
+
 def starting_offsets(source: Source, options: ScanOptions, extents: Sequence[QueueExtent], *, default: int) -> Offsets:
     """Where a scan starts in every queue."""
     if options.starting_timestamp != NO_TIME:
         return offsets_at(source, extents, options.starting_timestamp)
+    if (times := options.starting_times) is not None:
+        return offsets_by_queue(source, extents, times, default=EARLIEST, what="startingOffsetsByTimestamp")
     wanted = parse_offsets(options.starting_offsets, what="startingOffsets") if options.starting_offsets else default
     return resolve(wanted, extents, otherwise=EARLIEST, what="startingOffsets")
+
+
+def offsets_by_queue(
+    source: Source, extents: Sequence[QueueExtent], times: ByQueue[int], *, default: int, what: str
+) -> Offsets:
+    """Where each queue has its own time; ``default`` where none is named."""
+    times.check_known((extent.queue for extent in extents), what)
+    offsets: Offsets = {}
+    by_time: dict[int | None, list[QueueExtent]] = {}
+    for extent in extents:
+        by_time.setdefault(times.find(extent.queue), []).append(extent)
+    for when, queues in by_time.items():
+        if when is None:
+            offsets |= resolve(default, queues, otherwise=default, what=what)
+        else:
+            offsets |= offsets_at(source, queues, when)
+    return offsets
 
 
 def offsets_at(source: Source, extents: Sequence[QueueExtent], timestamp_ms: int) -> Offsets:
@@ -75,6 +104,8 @@ def _batch_ends(
     start = starting_offsets(source, options, kept if by_time else extents, default=EARLIEST)
     if options.ending_timestamp != NO_TIME:
         return start, offsets_at(source, kept, options.ending_timestamp)
+    if (times := options.ending_times) is not None:
+        return start, offsets_by_queue(source, extents, times, default=LATEST, what="endingOffsetsByTimestamp")
     wanted = parse_offsets(options.ending_offsets, what="endingOffsets") if options.ending_offsets else LATEST
     if wanted == EARLIEST or (isinstance(wanted, dict) and EARLIEST in wanted.values()):
         raise InvalidArgumentError("endingOffsets cannot be earliest (-2): nothing lies before it")

@@ -35,7 +35,7 @@ class ArchiveSource(Source):
         if (name := topics.missing_name(extent.queue.topic for extent in found)) is not None:
             hint = nearest_topic(name, self.topics())
             raise NotFoundError(f"the archive {self.root.location} has no topic {name!r}{hint}")
-        return found
+        return topics.of_queues(found)
 
     def topics(self) -> set[str]:
         return {queue.topic for queue in self.manifest(None).queues}

@@ -70,7 +70,7 @@ class StoreSource(Source):
         self._has_looked = True
         if (name := topics.missing_name(extent.queue.topic for extent in found)) is not None:
             raise self._not_found(name)
-        return sorted(found, key=lambda extent: extent.queue)
+        return topics.of_queues(sorted(found, key=lambda extent: extent.queue))
 
     def offset_by_time(self, queue: QueueRef, timestamp_ms: int) -> int:
         """The first offset stored at or after this time, the queue's end if there is none."""

@@ -44,7 +44,8 @@ class TieredSource(Source):
             place = self._archive.root.location
             raise NotFoundError(f"neither the log nor the archive {place} has topic {name!r}{hint}")
         _check_brokers(live, archived)
-        return [_joined(queue, archived.get(queue), live.get(queue)) for queue in sorted({*live, *archived})]
+        held_queues = sorted({*live, *archived})
+        return topics.of_queues([_joined(queue, archived.get(queue), live.get(queue)) for queue in held_queues])
 
     def offset_by_time(self, queue: QueueRef, timestamp_ms: int) -> int:
         manifest = self._archive.manifest((queue.topic,))

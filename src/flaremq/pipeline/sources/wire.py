@@ -57,10 +57,11 @@ class WireSource(Source):
     def extents(self, topics: TopicSelector) -> list[QueueExtent]:
         # A topic that was found by its pattern may be deleted a moment later.
         found = self._loop.call(self._view.extents(self._topics(topics), must_exist=bool(topics.names)))
-        return [
+        extents = [
             QueueExtent(QueueRef(extent.topic, extent.broker, extent.queue_id), extent.min_offset, extent.max_offset)
             for extent in found
         ]
+        return topics.of_queues(extents)
 
     def _topics(self, selector: TopicSelector) -> list[str]:
         if selector.names:

@@ -23,8 +23,11 @@ from pyspark.sql.types import StringType, StructType
 
 from flaremq.errors import FlareMQError, InvalidArgumentError
 from flaremq.options import find_unknown_names
-from flaremq.pipeline.model.columns import ALL_NAMES, ALL_SCHEMA, COLUMNS, EXTRA_COLUMNS, schema_of
-from flaremq.pipeline.options import ScanOptions, parse_options, read_request
+from flaremq.pipeline.bodies.columns import property_names
+from flaremq.pipeline.bodies.ddl import ddl_of_schema, ddl_of_type
+from flaremq.pipeline.bodies.format import JSON
+from flaremq.pipeline.model.columns import ALL_NAMES, CORRUPT_BODY
+from flaremq.pipeline.options import ScanOptions, parse_options, read_request, split_list
 from flaremq.pipeline.planning.partitions import ScanPiece, plan_pieces, read_piece, scan_spans
 from flaremq.pipeline.planning.pushdown import NOTHING_PUSHED, push
 from flaremq.pipeline.sources.open import open_source, source_spec
@@ -33,7 +36,6 @@ from flaremq.pipeline.spark.catalog_tables import reader_options, table_options,
 from flaremq.pipeline.spark.shipped import reduced
 from flaremq.pipeline.spark.stream_files import FILES_DDL
 
-_DDL = {name: ddl for name, _, ddl in (*COLUMNS, *EXTRA_COLUMNS)}
 _PUSHDOWN_CALLER = "data_source_pushdown_filters.py"
 
 
@@ -53,13 +55,13 @@ class FlareMQDataSource(DataSource):
         settle()
         if options.parquet_path:
             return FILES_DDL
-        schema = schema_of(options.column_names)
+        schema = options.scan_columns.schema_of(options.column_names)
         if made is not None:
             return with_note(from_arrow_schema(schema), made)
-        return ", ".join(f"{name} {_DDL[name]}" for name in schema.names)
+        return ddl_of_schema(schema)
 
     def reader(self, schema: StructType) -> BatchReader:
-        options = parse_options(reader_options(self.options, schema))
+        options = with_fields(parse_options(reader_options(self.options, schema)), schema)
         kind = PushingReader if options.push_filters and _called_with_filters() else BatchReader
         return kind(options, arrow_schema(schema, options))
 
@@ -69,7 +71,8 @@ class FlareMQDataSource(DataSource):
         try:
             options = parse_options(reader_options(self.options, schema))
             if options.parquet_path:
-                return make_stream_reader(options, schema_of(options.column_names))
+                return make_stream_reader(options, options.scan_columns.schema_of(options.column_names))
+            options = with_fields(options, schema)
             return make_stream_reader(options, arrow_schema(schema, options))
         except FlareMQError as error:  # raised here, PySpark would hide it behind an error of its own
             return RefusedStream(error)
@@ -139,24 +142,39 @@ def _called_with_filters() -> bool:
     return False
 
 
+def with_fields(options: ScanOptions, schema: StructType) -> ScanOptions:
+    """The options with the fields of JSON that a schema of the user's names, where ``bodySchema`` does not."""
+    if options.body_format != JSON or options.body_schema:
+        return options
+    own = {*ALL_NAMES, CORRUPT_BODY, *property_names(split_list(options.property_columns))}
+    names = [name for name in schema.fieldNames() if name not in own]
+    if any(not name.startswith(options.body_prefix) for name in names):
+        return options  # told of as unknown columns, with a bodySchema to put them in
+    fields = _spark_arrow_schema(StructType([schema[name] for name in names]))
+    inside = pa.schema([field.with_name(field.name.removeprefix(options.body_prefix)) for field in fields])
+    return replace(options, body_schema=ddl_of_schema(inside))
+
+
 def arrow_schema(schema: StructType, options: ScanOptions) -> pa.Schema:
     """The Arrow schema that Spark expects for a schema, the user's own or ours, after checking that we can serve it."""
     names = schema.fieldNames()
-    for unknown in find_unknown_names(names, ALL_NAMES):
-        hint = f"did you mean {unknown.nearest}?" if unknown.nearest else f"there are {', '.join(ALL_NAMES)}"
+    columns = options.scan_columns
+    for unknown in find_unknown_names(names, columns.names):
+        hint = f"did you mean {unknown.nearest}?" if unknown.nearest else f"there are {', '.join(columns.names)}"
         raise InvalidArgumentError(f"unknown column {unknown.name!r} in the schema: {hint}")
-    if options.column_names is not None and schema_of(options.column_names).names != names:
+    if options.column_names is not None and columns.schema_of(options.column_names).names != names:
         raise InvalidArgumentError(
             f"the schema has {', '.join(names)} but columns is {options.columns!r}; give one of the two"
         )
     wanted = _spark_arrow_schema(schema)
     for field, arrow_field in zip(schema.fields, wanted, strict=True):
-        text_of_body = field.name == "body" and isinstance(field.dataType, StringType)
-        if arrow_field.type != ALL_SCHEMA.field(field.name).type and not text_of_body:
+        text_of_body = field.name in ("body", CORRUPT_BODY) and isinstance(field.dataType, StringType)
+        stands = ddl_of_type(columns.schema.field(field.name).type)
+        if ddl_of_type(arrow_field.type) != stands and not text_of_body:
             given = field.dataType.simpleString()
             raise InvalidArgumentError(
-                f"column {field.name!r} is {given} in the schema but {_DDL[field.name]} in messages"
-                + (" (or string)" if field.name == "body" else "")
+                f"column {field.name!r} is {given} in the schema but {stands} in messages"
+                + (" (or string)" if field.name in ("body", CORRUPT_BODY) else "")
             )
     return pa.schema([field.remove_metadata() for field in wanted])
 

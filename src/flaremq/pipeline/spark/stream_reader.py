@@ -23,7 +23,13 @@ from flaremq.pipeline.model.source import Source
 from flaremq.pipeline.model.spans import QueueExtent, QueueRef, Span
 from flaremq.pipeline.options import NO_TIME, ScanOptions, read_request
 from flaremq.pipeline.planning.offsets import LATEST, Offsets, from_nested, to_nested
-from flaremq.pipeline.planning.partitions import ScanPiece, plan_pieces, read_piece, starting_offsets
+from flaremq.pipeline.planning.partitions import (
+    ScanPiece,
+    chosen_extents,
+    plan_pieces,
+    read_piece,
+    starting_offsets,
+)
 from flaremq.pipeline.planning.planner import checked_spans, share_out, take_bytes
 from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.pipeline.sources.worker import kept_source
@@ -43,7 +49,7 @@ class StreamReader(DataSourceStreamReader):
     """A stream of messages over all queues of its topics."""
 
     def __init__(self, options: ScanOptions, schema: pa.Schema) -> None:
-        if options.ending_offsets or options.ending_timestamp != NO_TIME:
+        if options.ending_offsets or options.ending_timestamp != NO_TIME or options.ending_offsets_by_timestamp:
             raise InvalidArgumentError("endingOffsets and endingTimestamp are for batches; a stream has no end")
         if options.keys:
             raise InvalidArgumentError("keys is for batches; filter a stream by its keys column")
@@ -77,7 +83,7 @@ class StreamReader(DataSourceStreamReader):
         return to_nested(self._planned_end)
 
     def _starting_offsets(self, source: Source) -> Offsets:
-        extents = source.extents(self.options.selector)
+        extents = chosen_extents(source, self.options)
         self._extents = {extent.queue: extent for extent in extents}
         start = starting_offsets(source, self.options, extents, default=LATEST)
         checked_spans(start, {}, extents, fail_on_data_loss=self.options.fail_on_data_loss)
@@ -218,15 +224,15 @@ class StreamReader(DataSourceStreamReader):
             self._progress.commit(done)
             self._reported = done
         except (FlareMQError, OSError) as error:
-            _log.warning("progress of group %s was not committed: %s", self.options.consumer_group, error)
+            _log.warning("progress of group %s was not committed: %s", self.options.group, error)
 
     def _open_progress(self) -> None:
-        if not self.options.consumer_group or self._progress is not None:
+        if not self.options.group or self._progress is not None:
             return
         from flaremq.pipeline.spark.group_progress import ProgressWriter
 
         own = self.options
-        progress = ProgressWriter(self.spec, own.consumer_group, commit_name_server=own.commit_name_server or None)
+        progress = ProgressWriter(self.spec, own.group, commit_name_server=own.commit_name_server or None)
         try:
             progress.check()
         except BaseException:

@@ -1,8 +1,8 @@
 """``sql``: Spark SQL over a store, a cluster or an archive, through four views.
 
-``messages`` has the columns of ``format("flaremq")``; ``queues``, ``groups`` and ``index`` are small. A query is
-planned once against stand-ins to learn which columns it needs (``sql_usage``); then ``messages`` is read with those
-alone, with filters pushed down, and everything is read as of now.
+``messages`` has the columns of ``format("flaremq")``, fields of bodies among them; ``queues``, ``groups`` and
+``index`` are small. A query is planned once against stand-ins to learn which columns it needs (``sql_usage``); then
+``messages`` is read with those alone, with filters pushed down, and everything is read as of now.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
 from flaremq.errors import InvalidArgumentError
+from flaremq.pipeline.bodies.ddl import ddl_of_type
 from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.sql.tables import SCHEMAS, view_rows
 from flaremq.pipeline.jobs.sql.usage import StandIns, cloned
-from flaremq.pipeline.model.columns import COLUMNS, NAMES, SCHEMA
 from flaremq.pipeline.options import parse_options
 from flaremq.pipeline.planning.partitions import scan_spans
 from flaremq.pipeline.sources.open import open_source, source_spec
@@ -40,7 +40,8 @@ class SqlViews:
             scan_spans(source, self._parsed)  # told now what every statement would stumble over
         self._spark = started(spark)
         self._is_registered = False
-        self._stand_ins = StandIns(self._spark, {MESSAGES: SCHEMA, **SCHEMAS})
+        self._schema = self._parsed.scan_columns.usual
+        self._stand_ins = StandIns(self._spark, {MESSAGES: self._schema, **SCHEMAS})
 
     def register(self) -> None:
         """Make the views known in the session itself, whole, as of now: for ``spark.sql`` and notebooks."""
@@ -72,7 +73,7 @@ class SqlViews:
         """The columns of every view with their types."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        columns = {MESSAGES: {name: ddl for name, _, ddl in COLUMNS}}
+        columns = {MESSAGES: {field.name: ddl_of_type(field.type) for field in self._schema}}
         for name, schema in SCHEMAS.items():
             columns[name] = {field.name: field.dataType.simpleString() for field in from_arrow_schema(schema)}
         return columns
@@ -93,14 +94,16 @@ class SqlViews:
         reader = session.read.format("flaremq").options(**self._options)
         if pushes:
             reader = reader.option("pushFilters", "true")
-        if columns is None or columns.issuperset(NAMES):
+        if columns is None or columns.issuperset(self._schema.names):
             return reader.load()
-        wanted = [name for name in NAMES if name in columns] or [_CHEAPEST]
+        wanted = [name for name in self._schema.names if name in columns] or [_CHEAPEST]
         frame = reader.option("columns", ",".join(wanted)).load()
         return frame.select(
             *(
-                functions.col(name) if name in wanted else functions.lit(None).cast(ddl).alias(name)
-                for name, _, ddl in COLUMNS
+                functions.col(_quoted(field.name))
+                if field.name in wanted
+                else functions.lit(None).cast(ddl_of_type(field.type)).alias(field.name)
+                for field in self._schema
             )
         )
 
@@ -110,6 +113,10 @@ class SqlViews:
         table = view_rows(name, self._spec, self._parsed)
         rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
         return session.createDataFrame(rows, from_arrow_schema(SCHEMAS[name]))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def register_views(spark: SparkSession, options: Mapping[str, str]) -> None:

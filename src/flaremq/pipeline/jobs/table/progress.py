@@ -24,14 +24,14 @@ class GroupReport:
 
     def check(self) -> None:
         """Raise if progress could not be kept, before anything is written."""
-        if self._options.consumer_group:
+        if self._options.group:
             with self._writer() as writer:
                 writer.check()
 
     def tell(self, coverage: Mapping[QueueRef, Covered]) -> None:
         """What tables cover by now; what was told already is not told again."""
         new = {queue: covered.next for queue, covered in coverage.items() if self._told.get(queue) != covered.next}
-        if not self._options.consumer_group or not new:
+        if not self._options.group or not new:
             return
         nested: dict[str, dict[str, dict[str, int]]] = {}
         for queue, offset in new.items():
@@ -43,5 +43,5 @@ class GroupReport:
     def _writer(self) -> ProgressWriter:
         options = self._options
         return ProgressWriter(
-            source_spec(options), options.consumer_group, commit_name_server=options.commit_name_server or None
+            source_spec(options), options.group, commit_name_server=options.commit_name_server or None
         )
