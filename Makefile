@@ -58,6 +58,7 @@ tests: setup
 	.ci/etcd .cache/etcd
 	.ci/chromium
 	.ci/promtool .cache/promtool
+	.ci/manifests $(BIN)/python .cache/manifests
 	PATH="$(CURDIR)/.cache/etcd/usr/bin:$(CURDIR)/.cache/promtool/usr/bin:$$PATH" $(PYTEST) -m "not interop and not soak"
 
 # What stands on the core, with the same sources run by the interpreter.
@@ -124,9 +125,11 @@ lock: ## renew requirements/ from pyproject.toml
 			--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
 			"$${extra[@]}" --output-file requirements/$$name.txt pyproject.toml; \
 	done
-	CUSTOM_COMPILE_COMMAND="make lock" .venv-lock/bin/pip-compile --quiet --upgrade --generate-hashes \
-		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
-		--output-file requirements/compiler.txt requirements/compiler.in
+	for name in compiler manifests; do \
+		CUSTOM_COMPILE_COMMAND="make lock" .venv-lock/bin/pip-compile --quiet --upgrade --generate-hashes \
+			--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
+			--output-file requirements/$$name.txt requirements/$$name.in; \
+	done
 
 clean: ## remove .venv and all caches but the fetched RocketMQ jars
 	rm -rf $(VENV) .venv-lock build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov
