@@ -29,6 +29,7 @@ from flaremq.broker.requests.reply import ReplyHandler
 from flaremq.broker.requests.send_back import SendBackHandler
 from flaremq.broker.requests.sends import SendHandler
 from flaremq.broker.requests.transactions import EndTransactionHandler
+from flaremq.broker.statistics.put_times import PutTimes
 from flaremq.broker.statistics.runtime_info import RuntimeInfo
 from flaremq.log_lines import set_level
 from flaremq.message.tags import SQL92
@@ -54,8 +55,15 @@ class Handlers:
         self._pop = PopHandler(options, store_loop, clock, topics, groups, state.pop)
         puller = store_loop.driver.puller
         config = self._config_admin(remoting, options_file)
-        more = self._more_runtime_info
-        self._runtime_info = RuntimeInfo(options, store_loop, statistics, self.table, clock, more=more)
+        self._runtime_info = RuntimeInfo(
+            options,
+            store_loop,
+            statistics,
+            self.table,
+            clock,
+            more=self._more_runtime_info,
+            put_times=PutTimes(store_loop.durability.put_seconds),
+        )
         replies = SendReplies(options, store_loop.store, state.store_host)
         admission = SendAdmission(options, clock, topics, groups, statistics, replies, state.locks.is_ordered)
         send = SendHandler(options, store_loop, statistics, admission, replies, state.transactions)

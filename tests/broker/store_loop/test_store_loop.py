@@ -175,6 +175,7 @@ def test_put_returns_when_its_record_is_durable(tmp_path: Path, monkeypatch: pyt
             assert store_loop.store.max_offset(TOPIC, 0) == 0
             held.permits.release()
             result = await putting
+            assert store_loop.durability.put_seconds.sum >= 0.02, "what the disk took is in it"
             assert result.ok and store_loop.driver.durable >= result.physical_offset + result.size
 
     run(scenario, tmp_path)
@@ -189,6 +190,7 @@ def test_one_sync_serves_all_that_was_appended_before_it(tmp_path: Path, monkeyp
             held.permits.release()
             results = await asyncio.gather(*putting)
             assert [result.queue_offset for result in results] == list(range(100))
+            assert store_loop.durability.put_seconds.count == 100 and store_loop.durability.put_seconds.sum > 0
             assert not held.began.acquire(blocking=False), "one sync was enough"
 
     run(scenario, tmp_path)

@@ -141,6 +141,7 @@ class BrokerMonitor:
     async def _tell_own(self, parts: _Parts, samples: Samples) -> None:
         state, durability = parts.state, parts.state.store_loop.durability
         samples.add(told.SYNC_LATENCY, durability.sync_seconds)
+        samples.add(told.PUT_LATENCY, durability.put_seconds)
         samples.add(told.GROUP_COMMIT, durability.group_messages)
         samples.add(told.BROKER_WRITABLE, state.role.is_master and not writing_reasons(state))
         samples.add(told.NAME_SERVERS, len(parts.registration.registered_at))

@@ -197,6 +197,11 @@ POP_REVIVE_LATENCY = gauge(
 
 # Ours
 SYNC_LATENCY = histogram("flaremq_sync_latency_seconds", "What syncs of the log took (SYNC_FLUSH).", bounds=SYNC_BOUNDS)
+PUT_LATENCY = histogram(
+    "flaremq_put_latency_seconds",
+    "From the log to the acknowledgement, where disk or slaves are waited for.",
+    bounds=SYNC_BOUNDS,
+)
 GROUP_COMMIT = histogram("flaremq_group_commit_messages", "Messages that one sync acknowledged.", bounds=GROUP_BOUNDS)
 DISPATCH_LAG = gauge("flaremq_dispatch_lag_bytes", "Appended, not yet shown to consumers.")
 RECOVERY_SECONDS = gauge("flaremq_recovery_seconds", "What opening the store took.")

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.statistics.counters import BrokerStatistics
+from flaremq.broker.statistics.put_times import PutTimes
 from flaremq.broker.statistics.store_rates import Counters, StoreRates
 from flaremq.broker.store_loop.access import StoreAccess
 from flaremq.clock import Clock
@@ -48,6 +49,7 @@ class RuntimeInfo:
         clock: Clock,
         *,
         more: Callable[[], Mapping[str, str]] = dict,
+        put_times: PutTimes | None = None,
     ) -> None:
         self._options = options
         self._store_loop = store_loop
@@ -55,6 +57,7 @@ class RuntimeInfo:
         self._table = table
         self._clock = clock
         self._more = more  # what delay levels and timers have to say
+        self._put_times = put_times
         self._booted_ms = clock.now_ms()
         self._booted_offset = store_loop.store.max_physical_offset
         store = store_loop.store.statistics()
@@ -64,6 +67,8 @@ class RuntimeInfo:
         """Sample the rates; call it once a second."""
         store = self._store_loop.store.statistics()
         self._rates.tick(now_ms, self._counters(store), store["putMessageDistributeTime"])
+        if self._put_times is not None:
+            self._put_times.tick()
 
     def _counters(self, store: Mapping[str, Any]) -> Counters:
         statistics = self._statistics
@@ -105,8 +110,8 @@ class RuntimeInfo:
             "putMessageDistributeTime": "".join(
                 f"[{bucket}]:{count} " for bucket, count in rates.latencies(latencies).items()
             ),
-            "putLatency99": f"{rates.latency_ms(0.99, latencies):.2f}",
-            "putLatency999": f"{rates.latency_ms(0.999, latencies):.2f}",
+            "putLatency99": f"{self._put_latency_ms(0.99, latencies):.2f}",
+            "putLatency999": f"{self._put_latency_ms(0.999, latencies):.2f}",
             "getMessageEntireTimeMax": str(self._statistics.get_latency_max_ms),
             "putTps": rates.tps("put"),
             "getFoundTps": rates.tps("get_found"),
@@ -126,6 +131,10 @@ class RuntimeInfo:
             "remainTransientStoreBufferNumbs": str(_UNLIMITED),
             "pageCacheLockTimeMills": "0",  # appends are done on the loop that answers this: none is under way
         }
+
+    def _put_latency_ms(self, share: float, latencies: Mapping[str, int]) -> float:
+        waited = None if self._put_times is None else self._put_times.quantile_ms(share)
+        return self._rates.latency_ms(share, dict(latencies)) if waited is None else waited
 
     def _of_recovery(self) -> dict[str, str]:
         """What opening the store did, and where it would start if this process were killed now; ours alone."""
