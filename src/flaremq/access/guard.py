@@ -29,6 +29,7 @@ from flaremq.access.replay import Origin, ReplayGuard
 from flaremq.access.rules import Surroundings, UnreadableError, need
 from flaremq.errors import FlareMQError, InvalidArgumentError
 from flaremq.message.message_id import decode_message_id
+from flaremq.message.topics import WAITING_TOPICS
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import BINARY_HEADER, RemotingCommand
 from flaremq.protocol.signing import ACCESS_KEY, MARK, PROOF, SIGNATURE, utf16_order
@@ -150,7 +151,7 @@ class Guard:
         For plain sends of one read, all signed by one account, none with a proof of our own clients.
         """
         visitor = connection.visitor or self._meet(connection)
-        if not visitor.is_safe or visitor.is_cut or topic[:1] == "%":
+        if not visitor.is_safe or visitor.is_cut or topic[:1] == "%" or topic in WAITING_TOPICS:
             return False
         if visitor.proven != name and self._attempts.guesses_too_often(visitor.host, name):
             return False

@@ -13,7 +13,8 @@ A rule names where the name of a resource stands in a request and which action i
     record(offset):Sub              the topic of the stored record; a message id is taken apart
 
 A retry or dead-letter topic counts as the group it belongs to: whoever may not consume for the group gets nowhere near
-its messages, whatever request names the topic.
+its messages, whatever request names the topic. A topic where messages of other topics wait counts as the cluster: who
+may read every topic but one would read that one there.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from typing import Final
 
 from flaremq.access import bodies
 from flaremq.access.needs import Action, Need, ResourceType
-from flaremq.message.topics import AUTO_CREATE_TOPIC, DLQ_PREFIX, RETRY_PREFIX
+from flaremq.message.topics import AUTO_CREATE_TOPIC, DLQ_PREFIX, RETRY_PREFIX, WAITING_TOPICS
 from flaremq.protocol.command import RemotingCommand
 
 _TERM: Final = re.compile(r"(T|G|C|record|body)(?:\(([A-Za-z_;]+)\))?(\?)?(?::([A-Za-z/|]+))?")
 _TYPES: Final = {"T": ResourceType.TOPIC, "G": ResourceType.GROUP, "C": ResourceType.CLUSTER}
 _DATA: Final = frozenset((Action.PUB, Action.SUB))
+_READS: Final = frozenset((Action.SUB, Action.GET))
 _ROUTE_ACTIONS: Final = (Action.PUB, Action.SUB, Action.GET)
 
 
@@ -80,12 +82,18 @@ def parse(words: str) -> tuple[Rule, RecordNeed | None]:
 def need(
     type_: ResourceType, name: str, actions: tuple[Action, ...], around: Surroundings, *, consumer: str = ""
 ) -> Need:
-    """A need; the topic of a group's retries or dead letters counts as the group."""
-    if type_ is ResourceType.TOPIC and name[:1] == "%":
-        owner = owning_group(name, around, consumer=consumer)
-        if owner is not None:
-            return Need(ResourceType.GROUP, owner, (Action.SUB,) if _DATA.intersection(actions) else actions)
-    return Need(type_, name, actions)
+    """A need; the topic of a group's retries or dead letters counts as the group, one of waiting messages as the
+    cluster."""
+    if type_ is not ResourceType.TOPIC:
+        return Need(type_, name, actions)
+    if name in WAITING_TOPICS:
+        return Need(
+            ResourceType.CLUSTER, around.cluster, (Action.GET,) if _READS.issuperset(actions) else (Action.UPDATE,)
+        )
+    owner = owning_group(name, around, consumer=consumer) if name[:1] == "%" else None
+    if owner is None:
+        return Need(type_, name, actions)
+    return Need(ResourceType.GROUP, owner, (Action.SUB,) if _DATA.intersection(actions) else actions)
 
 
 def owning_group(topic: str, around: Surroundings, *, consumer: str = "") -> str | None:
@@ -132,7 +140,7 @@ def _of_fields(type_: ResourceType, fields: list[str], words: str, *, is_optiona
 
         def one(request: RemotingCommand, around: Surroundings) -> Sequence[Need]:
             name = _field(request, field)
-            if name[:1] != "%":
+            if name[:1] != "%" and name not in WAITING_TOPICS:  # nearly always: the consumer is not looked for
                 return (Need(type_, name, actions),)
             return (need(type_, name, actions, around, consumer=_consumer(request)),)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Final
 
 from flaremq.access.authority import BROKER
 from flaremq.access.control import AccessControl, Places
@@ -16,11 +15,8 @@ from flaremq.broker.options import BrokerOptions
 from flaremq.broker.parts import BrokerState
 from flaremq.clock import Clock
 from flaremq.message import properties as names
-from flaremq.message.topics import HALF_TOPIC, OP_HALF_TOPIC, ROCKSDB_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from flaremq.message.topics import WAITING_TOPICS
 from flaremq.remoting.handlers import HandlerTable
-
-# Messages wait here under another name than that of their topic.
-_WAITING_ROOMS: Final = frozenset((HALF_TOPIC, OP_HALF_TOPIC, ROCKSDB_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC))
 
 
 def access_control(options: BrokerOptions, path: str, clock: Clock, state: Callable[[], BrokerState]) -> AccessControl:
@@ -39,7 +35,7 @@ def access_control(options: BrokerOptions, path: str, clock: Clock, state: Calla
         message = await store_loop.run_cold(store_loop.store.read, physical_offset)
         if message is None:
             return None
-        is_waiting = message.topic in _WAITING_ROOMS
+        is_waiting = message.topic in WAITING_TOPICS
         return message.properties.get(names.REAL_TOPIC, message.topic) if is_waiting else message.topic
 
     around = Surroundings(

@@ -48,6 +48,10 @@ NO_CLIENT_SEND = frozenset(
     )
 )
 _ROCKSDB_TOPICS = {ROCKSDB_HALF_TOPIC, ROCKSDB_OP_HALF_TOPIC}
+# Here messages lie that were sent to other topics: they wait, or were given up. REAL_TOPIC says where they belong.
+WAITING_TOPICS = frozenset(
+    (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, ROCKSDB_HALF_TOPIC, CHECK_MAX_TIME_TOPIC)
+)
 _SYSTEM_TOPICS = NO_CLIENT_SEND | _ROCKSDB_TOPICS | {TRACE_TOPIC, AUTO_CREATE_TOPIC, BENCHMARK_TOPIC}
 
 # The letters of groups are those of topics, because retry topics are made of them.
