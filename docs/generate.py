@@ -19,6 +19,7 @@ from flaremq.cli.mqadmin.table import ABSENT, COMMANDS, AdminCommand, Flag
 from flaremq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
 from flaremq.controller.figures import CATALOGUE as CONTROLLER_FAMILIES
 from flaremq.controller.options import ControllerOptions
+from flaremq.grpc.guard import NEEDS, SETTINGS_NEEDS
 from flaremq.grpc.options import GrpcOptions
 from flaremq.metrics.family import Family, Kind, Names
 from flaremq.metrics.monitor import SERIES_CUT
@@ -170,7 +171,7 @@ def _flag_cell(flag: Flag) -> str:
 AUTHORITY_HEAD = """\
 # Who may send which request
 
-<!-- Written by `make docs` from src/flaremq/access/authority.py; change it there. -->
+<!-- Written by `make docs` from src/flaremq/access/authority.py and src/flaremq/grpc/guard.py; change it there. -->
 
 The table that servers with [access control](security.md) go by. `T` is a topic, `G` a group, `C` the cluster; in
 brackets stands the field that names it; `+` means both, `|` one of these actions, `?` only where the field is there.
@@ -178,11 +179,19 @@ brackets stands the field that names it; `+` means both, `|` one of these action
 `Create/Update`: Update where it exists already. `signed`: any account. `super`: Super users, and administrators of ACL
 1.0. `inner`: the servers themselves, and Super users. `own`: Super users, or the user whom the request is about.
 
-A retry or dead-letter topic counts as its group, and needs Sub on it. In ACL 1.0 Get needs PUB or SUB; Create, Update,
-Delete and everything about the cluster needs an administrator. What is marked **admin** is answered to other machines
-only with a verified client certificate or from `adminAllowedAddresses`. A code that has no row is refused to everybody
-but Super users.
+A retry or dead-letter topic counts as its group, and needs Sub on it; a topic of the system where messages of other
+topics wait counts as the cluster. In ACL 1.0 Get needs PUB or SUB; Create, Update, Delete and everything about the
+cluster needs an administrator. What is marked **admin** is answered to other machines only with a verified client
+certificate or from `adminAllowedAddresses`. A code that has no row is refused to everybody but Super users.
 """
+
+GRPC_HEAD = """\
+## gRPC
+
+A path in brackets leads to the resource in the request; `[]`: in each of several.
+
+| call | needs |
+|---|---|"""
 
 
 def authority_page() -> str:
@@ -200,7 +209,10 @@ def authority_page() -> str:
         ]
         head = "| code | request | needs | | audited |\n|---:|---|---|---|---|"
         parts.append(f"## {title}\n\n{head}\n" + "\n".join(lines) + "\n")
-    return "\n".join(parts)
+    calls = [(name, words) for name, words in NEEDS.items() if name != "Telemetry"]
+    calls += [(f"Telemetry, settings of kind {kind}", words) for kind, words in SETTINGS_NEEDS.items()]
+    lines = [f"| {name} | `{words.replace('|', chr(92) + '|')}` |" for name, words in sorted(calls)]
+    return "\n".join([*parts, GRPC_HEAD, *lines, ""])
 
 
 ROOMS_BEGIN = "<!-- rooms: written by `make docs` from the packages; change it there -->\n"

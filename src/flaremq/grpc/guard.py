@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 from flaremq.access import needs as access_needs
@@ -23,10 +25,6 @@ from flaremq.grpc.messages.methods import Method
 from flaremq.grpc.server.serving import Place, Refusal
 
 _HEADER_MAX: Final = 1024
-_PUB: Final = (Action.PUB,)
-_SUB: Final = (Action.SUB,)
-_ROUTE: Final = (Action.PUB, Action.SUB)
-_READ: Final = (Action.SUB, Action.GET)
 
 
 def parse_authorization(text: str) -> tuple[str, str]:
@@ -80,9 +78,9 @@ class CallGuard:
         refusal = self._callers.allow(place.visitor, call.account, self._needs(method, request), method.name)
         return None if refusal is None else (Code.UNAUTHORIZED, refusal.remark)
 
-    def _needs(self, method: Method, request: Any) -> Sequence[Need]:
-        rule = NEEDS.get(method.name)
-        return () if rule is None else rule(self._callers, request)
+    def _needs(self, method: Method, request: Any) -> Sequence[Need] | None:
+        rule = _RULES.get(method.name)
+        return None if rule is None else rule(self._callers, request)
 
 
 async def _later(answer: Refusal, seconds: float) -> Refusal:
@@ -90,66 +88,83 @@ async def _later(answer: Refusal, seconds: float) -> Refusal:
     return answer
 
 
-# What each call needs
-
+# What each call needs: the words of ``access.rules``, with the path of the resource in the request; ``[]``: in each of
+# several. A method without a row is for Super users.
+NEEDS: Final[Mapping[str, str]] = {
+    "QueryRoute": "T(topic):Pub|Sub",
+    "Heartbeat": "G(group)?:Sub",
+    "SendMessage": "T(messages[].topic):Pub",
+    "QueryAssignment": "G(group):Sub + T(topic):Sub",
+    "ReceiveMessage": "G(group):Sub + T(message_queue.topic):Sub",
+    "AckMessage": "G(group):Sub + T(topic):Sub",
+    "ForwardMessageToDeadLetterQueue": "G(group):Sub + T(topic):Sub",
+    "PullMessage": "G(group):Sub + T(message_queue.topic):Sub",
+    "UpdateOffset": "G(group):Sub + T(message_queue.topic):Sub",
+    "GetOffset": "G(group):Sub + T(message_queue.topic):Sub",
+    "QueryOffset": "T(message_queue.topic):Sub|Get",
+    "EndTransaction": "T(topic):Pub",
+    "Telemetry": "publishing or subscription",
+    "NotifyClientTermination": "G(group)?:Sub",
+    "ChangeInvisibleDuration": "G(group):Sub + T(topic):Sub",
+    "RecallMessage": "T(topic):Pub",
+    "SyncLiteSubscription": "G(group):Sub + T(topic):Sub",
+}
+# Of the settings that Telemetry tells, by their kind.
+SETTINGS_NEEDS: Final[Mapping[str, str]] = {
+    "publishing": "T(settings.publishing.topics[]):Pub",
+    "subscription": "G(settings.subscription.group):Sub + T(settings.subscription.subscriptions[].topic):Sub",
+}
 _Rule = Callable[[CallerGuard, Any], Sequence[Need]]
+_TERM: Final = re.compile(r"([TG])\(([a-z_.\[\]]+)\)(\?)?:([A-Za-z|]+)")
 
 
-def _group(name: str) -> Need:
-    return Need(ResourceType.GROUP, name, _SUB)
+def _parse(words: str) -> _Rule:
+    """The function of a row."""
+    terms = []
+    for term in words.split(" + "):
+        match = _TERM.fullmatch(term)
+        assert match is not None, f"unreadable rule {words!r}"
+        kind, path, optional, actions = match.groups()
+        wanted = tuple(Action[word.upper()] for word in actions.split("|"))
+        terms.append((kind == "G", path.split(".")[0] if optional else "", _names(path), wanted))
+
+    def rule(callers: CallerGuard, request: Any) -> Sequence[Need]:
+        needs: list[Need] = []
+        group = ""
+        for is_group, optional, names, actions in terms:
+            if optional and not request.HasField(optional):
+                continue
+            for name in names(request):
+                if is_group:
+                    group = name
+                    needs.append(Need(ResourceType.GROUP, name, actions))
+                else:
+                    needs.append(callers.need_of_topic(name, actions, group=group))
+        return needs
+
+    return rule
 
 
-def _sends(callers: CallerGuard, request: Any) -> Sequence[Need]:
-    topics = {message.topic.name for message in request.messages}
-    return [callers.need_of_topic(topic, _PUB) for topic in topics]
+def _names(path: str) -> Callable[[Any], Iterable[str]]:
+    """What finds the names of the resources at a path; where a single one is missing, the empty name."""
+    before, several, behind = path.partition("[]")
+    if not several:
+        one = attrgetter(f"{path}.name")
+        return lambda request: (one(request),)
+    many, name = attrgetter(before), attrgetter(f"{behind}.name".removeprefix("."))
+    return lambda request: {name(each) for each in many(request)}
 
 
-def _topic(actions: tuple[Action, ...]) -> _Rule:
-    return lambda callers, request: (callers.need_of_topic(request.topic.name, actions),)
-
-
-def _group_and_topic(callers: CallerGuard, request: Any) -> Sequence[Need]:
-    group = request.group.name
-    return _group(group), callers.need_of_topic(request.topic.name, _SUB, group=group)
-
-
-def _group_and_queue(callers: CallerGuard, request: Any) -> Sequence[Need]:
-    group = request.group.name
-    return _group(group), callers.need_of_topic(request.message_queue.topic.name, _SUB, group=group)
-
-
-def _group_if_named(callers: CallerGuard, request: Any) -> Sequence[Need]:
-    return (_group(request.group.name),) if request.HasField("group") else ()
+_SETTINGS_RULES: Final = {kind: _parse(words) for kind, words in SETTINGS_NEEDS.items()}
 
 
 def _settings(callers: CallerGuard, command: Any) -> Sequence[Need]:
+    """What a client says it is; its answers to questions need nothing."""
     if command.WhichOneof("command") != "settings":
         return ()
-    settings = command.settings
-    if settings.WhichOneof("pub_sub") == "publishing":
-        return [callers.need_of_topic(name, _PUB) for name in {topic.name for topic in settings.publishing.topics}]
-    group = settings.subscription.group.name
-    topics = {entry.topic.name for entry in settings.subscription.subscriptions}
-    return [_group(group), *(callers.need_of_topic(topic, _SUB, group=group) for topic in topics)]
+    return _SETTINGS_RULES[command.settings.WhichOneof("pub_sub") or "subscription"](callers, command)
 
 
-# A method without a row needs a proven account and nothing else.
-NEEDS: Final[dict[str, _Rule]] = {
-    "QueryRoute": _topic(_ROUTE),
-    "Heartbeat": _group_if_named,
-    "SendMessage": _sends,
-    "QueryAssignment": _group_and_topic,
-    "ReceiveMessage": _group_and_queue,
-    "AckMessage": _group_and_topic,
-    "ForwardMessageToDeadLetterQueue": _group_and_topic,
-    "PullMessage": _group_and_queue,
-    "UpdateOffset": _group_and_queue,
-    "GetOffset": _group_and_queue,
-    "QueryOffset": lambda callers, request: (callers.need_of_topic(request.message_queue.topic.name, _READ),),
-    "EndTransaction": _topic(_PUB),
-    "Telemetry": _settings,
-    "NotifyClientTermination": _group_if_named,
-    "ChangeInvisibleDuration": _group_and_topic,
-    "RecallMessage": _topic(_PUB),
-    "SyncLiteSubscription": _group_and_topic,
+_RULES: Final[Mapping[str, _Rule]] = {
+    name: _settings if name == "Telemetry" else _parse(words) for name, words in NEEDS.items()
 }

@@ -28,6 +28,7 @@ class Registered:
 
     host: str
     user: str
+    proven: str = ""  # no request of it was signed: what it may be shown is asked of its user
 
     @classmethod
     def at(cls, peer: str, account: str) -> Registered:
@@ -99,14 +100,21 @@ class CallerGuard:
         """Seconds the answer to who could not prove who it is should wait; negative: its connection should end."""
         return self._attempts.failed(caller.host, f"{refusal.rule} ({name[:64]!r})")
 
-    def allow(self, caller: Caller, name: str, needs: Sequence[Need], what: str) -> Refusal | None:
-        """Whether who was identified under that name may do this; asked anew for each request of a long call."""
+    def allow(self, caller: Caller, name: str, needs: Sequence[Need] | None, what: str) -> Refusal | None:
+        """Whether who was identified under that name may do this; asked anew for each request of a long call.
+
+        ``needs`` None: nobody has said what this needs, so it is for Super users.
+        """
         if name.endswith(WHITE_LISTED) and self._judge.trusts(caller.host, name.removesuffix(WHITE_LISTED) or None):
             return None
         account = self._judge.find(name)
         if account is None or not account.is_enabled:
             return self._refuse(caller, what, Refusal(self._voice.unproven(name), "account is gone"), name)
-        if account.is_super or not self._authorizes or not needs:
+        if account.is_super:
+            return None
+        if needs is None:
+            return self._refuse(caller, what, Refusal(self._voice.not_super(name, 0), "no row"), name)
+        if not self._authorizes or not needs:
             return None
         refusal = self._judge.decide(account, needs, caller.host)
         if refusal is None:
