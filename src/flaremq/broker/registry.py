@@ -29,7 +29,6 @@ from flaremq.broker.requests.reply import ReplyHandler
 from flaremq.broker.requests.send_back import SendBackHandler
 from flaremq.broker.requests.sends import SendHandler
 from flaremq.broker.requests.transactions import EndTransactionHandler
-from flaremq.broker.statistics.put_times import PutTimes
 from flaremq.broker.statistics.runtime_info import RuntimeInfo
 from flaremq.log_lines import set_level
 from flaremq.message.tags import SQL92
@@ -62,7 +61,7 @@ class Handlers:
             self.table,
             clock,
             more=self._more_runtime_info,
-            put_times=PutTimes(store_loop.durability.put_seconds),
+            waits=store_loop.durability.put_seconds,
         )
         replies = SendReplies(options, store_loop.store, state.store_host)
         admission = SendAdmission(options, clock, topics, groups, statistics, replies, state.locks.is_ordered)

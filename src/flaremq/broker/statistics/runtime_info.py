@@ -16,6 +16,7 @@ from flaremq.broker.statistics.put_times import PutTimes
 from flaremq.broker.statistics.store_rates import Counters, StoreRates
 from flaremq.broker.store_loop.access import StoreAccess
 from flaremq.clock import Clock
+from flaremq.metrics.histogram import Histogram
 from flaremq.protocol.codes import VERSION, VERSION_TEXT
 from flaremq.remoting.handlers import HandlerTable
 
@@ -49,7 +50,7 @@ class RuntimeInfo:
         clock: Clock,
         *,
         more: Callable[[], Mapping[str, str]] = dict,
-        put_times: PutTimes | None = None,
+        waits: Histogram | None = None,
     ) -> None:
         self._options = options
         self._store_loop = store_loop
@@ -57,7 +58,7 @@ class RuntimeInfo:
         self._table = table
         self._clock = clock
         self._more = more  # what delay levels and timers have to say
-        self._put_times = put_times
+        self._put_times = None if waits is None else PutTimes(waits)  # of who waits for disk or slaves
         self._booted_ms = clock.now_ms()
         self._booted_offset = store_loop.store.max_physical_offset
         store = store_loop.store.statistics()
