@@ -305,6 +305,8 @@ class ServerConnection:
             payload = self._strip(payload, PADDED, number, now)
             size = len(payload)
             self.credit(whole - size)  # the listener gives back what it sees
+            if not flags & END_STREAM:
+                self.widen(stream, whole - size)
         if flags & END_STREAM:
             stream.remote_closed = True
         elif not size and self._control_pace.is_exceeded(now):
@@ -415,7 +417,10 @@ class ServerConnection:
             raise ConnectionFailure(ErrorCode.PROTOCOL_ERROR, "a window update of nothing")
         if not sender.opened(None, size):
             raise ConnectionFailure(ErrorCode.FLOW_CONTROL_ERROR, "a window that is too large")
+        pending = sender.pending_bytes
         self._pump_all()
+        if pending == sender.pending_bytes and self._control_pace.is_exceeded(now):
+            raise ConnectionFailure(ErrorCode.ENHANCE_YOUR_CALM, "too many window updates")
 
     def _pump_all(self) -> None:
         for stream in self.sender.blocked():

@@ -20,7 +20,7 @@ from flaremq.grpc.http2.frames import (
     WINDOW_MAX,
     head,
 )
-from flaremq.grpc.http2.stream import Stream
+from flaremq.grpc.http2.stream import Bytes, Stream
 
 _NO_TABLE: Final = b"\x20"  # "my table has the size 0"
 
@@ -41,7 +41,7 @@ class Sender:
     )
 
     def __init__(self) -> None:
-        self.out: list[bytes] = []
+        self.out: list[Bytes] = []
         self.out_bytes = 0
         self.window = WINDOW_DEFAULT  # of the whole connection
         self.initial_window = WINDOW_DEFAULT  # of new streams
@@ -51,11 +51,11 @@ class Sender:
         self._blocked: dict[int, Stream] = {}  # those with pending data
         self._prefix = b""
 
-    def write(self, frame: bytes) -> None:
+    def write(self, frame: Bytes) -> None:
         self.out.append(frame)
         self.out_bytes += len(frame)
 
-    def take(self) -> list[bytes]:
+    def take(self) -> list[Bytes]:
         """What is to be written now."""
         out, self.out, self.out_bytes = self.out, [], 0
         return out
@@ -100,13 +100,13 @@ class Sender:
             flags |= END_STREAM
         self.write(head(len(block), HEADERS, flags, stream.id) + block)
 
-    def data(self, stream: Stream, data: bytes) -> None:
+    def data(self, stream: Stream, data: Bytes) -> None:
         """Send, or keep until the peer has room."""
         if stream.pending is None:
-            sent = self._send(stream, data, 0)
+            sent = self._send(stream, data)
             if sent == len(data):
                 return
-            data = data[sent:]
+            data = memoryview(data)[sent:]  # what waits is not copied each time a little of it goes
             stream.pending = deque()
             stream.waits_since = self.now
             self._blocked[stream.id] = stream
@@ -143,13 +143,13 @@ class Sender:
             return True
         while pending:
             data = pending[0]
-            sent = self._send(stream, data, 0)
+            sent = self._send(stream, data)
             if sent:
                 stream.waits_since = self.now
                 stream.pending_bytes -= sent
                 self.pending_bytes -= sent
             if sent < len(data):
-                pending[0] = data[sent:]
+                pending[0] = memoryview(data)[sent:]
                 return False
             pending.popleft()
         trailers = stream.trailers
@@ -167,10 +167,10 @@ class Sender:
         """Others are served first next time."""
         self._blocked[stream.id] = self._blocked.pop(stream.id)
 
-    def _send(self, stream: Stream, data: bytes, at: int) -> int:
+    def _send(self, stream: Stream, data: Bytes) -> int:
         """As much as there is room for; how much that was."""
         room = min(stream.send_window, self.window)
-        end = min(len(data), max(room, 0))
+        at, end = 0, min(len(data), max(room, 0))
         limit, number = self.frame_max, stream.id
         while at < end:
             part = data[at : min(at + limit, end)] if at or end - at > limit or end < len(data) else data

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+Bytes = bytes | memoryview
+
 
 class Stream:
     """A stream that is not closed at both ends. ``owner`` is the listener's."""
@@ -31,7 +33,7 @@ class Stream:
         self.remote_closed = False  # the peer sends no more
         self.local_closed = False  # we have sent all
         self.head_sent = False
-        self.pending: deque[bytes] | None = None  # data the peer has no room for
+        self.pending: deque[Bytes] | None = None  # data the peer has no room for
         self.pending_bytes = 0
         self.waits_since = 0.0  # when the peer last took some of it
         self.trailers: bytes | None = None  # to follow the pending data
