@@ -18,7 +18,7 @@ from flaremq.grpc.backends.backend import Member
 from flaremq.message.hosts import encode_host
 from flaremq.protocol.command import Body, RemotingCommand
 from flaremq.protocol.frame import REPLY_HEADER_SIZE_MAX, FrameDecoder
-from flaremq.remoting.connection import Connection
+from flaremq.remoting.connection import Connection, RequestTimeoutError
 from flaremq.remoting.handlers import HandlerTable, Taken, error_response
 
 _log = logging.getLogger(__name__)
@@ -172,6 +172,8 @@ async def serve(
     try:
         async with asyncio.timeout(seconds):
             return await connection.answer
+    except TimeoutError:
+        raise RequestTimeoutError(f"request {request.code} was not answered within {seconds} s") from None
     finally:
         connection.close()
 

@@ -42,7 +42,7 @@ from flaremq.grpc.http2.frames import (
 )
 from flaremq.grpc.http2.header_blocks import HeaderDecoder, HeaderError, RequestHeaders
 from flaremq.grpc.http2.limits import Limits, Pace
-from flaremq.grpc.http2.sender import Sender
+from flaremq.grpc.http2.sender import Sender, Waiting
 from flaremq.grpc.http2.stream import Stream
 
 _unpack_head = HEAD.unpack_from
@@ -101,7 +101,7 @@ class ServerConnection:
         "streams",
     )
 
-    def __init__(self, listener: Listener, limits: Limits) -> None:
+    def __init__(self, listener: Listener, limits: Limits, waiting: Waiting | None = None) -> None:
         self._listener = listener
         self._limits = limits
         self._decoder = HeaderDecoder(limits.header_list_max)
@@ -117,7 +117,7 @@ class ServerConnection:
         self._reset_pace = Pace(1_000, 200)
         self._was_told = False  # of our settings
         self.holds_back = False  # the peer gets no new room: there is too much of it here
-        self.sender = Sender()
+        self.sender = Sender(waiting)
         self.streams: dict[int, Stream] = {}
         self.last_stream = 0
         self.is_over = False
@@ -524,6 +524,10 @@ class ServerConnection:
     def go_away(self, *, final: bool) -> None:
         """Take no new calls: first a warning that lets those on their way in, then the last one we take."""
         self.sender.write(frames.go_away(self.last_stream if final else WINDOW_MAX, ErrorCode.NO_ERROR, "closing"))
+
+    def ping(self) -> None:
+        """Is anybody there? Whatever comes is an answer."""
+        self.sender.write(frames.head(8, PING, 0, 0) + bytes(8))
 
     def lost(self) -> None:
         """The peer is gone, and its calls with it."""

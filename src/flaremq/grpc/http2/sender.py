@@ -25,12 +25,22 @@ from flaremq.grpc.http2.stream import Bytes, Stream
 _NO_TABLE: Final = b"\x20"  # "my table has the size 0"
 
 
+class Waiting:
+    """Bytes that peers have no room for, over all connections that share this."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
 class Sender:
     """The outgoing half of a connection."""
 
     __slots__ = (
         "_blocked",
         "_prefix",
+        "_waiting",
         "frame_max",
         "initial_window",
         "now",
@@ -40,7 +50,8 @@ class Sender:
         "window",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, waiting: Waiting | None = None) -> None:
+        self._waiting = waiting or Waiting()
         self.out: list[Bytes] = []
         self.out_bytes = 0
         self.window = WINDOW_DEFAULT  # of the whole connection
@@ -111,8 +122,7 @@ class Sender:
             stream.waits_since = self.now
             self._blocked[stream.id] = stream
         stream.pending.append(data)
-        stream.pending_bytes += len(data)
-        self.pending_bytes += len(data)
+        self._count(stream, len(data))
 
     def end(self, stream: Stream, trailers: bytes) -> None:
         """Nothing follows but these."""
@@ -124,8 +134,8 @@ class Sender:
     def forget(self, stream: Stream) -> None:
         """The stream is over; what was pending is lost."""
         if stream.pending is not None:
-            self.pending_bytes -= stream.pending_bytes
-            stream.pending, stream.pending_bytes, stream.trailers = None, 0, None
+            self._count(stream, -stream.pending_bytes)
+            stream.pending, stream.trailers = None, None
             del self._blocked[stream.id]
 
     def opened(self, stream: Stream | None, size: int) -> bool:
@@ -146,8 +156,7 @@ class Sender:
             sent = self._send(stream, data)
             if sent:
                 stream.waits_since = self.now
-                stream.pending_bytes -= sent
-                self.pending_bytes -= sent
+                self._count(stream, -sent)
             if sent < len(data):
                 pending[0] = memoryview(data)[sent:]
                 return False
@@ -166,6 +175,11 @@ class Sender:
     def move_back(self, stream: Stream) -> None:
         """Others are served first next time."""
         self._blocked[stream.id] = self._blocked.pop(stream.id)
+
+    def _count(self, stream: Stream, difference: int) -> None:
+        stream.pending_bytes += difference
+        self.pending_bytes += difference
+        self._waiting.bytes += difference
 
     def _send(self, stream: Stream, data: Bytes) -> int:
         """As much as there is room for; how much that was."""

@@ -1,14 +1,16 @@
 """Budget: how much memory the calls of all connections of a server may take together.
 
 Three kinds of bytes count: requests that have not come in whole, requests that are being answered, replies that their
-clients have no room for. A request larger than a stream's window comes in when it is its turn: so there are only so
-many of them at a time, however many clients begin one.
+clients have no room for (``replies``). A request larger than a stream's window comes in when it is its turn: so there
+are only so many of them at a time, however many clients begin one.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Final
+
+from flaremq.grpc.http2.sender import Waiting
 
 if TYPE_CHECKING:
     from flaremq.grpc.server.connection import GrpcConnection
@@ -20,7 +22,17 @@ SMALL_BYTES: Final = 65_536
 class Budget:
     """Shared by the connections of one server. Event loop only."""
 
-    __slots__ = ("_granted", "_held_back", "_waiting", "calls", "half", "half_max", "in_flight", "in_flight_max")
+    __slots__ = (
+        "_granted",
+        "_held_back",
+        "_waiting",
+        "calls",
+        "half",
+        "half_max",
+        "in_flight",
+        "in_flight_max",
+        "replies",
+    )
 
     def __init__(self, in_flight_max: int, half_max: int) -> None:
         self.in_flight_max = in_flight_max
@@ -28,6 +40,7 @@ class Budget:
         self.in_flight = 0
         self.half = 0
         self.calls = 0
+        self.replies = Waiting()
         self._granted = 0  # bytes of large requests that may come
         self._waiting: deque[Exchange] = deque()  # for their turn
         self._held_back: set[GrpcConnection] = set()
@@ -53,7 +66,7 @@ class Budget:
     @property
     def is_spent(self) -> bool:
         """Whether nothing more can be taken at all."""
-        return self.in_flight > 2 * self.in_flight_max
+        return self.in_flight > 2 * self.in_flight_max or self.replies.bytes > self.in_flight_max
 
     # Requests that have not come in whole
 

@@ -29,7 +29,9 @@ _HEAD: Final = header_blocks.status(200) + literal("content-type", "application/
 _OK: Final = literal("grpc-status", "0")
 _PENDING_MAX: Final = 4 << 20  # reply bytes of a connection that its client has no room for, before calls are refused
 _BYTES_PER_SECOND_MIN: Final = 65_536  # a request that comes slower than this does not come at all
+_UNWRITTEN_MAX: Final = 131_072
 _WINDOW_PART: Final = 2
+_SILENCE_SECONDS: Final = 60.0  # after which a client with open calls is asked whether it is there
 
 
 class GrpcConnection(asyncio.Protocol):
@@ -46,7 +48,7 @@ class GrpcConnection(asyncio.Protocol):
         self._opened = opened
         self._closed = closed
         self._loop = asyncio.get_running_loop()
-        self._http = ServerConnection(self, serving.limits)
+        self._http = ServerConnection(self, serving.limits, serving.budget.replies)
         self._sender = self._http.sender
         self._transport: asyncio.Transport | None = None
         self._corked = False  # inside data_received or with a flush on its way
@@ -60,7 +62,9 @@ class GrpcConnection(asyncio.Protocol):
         self.peer = self.local_address = "unknown:0"
         self.is_encrypted = False
         self.is_open = False
-        self.now = self.last_activity = self._loop.time()
+        self.now = self.last_activity = self._heard = self._loop.time()
+        self._pinged_at: float | None = None
+        self._closing_since: float | None = None
 
     # The transport's side
 
@@ -79,7 +83,7 @@ class GrpcConnection(asyncio.Protocol):
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        self.now = self.last_activity = now = self._loop.time()
+        self.now = self.last_activity = self._heard = now = self._loop.time()
         self.serving.counts.reads += 1
         self._corked = True
         http = self._http
@@ -97,8 +101,7 @@ class GrpcConnection(asyncio.Protocol):
     def _give_up(self) -> None:
         _log.info("closing the connection from %s: %s", self.peer, self._http.failure)
         self._http.lost()
-        if self._transport is not None:
-            self._transport.close()
+        self._close_transport()
 
     def eof_received(self) -> bool:
         return False
@@ -221,10 +224,13 @@ class GrpcConnection(asyncio.Protocol):
         reader, stream = exchange.reader, exchange.stream
         try:
             for message in reader.feed(data):
-                self._awaiting.pop(exchange, None)
+                if exchange.granted:
+                    self.serving.budget.leave(exchange)
                 exchange.message(message)
                 if exchange.is_over:
                     return
+                if exchange.is_complete:
+                    self._awaiting.pop(exchange, None)
             if stream.remote_closed:
                 self._awaiting.pop(exchange, None)
                 if reader.buffered:
@@ -237,6 +243,7 @@ class GrpcConnection(asyncio.Protocol):
                 self._note_half(exchange, buffered)
         except Exception as error:
             exchange.fail(error)
+            exchange.stop_handler()
 
     def _note_half(self, exchange: Exchange, buffered: int) -> None:
         difference, exchange.half = buffered - exchange.half, buffered
@@ -281,8 +288,14 @@ class GrpcConnection(asyncio.Protocol):
 
     def hold(self, exchange: Exchange, size: int) -> None:
         """A request waits for its answer."""
-        exchange.held = size
+        exchange.held += size
         self.serving.budget.begin(self, size)
+
+    def let_go(self, exchange: Exchange, size: int) -> None:
+        """A handler has taken one of several requests."""
+        if exchange.held:
+            exchange.held -= size
+            self.serving.budget.end(size)
 
     def hold_back(self, holds: bool) -> None:
         self._http.hold_back(holds)
@@ -315,7 +328,10 @@ class GrpcConnection(asyncio.Protocol):
         if not stream.head_sent:
             self._sender.headers(stream, _HEAD)
         self._sender.data(stream, encoded(message))
-        self._schedule()
+        if self._sender.out_bytes > _UNWRITTEN_MAX:
+            self._flush()  # now, so that a handler that sends and sends hears when its client does not read
+        else:
+            self._schedule()
 
     def send_end(self, stream: Stream, status: StatusCode, message: str = "") -> None:
         """Trailers; the headers as well, if there were none."""
@@ -368,8 +384,12 @@ class GrpcConnection(asyncio.Protocol):
             return
         self.now = self._sender.now = now
         remoting = self.serving.remoting
-        if self._stalled_since is not None and now - self._stalled_since > remoting.write_stall_seconds:
+        since = self._stalled_since if self._closing_since is None else self._closing_since
+        if since is not None and now - since > remoting.write_stall_seconds:
             self._drop("it does not read its replies")
+            return
+        if self._is_silent(now):
+            self._drop("it has been silent, also when it was asked")
             return
         if self._incomplete_since is not None and self._stalled_since is None:
             patience = remoting.frame_seconds if self._http.last_stream else remoting.first_frame_seconds
@@ -380,6 +400,7 @@ class GrpcConnection(asyncio.Protocol):
             allowed = remoting.frame_seconds + exchange.reader.buffered / _BYTES_PER_SECOND_MIN
             if now - exchange.since > allowed and not exchange.waits_for_turn and not self.is_stalled:
                 exchange.close(StatusCode.DEADLINE_EXCEEDED, "the request takes too long to come")
+                exchange.stop_handler()
         for stream in self._sender.blocked():
             if now - stream.waits_since > remoting.write_stall_seconds:
                 self._http.cancel(stream, ErrorCode.CANCEL)
@@ -387,6 +408,18 @@ class GrpcConnection(asyncio.Protocol):
                 self._schedule()
         if not self.calls and now - self.last_activity > self.serving.options.grpc_client_idle_time_mills / 1000:
             self.close()
+
+    def _is_silent(self, now: float) -> bool:
+        """A client with open calls may say nothing for as long as it likes, if only it is there: ask."""
+        if not self.calls or self.is_stalled or now - self._heard < _SILENCE_SECONDS:
+            self._pinged_at = None
+        elif self._pinged_at is None:
+            self._pinged_at = now
+            self._http.ping()
+            self._schedule()
+        else:
+            return now - self._pinged_at > self.serving.remoting.write_stall_seconds
+        return False
 
     def leave(self, *, final: bool) -> None:
         """Tell the client that its next calls are for others to answer."""
@@ -421,6 +454,11 @@ class GrpcConnection(asyncio.Protocol):
             if not self._http.is_over:
                 self._http.go_away(final=True)
             self._flush()
+            self._close_transport()
+
+    def _close_transport(self) -> None:
+        if self._transport is not None:
+            self._closing_since = self._loop.time()
             self._transport.close()
 
     def abort(self) -> None:

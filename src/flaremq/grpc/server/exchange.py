@@ -62,6 +62,11 @@ class Exchange:
     def half_closed(self) -> None:
         """The client sends no more."""
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing more has to come before the handler can work."""
+        return self.task is not None
+
     def decode(self, data: bytes) -> Any:
         try:
             return self.entry.decode(data)
@@ -155,6 +160,8 @@ class Unary(Exchange):
         self._request = data
         if self.stream.remote_closed:
             self.half_closed()
+        else:
+            self.connection.hold(self, len(data))
 
     def half_closed(self) -> None:
         data = self._request
@@ -162,12 +169,17 @@ class Unary(Exchange):
             return
         if data is None:
             raise GrpcError(StatusCode.INTERNAL, f"{self.call.method} takes a request, and there is none")
+        deadline = self.call.deadline
+        if deadline is not None and deadline <= self.connection.now:
+            self.late()
+            return
         request = self.decode(data)
         refusal = self.judge(request)
         if refusal is not None:
             self.refuse(refusal)
             return
-        self.begin(request, len(data))
+        self._request = None
+        self.begin(request, 0 if self.held else len(data))
 
     def begin(self, request: Any, size: int) -> None:
         try:
@@ -251,6 +263,7 @@ class Bidi(ServerStream):
         if len(self._inbox) >= _INBOX_MAX:
             raise GrpcError(StatusCode.RESOURCE_EXHAUSTED, "requests come faster than they are answered")
         self._inbox.append(data)
+        self.connection.hold(self, len(data))
         if self.task is None:
             if not self.call.client_id:
                 self.refuse((Code.CLIENT_ID_REQUIRED, "x-mq-client-id is missing"))
@@ -278,6 +291,7 @@ class Bidi(ServerStream):
             self._wakes = asyncio.get_running_loop().create_future()
             await self._wakes
         data = self._inbox.popleft()
+        self.connection.let_go(self, len(data))
         self.connection.took(self.stream)
         request = self.decode(data)
         refusal = self.judge(request)
