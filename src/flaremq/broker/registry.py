@@ -54,15 +54,8 @@ class Handlers:
         self._pop = PopHandler(options, store_loop, clock, topics, groups, state.pop)
         puller = store_loop.driver.puller
         config = self._config_admin(remoting, options_file)
-        self._runtime_info = RuntimeInfo(
-            options,
-            store_loop,
-            statistics,
-            self.table,
-            clock,
-            more=self._more_runtime_info,
-            waits=store_loop.durability.put_seconds,
-        )
+        waits, more = store_loop.durability.put_seconds, self._more_runtime_info
+        self._runtime_info = RuntimeInfo(options, store_loop, statistics, self.table, clock, more=more, waits=waits)
         replies = SendReplies(options, store_loop.store, state.store_host)
         admission = SendAdmission(options, clock, topics, groups, statistics, replies, state.locks.is_ordered)
         send = SendHandler(options, store_loop, statistics, admission, replies, state.transactions)
