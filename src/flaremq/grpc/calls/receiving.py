@@ -25,7 +25,7 @@ from flaremq.grpc.rules.delivered import delivered, message_id_of, records
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.grpc.rules.names import group_of, topic_of
 from flaremq.grpc.rules.pop_reply import PopReply
-from flaremq.grpc.rules.receipts import Receipt, ReceiptSeal
+from flaremq.grpc.rules.receipts import NORMAL, Receipt, ReceiptSeal
 from flaremq.grpc.rules.settings import max_attempts
 from flaremq.grpc.rules.status import OK, Refused, of_error, of_remoting, of_reply
 from flaremq.grpc.rules.times import timestamp, to_ms
@@ -200,7 +200,7 @@ class Receiving:
             try:
                 receipt = answer.receipt(record)
                 times = answer.reconsume_times(record)
-                refused = self._is_for_nobody(ask, record, times)
+                refused = self._is_for_nobody(ask, record, receipt, times)
                 if refused is not None:
                     self._spawn(refused(receipt, record))
                     continue
@@ -219,11 +219,14 @@ class Receiving:
             raise Refused(Code.MESSAGE_NOT_FOUND, "no message came in time")
         return found
 
-    def _is_for_nobody(self, ask: _Ask, record: MessageExt, times: int) -> Any:
-        """What to do with a message that this client is not to get; None for all others."""
+    def _is_for_nobody(self, ask: _Ask, record: MessageExt, receipt: Receipt, times: int) -> Any:
+        """What to do with a message that this client is not to get; None for all others.
+
+        In the topic itself a message may have the attempts of another group: a dead letter has all of them.
+        """
         if ask.tags and (record.tags or "") not in ask.tags:
             return lambda receipt, record: self._settle(ask, receipt, ack_request(receipt, ask.topic, ask.group))
-        if times >= ask.attempts_max:
+        if times >= ask.attempts_max and (ask.is_ordered or receipt.kind != NORMAL):
             return lambda receipt, record: self._give_up(ask, receipt, message_id_of(record))
         return None
 
