@@ -59,11 +59,11 @@ def java_command(
 
 def go_program() -> Path:
     sources = [HERE / "go" / "go.mod", HERE / "go" / "go.sum", *sorted((HERE / "go").glob("*.go"))]
-    return jvm.fetched(f"go-{_digest(sources)}") / "wire"
+    return jvm.fetched(f"go-{digest(sources)}") / "wire"
 
 
 def node_modules() -> Path:
-    return jvm.fetched(f"node-{_digest([HERE / 'node' / name for name in ('package.json', 'package-lock.json')])}")
+    return jvm.fetched(f"node-{digest([HERE / 'node' / name for name in ('package.json', 'package-lock.json')])}")
 
 
 def node_environment(scratch: Path) -> dict[str, str]:
@@ -133,7 +133,7 @@ def run_scenarios(
     return results
 
 
-def _digest(files: Sequence[Path]) -> str:
+def digest(files: Sequence[Path]) -> str:
     """As fetch.sh computes it: over the files one after the other."""
     digest = hashlib.sha256()
     for file in files:

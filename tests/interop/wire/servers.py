@@ -53,7 +53,7 @@ _FOR_TESTS: Mapping[str, str] = {
 # Not the fastest JVM, but the one that is ready first.
 SMALL_OPTIONS: Mapping[str, str] = {**_ALWAYS, **_FOR_TESTS}
 TEST_JVM = ("-Xms256m", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_LOGBACK = """<configuration>
+LOGBACK = """<configuration>
   <appender name="file" class="ch.qos.logback.core.FileAppender">
     <file>${user.home}/rocketmq.log</file><encoder><pattern>%d %p %c %m%n</pattern></encoder>
   </appender>
@@ -67,7 +67,7 @@ class RocketMQ:
 
     def __init__(self, version: str, *, flags: tuple[str, ...] = TEST_JVM) -> None:
         self.version = version
-        self._flags = flags
+        self.flags = flags
         self._jars = jvm.jar_folder(f"{version}-servers")
 
     def name_server(self, folder: Path, address: str, options: Mapping[str, str]) -> ServerProcess:
@@ -106,10 +106,10 @@ class RocketMQ:
         home = folder / "home"
         (home / "conf").mkdir(parents=True, exist_ok=True)
         logback = home / "conf" / f"logback_{name}.xml"
-        logback.write_text(_LOGBACK)
+        logback.write_text(LOGBACK)
         file = folder / f"{name}.conf"
         file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        command = ["java", *self._flags, *jvm.OPENED_INTERNALS, f"-Duser.home={folder}"]
+        command = ["java", *self.flags, *jvm.OPENED_INTERNALS, f"-Duser.home={folder}"]
         command += [f"-Drmq.logback.configurationFile={logback}", "-cp", f"{self._jars}/*", main, "-c", str(file)]
         return ServerProcess(command, folder / f"{name}.out", {"ROCKETMQ_HOME": str(home)})
 
@@ -155,7 +155,9 @@ class Servers:
         flags: tuple[str, ...] = TEST_JVM,
         signer: probe.Signer | None = None,
         tls: ssl.SSLContext | None = None,
+        broker_side: RocketMQ | FlareMQ | None = None,
     ) -> None:
+        """``broker_side``: who starts the broker, where the name of the target does not say it."""
         first, _, second = target.partition("+")
         self._is_one_process = target == "flaremq"
         self._name_server_options = name_server_options or {}
@@ -164,7 +166,7 @@ class Servers:
         self._tls = tls
         self._folder = folder
         self._namesrv_side = side(first, flags)
-        self._broker_side = side(second or first, flags)
+        self._broker_side = broker_side or side(second or first, flags)
         port = free_ports()
         self.name_server = f"127.0.0.1:{port}"
         self.broker = f"127.0.0.1:{free_ports()}"

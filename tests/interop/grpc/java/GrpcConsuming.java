@@ -7,12 +7,15 @@ import java.util.stream.Collectors;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
 import org.apache.rocketmq.client.apis.consumer.FilterExpressionType;
 import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
+import org.apache.rocketmq.client.apis.message.MessageBuilder;
 import org.apache.rocketmq.client.apis.message.MessageView;
 import org.apache.rocketmq.client.apis.producer.Producer;
 import org.apache.rocketmq.client.apis.producer.SendReceipt;
 
 /** What consumers do. */
 final class GrpcConsuming {
+    private static final int RELAYED = 3;
+
     private GrpcConsuming() { }
 
     static void add(Map<String, GrpcWire.Scenario> all) {
@@ -26,6 +29,7 @@ final class GrpcConsuming {
         all.put("fifo_dead_letters", GrpcConsuming::fifoDeadLetters);
         all.put("change_invisible", GrpcConsuming::changeInvisible);
         all.put("two_consumers", GrpcConsuming::twoConsumers);
+        all.put("relay", GrpcConsuming::relay);
     }
 
     private static void push(GrpcStage stage) throws Exception {
@@ -155,6 +159,23 @@ final class GrpcConsuming {
         consumer.ack(again);
         GrpcStage.equal("rest", 0, consumer.receive(1, Duration.ofSeconds(30)).size());
         GrpcStage.equal("rest", 0, consumer.receive(1, Duration.ofSeconds(30)).size());
+    }
+
+    /** What somebody else has sent to the topic goes to another one as it was received. */
+    private static void relay(GrpcStage stage) throws Exception {
+        GrpcInbox inbox = new GrpcInbox();
+        stage.push(inbox);
+        inbox.awaitSize(RELAYED);
+        Producer producer = stage.producer();
+        for (MessageView got : inbox.messages) {
+            MessageBuilder message = stage.message(GrpcStage.bytes(got.getBody())).setTopic(stage.topic + "-back");
+            got.getTag().ifPresent(message::setTag);
+            message.setKeys(got.getKeys().toArray(new String[0]));
+            got.getProperties().forEach(message::addProperty);
+            message.addProperty("attempt", String.valueOf(got.getDeliveryAttempt()));
+            message.addProperty("id", got.getMessageId().toString());
+            producer.send(message.build());
+        }
     }
 
     /** A listener that works longer than a message stays hidden. */

@@ -34,6 +34,7 @@ from rocketmq import (
 PATIENCE = 60.0
 SQL = 2  # of FilterType; the class is not let out by the package
 OUTPUT = threading.Lock()
+RELAYED = 3
 
 
 class Inbox(MessageListener):
@@ -386,9 +387,27 @@ def refused(stage: Stage) -> None:
         raise AssertionError("a topic took a message of another type")
 
 
+def relay(stage: Stage) -> None:
+    """What somebody else has sent to the topic goes to another one as it was received."""
+    inbox = Inbox()
+    stage.push(inbox)
+    inbox.wait(RELAYED)
+    producer = stage.producer()
+    for got in inbox.messages:
+        message = stage.message(got.body, tag=got.tag)
+        message.topic = f"{stage.topic}-back"
+        for key in got.keys:
+            message.keys = key
+        for name, value in got.properties.items():
+            message.add_property(name, value)
+        message.add_property("attempt", str(got.delivery_attempt))
+        message.add_property("id", got.message_id)
+        producer.send(message)
+
+
 SCENARIOS = (
     send, send_many, send_large, push, two_consumers, tags, sql, fifo, delay, recall, transaction, retry, dead_letters,
-    fifo_dead_letters, change_invisible, renewal, unknown_topic, refused,
+    fifo_dead_letters, change_invisible, renewal, unknown_topic, refused, relay,
 )  # fmt: skip
 
 
