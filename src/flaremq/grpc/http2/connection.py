@@ -41,8 +41,8 @@ from flaremq.grpc.http2.frames import (
     Setting,
 )
 from flaremq.grpc.http2.header_blocks import HeaderDecoder, HeaderError, RequestHeaders
-from flaremq.grpc.http2.limits import Limits, Pace
-from flaremq.grpc.http2.sender import Sender, Waiting
+from flaremq.grpc.http2.limits import Limits, Pace, Waiting
+from flaremq.grpc.http2.sender import Sender
 from flaremq.grpc.http2.stream import Stream
 
 _unpack_head = HEAD.unpack_from

@@ -33,3 +33,12 @@ class Pace:
         self._left = min(self._left + (now - self._since) * self._per_second, self._burst) - 1.0
         self._since = now
         return self._left < 0.0
+
+
+class Waiting:
+    """Bytes that peers have no room for, over all connections that share this."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0

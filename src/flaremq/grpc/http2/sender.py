@@ -20,18 +20,10 @@ from flaremq.grpc.http2.frames import (
     WINDOW_MAX,
     head,
 )
+from flaremq.grpc.http2.limits import Waiting
 from flaremq.grpc.http2.stream import Bytes, Stream
 
 _NO_TABLE: Final = b"\x20"  # "my table has the size 0"
-
-
-class Waiting:
-    """Bytes that peers have no room for, over all connections that share this."""
-
-    __slots__ = ("bytes",)
-
-    def __init__(self) -> None:
-        self.bytes = 0
 
 
 class Sender:

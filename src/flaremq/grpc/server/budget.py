@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from flaremq.grpc.http2.sender import Waiting
+from flaremq.grpc.http2.limits import Waiting
 
 if TYPE_CHECKING:
     from flaremq.grpc.server.connection import GrpcConnection
