@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flaremq.errors import InvalidArgumentError
@@ -53,10 +53,11 @@ def scan_spans(source: Source, options: ScanOptions, pushed: Pushed = NOTHING_PU
 def chosen_extents(source: Source, options: ScanOptions) -> list[QueueExtent]:
     """The queues that are asked for, and an error for one that is and is not there."""
     selector = options.selector
-    extents = source.extents(selector)
-    if selector.queues is not None:
-        selector.queues.check_known((extent.queue for extent in extents), "assign")
-    return extents
+    if selector.queues is None:
+        return source.extents(selector)
+    extents = source.extents(replace(selector, queues=None))
+    selector.queues.check_known((extent.queue for extent in extents), "assign")
+    return selector.of_queues(extents)
 
 
 def starting_offsets(source: Source, options: ScanOptions, extents: Sequence[QueueExtent], *, default: int) -> Offsets:
