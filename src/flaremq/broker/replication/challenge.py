@@ -136,6 +136,11 @@ class MasterProof:
         self.is_done = False
         self.rest = b""  # bytes behind the slave's proof: the stream
 
+    @property
+    def was_asked_for(self) -> bool:
+        """Whether what comes next is the slave's proof."""
+        return bool(self._transcript)
+
     def receive(self, data: bytes) -> bytes:
         """Bytes of the slave in, bytes for it out. RemoteProtocolError: close."""
         self._held += data

@@ -15,8 +15,11 @@ import hmac
 import ipaddress
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import monotonic
 
+from flaremq.access.addresses import host_of
+from flaremq.access.attempts import Attempts
 from flaremq.access.inner import own_account
 from flaremq.access.options import AccessOptions
 from flaremq.broker.options import BrokerOptions, parse_networks
@@ -40,6 +43,7 @@ class Door:
     server_tls: TlsContext | None = None
     client_tls: TlsContext | None = None
     connections_max: int = 64
+    attempts: Attempts = field(default_factory=lambda: Attempts(monotonic), compare=False)  # of proving the secret
 
     @classmethod
     def of(cls, options: BrokerOptions, remoting: RemotingOptions) -> Door:
@@ -68,6 +72,15 @@ class Door:
         """Whether nothing that a peer at this address could say would let it in."""
         return self.secret is None and not self.admits(host)
 
+    def guessed(self, host: str) -> None:
+        """A peer at this address gave a wrong proof."""
+        self.attempts.guessed(_plain(host), "")
+
+    def guesses_too_often(self, host: str) -> bool:
+        """Whether no proof from there is looked at for now: the secret may be made of that of an account, and nobody
+        tries more of those here than elsewhere."""
+        return self.attempts.guesses_too_often(_plain(host), "")
+
 
 def read_secret(path: str) -> bytes:
     """The shared secret in a file that only its owner may read; blanks around it do not count."""
@@ -93,6 +106,11 @@ def _secret_of_servers(access: AccessOptions) -> bytes | None:
         return None
     name, key = account
     return hmac.digest(key.encode(), b"flaremq HA\0" + name.encode(), "sha256")
+
+
+def _plain(host: str) -> str:
+    """The text by which one address is always called."""
+    return host_of(f"[{host}]:0")
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -185,7 +185,15 @@ class HAConnection(asyncio.Protocol):
                 raise RemoteProtocolError("it wants to prove a shared secret, and this broker has none")
             self._proof = MasterProof(door.secret, group=door.group)
             data = first
-        answer = self._proof.receive(data)
+        if door.guesses_too_often(self.host):
+            raise RemoteProtocolError("too many wrong proofs came from there: none is looked at for some seconds")
+        was_asked_for = self._proof.was_asked_for
+        try:
+            answer = self._proof.receive(data)
+        except RemoteProtocolError:
+            if was_asked_for:
+                door.guessed(self.host)
+            raise
         if answer:
             self._write([answer])
         if self._proof.is_done:
