@@ -2,12 +2,13 @@
 
 All brokers run at the same time and are idle while another one is measured; RocketMQ's Java client of 5.5.0 drives them
 and signs where it is asked to, with JSON headers: 4.9.7 refuses its own signature of a binary header that has an empty
-field. ``table``: accounts with ten entries and with ten thousand. ``silent``: the p99 of one
-honest sender, quiet and beside a thousand connections that never finish a TLS handshake or a frame.
+field. Then accounts with ten entries (ACL 1.0) or policies (users of RocketMQ 5) and with ten thousand; and the p99 of
+one honest sender, quiet and beside a thousand connections that never finish a TLS handshake or a frame.
 """
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,8 @@ from benchmarks.rounds import OURS, Figure, Outcome, scratch, turns
 from benchmarks.settings import Settings
 from benchmarks.timing import Row
 from benchmarks.wire.client import WireClient
+from flaremq.access.users.changes import create_user, put_acl
+from flaremq.access.users.user_store import UserStore
 from tests.interop.wire import servers
 from tests.support.certificate import make_certificate
 
@@ -31,6 +34,7 @@ _THREADS = 64
 _SILENT = 1_000
 _WANTED = 1.2
 _WANTED_OF_OPEN = 0.7
+_FEW, _MANY = 10, 10_000
 _WANTED_OF_TEN = 0.9  # ten thousand entries cost at most a tenth more than ten
 _WANTED_QUIET = 0.5  # p99 at most twice the quiet one
 _OPTIONS: Mapping[str, str] = {"flushDiskType": "ASYNC_FLUSH"}
@@ -49,9 +53,11 @@ def run(settings: Settings, folder: str | None) -> Iterator[Outcome]:
             OURS: stack.enter_context(_ours(root / "ours", _acl(root / "ours", 0))),
             _VERSION: stack.enter_context(_theirs(root / "theirs")),
             "without access control": stack.enter_context(_ours(root / "open", {})),
-            "ten": stack.enter_context(_ours(root / "ten", _acl(root / "ten", 10))),
-            "ten thousand": stack.enter_context(_ours(root / "many", _acl(root / "many", 10_000))),
         }
+        for word, make in (("entries", _acl), ("policies", _auth)):
+            for number in (_FEW, _MANY):
+                place = root / f"{word}-{number}"
+                sides[f"{number:,} {word}"] = stack.enter_context(_ours(place, make(place, number)))
         client = stack.enter_context(WireClient(root / "client", header="JSON"))
         load = _Load(settings, client, sides)
         rounds = settings.wire_rounds
@@ -59,9 +65,11 @@ def run(settings: Settings, folder: str | None) -> Iterator[Outcome]:
         yield turns(name, _figures(name, _WANTED), rounds, (OURS, _VERSION), load.signed)
         name = "signed sends beside ours without access control"
         yield turns(name, _figures(name, _WANTED_OF_OPEN), rounds, (OURS, "without access control"), load.signed)
-        name = "an account with 10,000 entries beside one with 10"
-        measure = partial(load.as_app, {OURS: "ten thousand", "ten entries": "ten"})
-        yield turns(name, _figures(name, _WANTED_OF_TEN), rounds, (OURS, "ten entries"), measure)
+        for word in ("entries", "policies"):
+            few, many = f"{_FEW:,} {word}", f"{_MANY:,} {word}"
+            name = f"an account with {many} beside one with {few}"
+            measure = partial(load.as_app, {OURS: many, few: few})
+            yield turns(name, _figures(name, _WANTED_OF_TEN), rounds, (OURS, few), measure)
     yield from _silent(settings, folder)
 
 
@@ -159,6 +167,27 @@ def _acl(folder: Path, entries: int) -> dict[str, str]:
     home = folder / "acl-home"
     _write_accounts(home / "conf" / "plain_acl.yml", entries)
     return {"aclEnable": "true", "aclHome": str(home)}
+
+
+def _auth(folder: Path, entries: int) -> dict[str, str]:
+    """Options of ours that ask for users of RocketMQ 5, and the file with them and their policies."""
+    place = folder / "users"
+    resources = ["Topic:bench", *(f"Topic:other-{number}" for number in range(entries - 1))]
+    policy = [{"resource": resource, "actions": ["Pub"], "decision": "Allow"} for resource in resources]
+    acl = {"subject": "User:benchmark-app", "policies": [{"policyType": "Custom", "entries": policy}]}
+    store = UserStore(place)
+    store.change(lambda tables: create_user(tables, _KEY, {"password": _SECRET, "userType": "Super"}))
+    store.change(lambda tables: create_user(tables, "benchmark-app", {"password": _SECRET}))
+    store.change(lambda tables: put_acl(tables, "User:benchmark-app", acl))
+    own = place / "own.json"
+    own.touch(mode=0o600)
+    own.write_text(json.dumps({"accessKey": _KEY, "secretKey": _SECRET}))
+    return {
+        "authenticationEnabled": "true",
+        "authorizationEnabled": "true",
+        "authConfigPath": str(place),
+        "innerClientAuthenticationCredentials": f"file:{own}",
+    }
 
 
 def _write_accounts(path: Path, entries: int) -> None:
