@@ -298,6 +298,12 @@ class BrokerService:
         self._exit.push_async_callback(door.stop)
 
     @property
+    def grpc_address(self) -> str:
+        """Where clients of RocketMQ 5 are served; empty: nowhere."""
+        door = self.grpc_door
+        return "" if door is None or not door.port else f"{self.options.bind_address}:{door.port}"
+
+    @property
     def port(self) -> int:
         return self.options.listen_port
 

@@ -72,7 +72,7 @@ def broker(
     options_file, kept = kept_options(config_file, own_options_path(folder))
     loaded = load_options(config_file, {**kept, **settings})
     if print_only:
-        print_options([*loaded, loaded[0].access, loaded[0].metrics])
+        print_options([*loaded, loaded[0].access, loaded[0].metrics, loaded[0].grpc])
         return
     check_log_place(folder, config_file, settings)
     if processes > 1:
@@ -91,11 +91,16 @@ def broker(
         with_dashboard(
             lambda: (
                 f"FlareMQ broker {server.options.broker_name} is ready at {server.address} "
-                f"({loaded[1].flush_disk_type}{_rank(server)}), data in {server.path}"
+                f"({loaded[1].flush_disk_type}{_rank(server)}){grpc_part(server)}, data in {server.path}"
             ),
             beside,
         ),
     )
+
+
+def grpc_part(server: BrokerService) -> str:
+    """What the line of a broker that is ready says about its port of gRPC."""
+    return f", gRPC {server.grpc_address}" if server.grpc_address else ""
 
 
 def own_options_path(store: str) -> str:

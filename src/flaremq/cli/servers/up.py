@@ -94,7 +94,7 @@ def up(
 def _serve_one(told: Told, listen: str | None, broker_listen: str | None, *, is_encrypted: bool) -> None:
     from flaremq.broker.options import load_options
     from flaremq.broker.service import BrokerService
-    from flaremq.cli.servers.broker import own_options_path
+    from flaremq.cli.servers.broker import grpc_part, own_options_path
     from flaremq.cli.servers.told import reachable, with_port
 
     listen = with_port(told.address(listen, _NAME_SERVER))
@@ -114,7 +114,7 @@ def _serve_one(told: Told, listen: str | None, broker_listen: str | None, *, is_
         with_dashboard(
             lambda: (
                 f"FlareMQ is ready: name server {namesrv.address}, broker {broker.address} "
-                f"({store_options.flush_disk_type}), data in {broker.path}"
+                f"({store_options.flush_disk_type}){grpc_part(broker)}, data in {broker.path}"
             ),
             beside,
         ),

@@ -127,7 +127,8 @@ final class GrpcSending {
         inbox.awaitSize(2);
         GrpcStage.await("question for the last one", () -> asked.contains("drop"));
         GrpcStage.equal("bodies", List.of("check", "commit"), inbox.sorted());
-        GrpcStage.equal("asked for", Set.of("check", "drop"), new HashSet<>(asked));
+        // The original may also ask about one whose end it has not seen yet.
+        GrpcStage.check("asked for " + asked, asked.contains("check"));
     }
 
     private static void unknownTopic(GrpcStage stage) throws Exception {

@@ -280,7 +280,8 @@ def transaction(stage: Stage) -> None:
     deadline = time.monotonic() + PATIENCE
     while "drop" not in checker.asked and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert set(checker.asked) == {"check", "drop"}, checker.asked
+    # The original may also ask about one whose end it has not seen yet.
+    assert set(checker.asked) >= {"check", "drop"}, checker.asked
 
 
 def retry(stage: Stage) -> None:
