@@ -6,8 +6,10 @@ import asyncio
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from flaremq import Admin, Consumer, Message, Producer
 from flaremq.client.scan.group_commits import GroupCommits
@@ -274,6 +276,36 @@ def test_lists_leave_as_csv_without_formulas(tmp_path: Path) -> None:
             assert [row["topic"] for row in rows] == ["'-cmd", "plain"]
             assert (reply.header("content-disposition") or "").startswith("attachment")
             assert (await lab.browser.get("/api/overview?format=csv")).status == 400
+
+    asyncio.run(run())
+
+
+def test_every_table_of_a_page_leaves_as_csv(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with dashboard_lab(tmp_path) as lab, Admin(lab.broker.name_server) as admin:
+            await admin.create_topic("orders", attributes={"message.type": "FIFO"})
+            await lab.look()
+            found = {}
+            for page in [
+                *PAGES.split(),
+                "topics/orders?tab=config",
+                f"brokers/{lab.broker.broker.options.broker_name}",
+            ]:
+                html = (await lab.browser.get(f"/{page}")).text
+                assert html.count(">CSV<") == html.count(">JSON<"), page
+                for address in re.findall(r'href="([^"]*format=csv[^"]*)"', html):
+                    place = unquote(address.replace("&amp;", "&")).lstrip("./")
+                    found[place] = await lab.browser.get("/" + address.replace("&amp;", "&").lstrip("./"))
+            assert {place: reply.text for place, reply in found.items() if reply.status != 200} == {}
+            assert len(found) > 15
+            (files,) = [reply.text for place, reply in found.items() if place.endswith("/files")]
+            (row,) = csv.DictReader(io.StringIO(files))
+            assert row["name"] == "0" * 20 and row["from_offset"] == "0"
+            (config,) = [reply.text for place, reply in found.items() if place.endswith("/configs")]
+            assert next(csv.DictReader(io.StringIO(config)))["attributes"] == "message.type=FIFO"
+            for place in ("files", "/nothing", "/as_of", "/brokers/nobody/files"):
+                reply = await lab.browser.get(f"/api/store?format=csv&list={place}")
+                assert reply.status == 400 and "no list" in reply.text, place
 
     asyncio.run(run())
 

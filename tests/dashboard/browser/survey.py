@@ -16,6 +16,10 @@ WIDTHS = (1200, 390)
 FOREIGN = "main img, main b b, main i, main script, main svg[onload], main iframe"
 
 
+# A card with a table and no address of it as CSV.
+UNSAVED = "main section:has(table:not(.u-legend)):not(:has(a[href*='format=csv']))"
+
+
 @dataclass
 class Visit:
     """What was seen of a page."""
@@ -26,7 +30,7 @@ class Visit:
     grave: list[str] = field(default_factory=list)
     overflow: dict[int, int] = field(default_factory=dict)
     downloads: dict[str, str] = field(default_factory=dict)  # address: JSON or CSV
-    has_table: bool = False
+    unsaved: int = 0  # tables that cannot be had as CSV
 
 
 def visit(window: Window, path: str) -> Visit:
@@ -34,7 +38,7 @@ def visit(window: Window, path: str) -> Visit:
     page = window.go(path)
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
     seen = Visit(page.inner_text("body"), page.title(), page.locator(FOREIGN).count())
-    seen.has_table = page.locator("main table:not(.u-legend)").count() > 0
+    seen.unsaved = page.locator(UNSAVED).count()
     for scheme, options in (("light", ALL_RULES), ("dark", CONTRAST)):
         page.emulate_media(color_scheme=scheme)
         seen.grave += [f"{scheme}: {problem}" for problem in grave_problems(page, options)]

@@ -51,7 +51,7 @@ def csv_answer(rows: Iterable[Mapping[str, Any]], name: str) -> Response:
     columns: list[str] = []
     for row in rows:
         if not columns:
-            columns = [key for key, value in row.items() if not isinstance(value, dict) and key != "id"]
+            columns = [key for key in row if key not in ("id", "missing")]
             writer.writerow(columns)
         writer.writerow([_cell(row.get(column)) for column in columns])
     headers = {"content-disposition": f'attachment; filename="{name}.csv"'}
@@ -65,5 +65,11 @@ def _cell(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
-    text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = _flat(value)
     return f"'{text}" if text.startswith(_FORMULAS) else text
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{key}={_flat(item)}" for key, item in value.items())
+    return " ".join(map(_flat, value)) if isinstance(value, list) else str(value)

@@ -18,7 +18,7 @@ from flaremq.dashboard.live.hub import Hub, Stream
 from flaremq.dashboard.live.tail import Tail
 from flaremq.dashboard.questions.lookup import find_message
 from flaremq.dashboard.questions.message import KINDS, body_of, whole_body
-from flaremq.dashboard.views.listing import chosen, whole
+from flaremq.dashboard.views.listing import chosen, rows_at, whole
 from flaremq.errors import CorruptionError, InvalidArgumentError
 
 _FILE_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
@@ -46,9 +46,12 @@ class Api:
             data = await view(wish)
         if not wants_csv:
             return json_answer(data)
-        if "items" not in data:
-            raise InvalidArgumentError(f"{name} is no list: only lists can be had as CSV")
-        return csv_answer(data["items"], f"flaremq-{name}")
+        place = asking.query.get("list", "")
+        rows = rows_at(data, place or "/items")
+        if rows is None:
+            what = f"there is no list {place[:80]!r} in {name}" if place else f"{name} is no list, but has some"
+            raise InvalidArgumentError(f"{what}: only lists can be had as CSV")
+        return csv_answer(rows, f"flaremq-{name}{_FILE_NAME.sub('-', place)[:60]}")
 
     async def body(self, asking: Asking) -> Response:
         """A body in one of its forms; as it is, as an attachment that no browser opens."""

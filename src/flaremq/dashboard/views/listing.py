@@ -41,6 +41,23 @@ def chosen(query: Query, name: str, choices: Iterable[str], default: str) -> str
     return text
 
 
+def rows_at(data: Any, place: str) -> list[Row] | None:
+    """The table at a place of a page, named as in changes of a stream (/brokers/ID/files); None: there is none."""
+    if not place.startswith("/"):
+        return None
+    for part in place.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(data, Mapping):
+            data = data.get(name)
+        elif isinstance(data, list):
+            data = next((row for row in data if isinstance(row, Mapping) and str(row.get("id")) == name), None)
+        else:
+            return None
+    if isinstance(data, Mapping):
+        return [{"name": name, "value": value} for name, value in data.items()]
+    return data if isinstance(data, list) and all(isinstance(row, Mapping) for row in data) else None
+
+
 def listed(
     items: Iterable[_T],
     query: Query,
