@@ -379,8 +379,18 @@ def full_pages() -> dict[str, dict[str, Any]]:
         | {
             "archives": {
                 "configured": True,
-                "items": [{"id": "a", "path": HOSTILE, "topics": 1, "messages": 2, "bytes": 3, "newest_ms": NOW}],
-            }
+                "items": [
+                    {"id": "a", "path": HOSTILE, "topics": 1, "messages": 2, "bytes": 3, "newest_ms": NOW}
+                    | {"error": HOSTILE}
+                ],
+            },
+            "tables": {
+                "configured": True,
+                "items": [
+                    {"id": "t", "table": HOSTILE, "topics": [HOSTILE], "files": 1, "messages": 2, "bytes": 3}
+                    | {"version": HOSTILE, "lag": None, "error": HOSTILE, "missing": {"lag": "no_data"}}
+                ],
+            },
         },
         "access": common(
             on=True,

@@ -25,11 +25,18 @@ class DashboardOptions:
     allowed_hosts: tuple[str, ...] = ()  # names besides the loopback's and the listening address's, as of a proxy
     audit_folder: str = "."  # where the audit log is written
     archives: tuple[str, ...] = ()  # folders of archives to tell of
+    tables: tuple[str, ...] = ()  # of the lakehouse to tell of, as `pipeline table` names them
+    warehouse: str | None = None  # of the embedded Iceberg catalog
     is_download_allowed: bool = True
     is_insecure: bool = False  # another machine may come in without signing in
     client: ClientOptions = field(default_factory=ClientOptions)
 
     def __post_init__(self) -> None:
+        if self.tables:
+            from flaremq.pipeline.tables.model.target import parse_target
+
+            for table in self.tables:
+                parse_target(table)
         host, _ = parse_address(self.listen)
         is_guarded = self.token_file is not None or bool(self.client.access_key) or self.is_insecure
         if not HostCheck(host).is_local and not is_guarded:

@@ -92,6 +92,7 @@ class DashboardService:
         from flaremq.dashboard.data.reader import ClusterReader
         from flaremq.dashboard.data.sampler import Sampler
         from flaremq.dashboard.data.state import ClusterState
+        from flaremq.dashboard.questions.tables import Tables
         from flaremq.dashboard.security.audit_lines import AuditLines
         from flaremq.dashboard.security.hosts import HostCheck
         from flaremq.dashboard.security.sessions import Sessions
@@ -120,6 +121,7 @@ class DashboardService:
             hosts=HostCheck(options.host, options.allowed_hosts),
             audit=AuditLines(options.audit_path, clock),
             room=asyncio.Semaphore(QUESTIONS_AT_ONCE),
+            tables=Tables(options.tables, options.warehouse),
         )
 
     async def _serve(self, app: ASGIApp, listener: socket.socket) -> None:

@@ -40,6 +40,19 @@ TOKEN_HELP = "A file with the token, mode 0600: who signs in with it may change 
     help="An archive made by `pipeline archive`, to tell of (repeatable).",
 )
 @click.option(
+    "--table",
+    "tables",
+    metavar="TABLE",
+    multiple=True,
+    help="A table made by `pipeline table`, as its --to named it, to tell of (repeatable).",
+)
+@click.option(
+    "--warehouse",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="The folder of the embedded Iceberg catalog.  [default: ./CATALOG]",
+)
+@click.option(
     "--downloads/--no-downloads", "has_downloads", default=True, help="Whether bodies and lists can be saved."
 )
 @click.option("--insecure", is_flag=True, help="Let other machines look without signing in.")
@@ -51,6 +64,8 @@ def dashboard(
     hosts: tuple[str, ...],
     audit_folder: str,
     archives: tuple[str, ...],
+    tables: tuple[str, ...],
+    warehouse: str | None,
     has_downloads: bool,
     insecure: bool,
 ) -> None:
@@ -72,6 +87,8 @@ def dashboard(
             allowed_hosts=hosts,
             audit_folder=audit_folder,
             archives=archives,
+            tables=tables,
+            warehouse=warehouse,
             is_download_allowed=has_downloads,
             is_insecure=insecure,
             client=client_options(ClientOptions),

@@ -13,6 +13,7 @@ from flaremq.dashboard.data.reader import ClusterReader
 from flaremq.dashboard.data.sampler import Sampler
 from flaremq.dashboard.data.state import ClusterState
 from flaremq.dashboard.options import DashboardOptions
+from flaremq.dashboard.questions.tables import Tables
 from flaremq.dashboard.security.audit_lines import AuditLines
 from flaremq.dashboard.security.hosts import HostCheck
 from flaremq.dashboard.security.sessions import Session, Sessions
@@ -36,6 +37,7 @@ class Context:
     hosts: HostCheck
     audit: AuditLines
     room: asyncio.Semaphore
+    tables: Tables
 
     @property
     def must_sign_in(self) -> bool:

@@ -184,7 +184,10 @@ async def _store(wish: Wish) -> Page:
 
 async def _spark(wish: Wish) -> Page:
     found = await archives.archive_rows(wish.context.options.archives) if wish.context.options.archives else None
-    return spark.spark_page(wish.context.state, wish.now_ms, found)
+    state, tables = wish.context.state, wish.context.tables
+    rows = await tables.rows(state) if tables.names else None
+    wish.context.sampler.slices.want_topics(tables.topics(state))
+    return spark.spark_page(state, wish.now_ms, found, rows)
 
 
 async def _access(wish: Wish) -> Page:

@@ -14,6 +14,7 @@ __all__ = [
     "message",
     "messages",
     "running",
+    "tables",
     "trace",
     "waiting",
 ]

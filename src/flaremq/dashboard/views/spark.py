@@ -9,8 +9,13 @@ from flaremq.dashboard.views.groups import group_row
 from flaremq.dashboard.views.page import Page, because, page
 
 
-def spark_page(state: ClusterState, now_ms: int, archives: list[dict[str, Any]] | None) -> Page:
-    """``archives`` is None if no folder was configured."""
+def spark_page(
+    state: ClusterState,
+    now_ms: int,
+    archives: list[dict[str, Any]] | None,
+    tables: list[dict[str, Any]] | None,
+) -> Page:
+    """``archives`` and ``tables`` are None if none were named."""
     rows = []
     for group in sorted(state.groups.values(), key=lambda group: group.name):
         if group.kind == "spark":
@@ -26,4 +31,5 @@ def spark_page(state: ClusterState, now_ms: int, archives: list[dict[str, Any]] 
         "items": rows,
         "total": len(rows),
         "archives": {"configured": archives is not None, "items": archives or []},
+        "tables": {"configured": tables is not None, "items": tables or []},
     }
