@@ -115,7 +115,7 @@ def _row(found: _Found, state: ClusterState) -> dict[str, Any]:
             for topic in known
             for queue, ends in topic.ends.items()
         )
-    row = {
+    row: dict[str, Any] = {
         "id": found.table,
         "table": found.table,
         "topics": topics,
