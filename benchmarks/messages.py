@@ -22,6 +22,12 @@ def make_body(size: int) -> bytes:
     return bytes(32 + (place * 7919 + place // 95) % 95 for place in range(size))
 
 
+def send_fields(topic: str, number: int, *, group: str = "bench", queues: int = QUEUES) -> dict[str, str]:
+    """The letters of a plain send: to the queues in turn, with a unique key as its only property."""
+    ext = {"a": group, "b": topic, "c": "TBW102", "d": str(queues), "e": str(number % queues), "f": "0"}
+    return ext | {"g": "1", "h": "0", "j": "0", "m": "false", "i": f"UNIQ_KEY\x01{KEY % number}\x02"}
+
+
 def fill(store: MessageStore, size: int, *, log_bytes: int = 0, count: int = 0) -> int:
     """Put messages one by one until the log has grown by ``log_bytes`` or ``count`` are stored; how many were."""
     from flaremq import Message

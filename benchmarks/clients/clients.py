@@ -154,5 +154,5 @@ class _Lab:
     def _call(self, function: str, *, is_ours: bool, **arguments: object) -> Row:
         if is_ours:
             return child.run(f"clients.flaremq_client:{function}", address=self._ours.name_server, **arguments)
-        python = str(environment.python())
+        python = environment.python()
         return child.run(f"clients.kafka_clients:{function}", python=python, address=self._kafka.address, **arguments)

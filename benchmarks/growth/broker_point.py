@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.growth.store_point import anonymous_mb
-from benchmarks.messages import KEY, QUEUES, make_body
+from benchmarks.messages import QUEUES, make_body, send_fields
 from benchmarks.process_tree import processor_seconds
 from benchmarks.timing import Row
 from tests.interop.wire import servers
@@ -92,9 +92,7 @@ async def _sends(clients: list[Any], address: str, first: int, count: int) -> No
     body = make_body(1024)
 
     async def send(number: int) -> None:
-        ext = {"a": "growth", "b": _TOPIC, "c": "TBW102", "d": str(QUEUES), "e": str(number % QUEUES), "f": "0"}
-        ext |= {"g": "1", "h": "0", "j": "0", "m": "false", "i": f"UNIQ_KEY\x01{KEY % number}\x02"}
-        await _ask(clients[number % len(clients)], address, _SEND, ext, body)
+        await _ask(clients[number % len(clients)], address, _SEND, send_fields(_TOPIC, number, group="growth"), body)
 
     for start in range(first, first + count, _AT_ONCE):
         await asyncio.gather(*(send(number) for number in range(start, min(start + _AT_ONCE, first + count))))

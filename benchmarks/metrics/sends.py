@@ -9,7 +9,7 @@ import time
 import urllib.request
 from typing import Any
 
-from benchmarks.messages import KEY, QUEUES, make_body
+from benchmarks.messages import make_body, send_fields
 from benchmarks.process_tree import processor_seconds
 from benchmarks.timing import Row
 
@@ -63,9 +63,7 @@ async def _send_for(clients: list[Any], address: str, seconds: float) -> int:
         client = clients[number % len(clients)]
         while time.monotonic() < until:
             sent += 1
-            ext = {"a": "bench", "b": _TOPIC, "c": "TBW102", "d": str(QUEUES), "e": str(sent % QUEUES), "f": "0"}
-            ext |= {"g": "1", "h": "0", "j": "0", "m": "false", "i": f"UNIQ_KEY\x01{KEY % sent}\x02"}
-            reply = await client.request(address, RemotingCommand.request(_SEND, ext, body), 60)
+            reply = await client.request(address, RemotingCommand.request(_SEND, send_fields(_TOPIC, sent), body), 60)
             if reply.code != 0:
                 raise RuntimeError(f"a send was answered {reply.code}: {reply.remark}")
 

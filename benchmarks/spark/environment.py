@@ -10,30 +10,18 @@ import os
 import shutil
 import subprocess
 import sys
-import venv
-from pathlib import Path
 
 from benchmarks.child import PROJECT
+from benchmarks.environments import interpreter_of
 from benchmarks.kafka.jars import SPARK_VERSION
 
 _REQUIREMENTS = PROJECT / "requirements" / "core.txt"
 
 
-def python() -> Path:
+def python() -> str:
     """Its interpreter. FlareMQ itself comes from the sources, by ``variables``."""
-    named = os.environ.get("FLAREMQ_SPARK_VENV")
-    folder = Path(named) if named else PROJECT / ".cache" / f"spark-{SPARK_VERSION}-{_digest()}"
-    interpreter = folder / "bin" / "python"
-    if not interpreter.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = folder.with_name(f"{folder.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        venv.create(partial, with_pip=True)
-        pip = [str(partial / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-r", str(_REQUIREMENTS)], check=True)
-        subprocess.run([*pip, f"pyspark[sql]=={SPARK_VERSION}"], check=True)
-        partial.rename(folder)  # nothing in it is run by a path of its own but the interpreter
-    return interpreter
+    installs = ["-r", str(_REQUIREMENTS)], [f"pyspark[sql]=={SPARK_VERSION}"]
+    return interpreter_of("FLAREMQ_SPARK_VENV", f"spark-{SPARK_VERSION}-{_digest()}", *installs)
 
 
 def _digest() -> str:
@@ -43,7 +31,7 @@ def _digest() -> str:
 
 def variables() -> dict[str, str]:
     """For the processes of both sides."""
-    interpreter = str(python())
+    interpreter = python()
     return os.environ | {
         "PYTHONPATH": os.pathsep.join((str(PROJECT / "src"), str(PROJECT))),
         "PYSPARK_PYTHON": interpreter,
@@ -57,7 +45,7 @@ def why_not() -> str | None:
     if shutil.which("java") is None:
         return "Spark needs Java 17"
     try:
-        done = subprocess.run([str(python()), "-c", "import pyspark; print(pyspark.__version__)"], capture_output=True)
+        done = subprocess.run([python(), "-c", "import pyspark; print(pyspark.__version__)"], capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         return f"no environment with PySpark {SPARK_VERSION} could be made: {error}"
     if done.stdout.decode().strip() != SPARK_VERSION:

@@ -33,7 +33,7 @@ class Side:
         self.name = name
         self.servers: list[int] = []  # processes whose time is this side's too
         self._errors = folder / f"{name}.err"
-        command = [str(environment.python()), "-m", "benchmarks.spark.side", name, json.dumps(settings)]
+        command = [environment.python(), "-m", "benchmarks.spark.side", name, json.dumps(settings)]
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
                 command,

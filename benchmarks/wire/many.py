@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 
+from benchmarks.messages import send_fields
 from flaremq.cli.servers.child import free_ports
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
@@ -27,19 +28,7 @@ def _resident_mb(pid: int) -> float:
 
 
 async def _latency(client: RemotingClient, address: str) -> dict[str, float]:
-    ext = {
-        "a": "g",
-        "b": "many",
-        "c": "TBW102",
-        "d": "1",
-        "e": "0",
-        "f": "0",
-        "g": "1",
-        "h": "0",
-        "j": "0",
-        "m": "false",
-    }
-    ext["i"] = "UNIQ_KEY\x01C00002021CA84E0E2F2A4F5E49AD0000\x02"
+    ext = send_fields("many", 0, queues=1)
     took = []
     for _ in range(_SENDS):
         began = time.perf_counter()

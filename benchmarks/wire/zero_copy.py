@@ -10,6 +10,7 @@ import asyncio
 import json
 import time
 
+from benchmarks.messages import send_fields
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
 from flaremq.remoting.connection import Connection
@@ -21,19 +22,7 @@ _ROUNDS = 5
 
 
 async def _fill(address: str, client: RemotingClient, size: int) -> None:
-    ext = {
-        "a": "g",
-        "b": "copy",
-        "c": "TBW102",
-        "d": "1",
-        "e": "0",
-        "f": "0",
-        "g": "1",
-        "h": "0",
-        "j": "0",
-        "m": "false",
-    }
-    ext["i"] = "UNIQ_KEY\x01C00002021CA84E0E2F2A4F5E49AD0000\x02"
+    ext = send_fields("copy", 0, queues=1)
     for start in range(0, _MESSAGES, 500):
         count = min(500, _MESSAGES - start)
         requests = (RemotingCommand.request(310, ext, bytes(size)) for _ in range(count))
