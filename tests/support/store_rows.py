@@ -13,6 +13,7 @@ from flaremq.pipeline.model.source import ReadRequest, SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.sources.store import StoreSource
 from flaremq.storage.message_store import MessageStore
+from tests.support.store_lab import StoreLab
 
 BROKER = "broker-a"
 EVERYTHING = TopicSelector(pattern=".*")
@@ -99,3 +100,9 @@ def rows_by_get(store: MessageStore) -> list[dict[str, Any]]:
 
 def queue(topic: str, queue_id: int = 0) -> QueueRef:
     return QueueRef(topic, BROKER, queue_id)
+
+
+def all_rows(lab: StoreLab, columns: list[str] | None = None, **how: Any) -> list[dict[str, Any]]:
+    """What a scan of the whole store gives."""
+    with source_of(lab.root) as source:
+        return in_queue_order(read_rows(source, spans_of(source), columns, **how))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,26 +18,7 @@ from flaremq.pipeline.sources.store import StoreSource
 from flaremq.storage.arrow import windows as scan_windows
 from tests.support.store_corpus import append_foreign, write_corpus
 from tests.support.store_lab import TOPIC, StoreLab
-from tests.support.store_rows import (
-    in_queue_order,
-    queue,
-    read_rows,
-    rows_by_get,
-    source_of,
-    spans_of,
-)
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[StoreLab]:
-    bench = StoreLab(tmp_path / "store")
-    yield bench
-    bench.finish()
-
-
-def all_rows(lab: StoreLab, columns: list[str] | None = None, **how: Any) -> list[dict[str, Any]]:
-    with source_of(lab.root) as source:
-        return in_queue_order(read_rows(source, spans_of(source), columns, **how))
+from tests.support.store_rows import all_rows, queue, read_rows, rows_by_get, source_of, spans_of
 
 
 def test_rows_are_those_consumers_get(lab: StoreLab) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,6 @@ from tests.support.store_rows import (
     source_of,
     spans_of,
 )
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[StoreLab]:
-    bench = StoreLab(tmp_path / "store")
-    yield bench
-    bench.finish()
 
 
 def count_reads(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[int]:

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flaremq.pipeline.model.spans import Span
 from tests.support.store_lab import StoreLab
-from tests.support.store_rows import (
-    in_queue_order,
-    read_rows,
-    source_of,
-    spans_of,
-)
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[StoreLab]:
-    bench = StoreLab(tmp_path / "store")
-    yield bench
-    bench.finish()
-
-
-def all_rows(lab: StoreLab, columns: list[str] | None = None, **how: Any) -> list[dict[str, Any]]:
-    with source_of(lab.root) as source:
-        return in_queue_order(read_rows(source, spans_of(source), columns, **how))
+from tests.support.store_rows import all_rows, read_rows, source_of, spans_of
 
 
 @pytest.fixture

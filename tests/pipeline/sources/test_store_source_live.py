@@ -7,7 +7,6 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +18,11 @@ from flaremq.storage.files.locks import is_locked
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from tests.support.store_lab import TOPIC, StoreLab
-from tests.support.store_rows import (
-    UNIT_COLUMNS,
-    in_queue_order,
-    read_rows,
-    rows_by_get,
-    source_of,
-    spans_of,
-)
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[StoreLab]:
-    bench = StoreLab(tmp_path / "store")
-    yield bench
-    bench.finish()
+from tests.support.store_rows import UNIT_COLUMNS, all_rows, in_queue_order, read_rows, rows_by_get, source_of, spans_of
 
 
 def offsets(rows: list[dict[str, Any]]) -> list[int]:
     return [row["queueOffset"] for row in rows]
-
-
-def all_rows(lab: StoreLab, columns: list[str] | None = None, **how: Any) -> list[dict[str, Any]]:
-    with source_of(lab.root) as source:
-        return in_queue_order(read_rows(source, spans_of(source), columns, **how))
 
 
 def test_a_live_store_is_read_while_it_grows(lab: StoreLab) -> None:

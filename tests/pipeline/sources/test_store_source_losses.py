@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,28 +10,11 @@ import pytest
 from flaremq.errors import CorruptionError, NotFoundError, UnavailableError
 from flaremq.pipeline.model.source import TopicSelector
 from tests.support.store_lab import TOPIC, StoreLab
-from tests.support.store_rows import (
-    in_queue_order,
-    read_rows,
-    source_of,
-    spans_of,
-)
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[StoreLab]:
-    bench = StoreLab(tmp_path / "store")
-    yield bench
-    bench.finish()
+from tests.support.store_rows import all_rows, read_rows, source_of, spans_of
 
 
 def offsets(rows: list[dict[str, Any]]) -> list[int]:
     return [row["queueOffset"] for row in rows]
-
-
-def all_rows(lab: StoreLab, columns: list[str] | None = None, **how: Any) -> list[dict[str, Any]]:
-    with source_of(lab.root) as source:
-        return in_queue_order(read_rows(source, spans_of(source), columns, **how))
 
 
 def damage(lab: StoreLab, at: int) -> None:
