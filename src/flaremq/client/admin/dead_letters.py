@@ -17,12 +17,11 @@ from typing import Final
 from flaremq.client.admin.messages import MessageAdmin
 from flaremq.client.arguments import check_group
 from flaremq.client.consumer.received import ReceivedMessage
+from flaremq.client.consumer.send_back import header_of_copy
 from flaremq.client.producer.send_result import STATUS_BY_CODE, SendStatus
 from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.message import properties as names
-from flaremq.message.properties import encode_properties
-from flaremq.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
-from flaremq.message.topics import AUTO_CREATE_TOPIC, dlq_topic, retry_topic
+from flaremq.message.topics import dlq_topic, retry_topic
 from flaremq.protocol.codes import RequestCode
 
 # What brokers wrote down about an earlier life of the message, or would obey in the next one.
@@ -108,26 +107,11 @@ class DeadLetterAdmin(MessageAdmin):
             raise UnavailableError(f"no broker takes messages of {topic}")
         near = [queue for queue in queues if queue.broker_name == message.queue.broker_name] or queues
         queue = near[message.queue_offset % len(near)]
-        ext = {
-            "a": group,
-            "b": topic,
-            "c": AUTO_CREATE_TOPIC,
-            "d": "1",
-            "e": str(queue.queue_id),
-            "f": str(message.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK)),
-            "g": str(message.born_timestamp),
-            "h": str(message.flag),
-            "i": encode_properties(properties).decode(),
-            "j": "0",
-            "k": "false",
-            "m": "false",
-            "n": queue.broker_name,
-        }
         address = self._instance.routes.master(queue.broker_name)
         reply = await self._call(
             address,
             RequestCode.SEND_MESSAGE_V2,
-            ext,
+            header_of_copy(group, topic, queue, message, properties).encode_letters(),
             bytes(message.stored_body),
             accept=STATUS_BY_CODE.keys(),
             what=f"sending {message.message_id} to {topic!r}",

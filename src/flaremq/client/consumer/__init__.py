@@ -5,4 +5,4 @@ May import: the root of ``client``.
 Start reading: ``consumer``, ``consumption``, ``process_queue``.
 """
 
-__all__ = ["consumer", "delivery", "pulling", "queue_offset", "received", "subscription"]
+__all__ = ["consumer", "delivery", "pulling", "queue_offset", "received", "send_back", "subscription"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from flaremq.client.consumer.received import ReceivedMessage
@@ -11,12 +13,32 @@ from flaremq.errors import FlareMQError
 from flaremq.message.properties import DELAY, ORIGIN_MESSAGE_ID, RETRY_TOPIC, TRANSACTION_PREPARED, encode_properties
 from flaremq.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from flaremq.message.topics import AUTO_CREATE_TOPIC, retry_topic
+from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.codes import RequestCode
+from flaremq.protocol.headers.send import SendMessageRequestHeader
 
 _log = logging.getLogger(__name__)
 
 RETRIES_MAX: Final = 16  # of a group that says nothing else
 _FIRST_LEVEL: Final = 3  # 10 s, the delay of a first retry
+
+
+def header_of_copy(
+    group: str, topic: str, queue: MessageQueue, message: ReceivedMessage, properties: Mapping[str, str]
+) -> SendMessageRequestHeader:
+    """For a send of a received message to another topic, its body as it is stored."""
+    return SendMessageRequestHeader(
+        producer_group=group,
+        topic=topic,
+        default_topic=AUTO_CREATE_TOPIC,
+        default_topic_queue_nums=1,
+        queue_id=queue.queue_id,
+        sys_flag=message.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK),
+        born_timestamp=message.born_timestamp,
+        flag=message.flag,
+        properties=encode_properties(properties).decode(),
+        broker_name=queue.broker_name,
+    )
 
 
 class SendBack:
@@ -72,27 +94,13 @@ class SendBack:
             reconsume_times = self._retries_max + 1
         failure: FlareMQError | None = None
         for queue in route.write_queues:
-            ext = {
-                "a": self._group,
-                "b": topic,
-                "c": AUTO_CREATE_TOPIC,
-                "d": "1",
-                "e": str(queue.queue_id),
-                "f": str(message.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK)),
-                "g": str(message.born_timestamp),
-                "h": str(message.flag),
-                "i": encode_properties(properties).decode(),
-                "j": str(reconsume_times),
-                "k": "false",
-                "l": str(self._retries_max),
-                "m": "false",
-                "n": queue.broker_name,
-            }
+            header = header_of_copy(self._group, topic, queue, message, properties)
+            header = replace(header, reconsume_times=reconsume_times, max_reconsume_times=self._retries_max)
             try:
                 await self._instance.transport.call(
                     self._instance.routes.master(queue.broker_name),
                     RequestCode.SEND_MESSAGE_V2,
-                    ext,
+                    header.encode_letters(),
                     bytes(message.stored_body),
                     what=f"sending a message to {topic!r}",
                 )
