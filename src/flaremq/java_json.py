@@ -34,6 +34,16 @@ _REFERENCE_STEP: Final = re.compile(r"\.((?:[^.\[\]\\]|\\.)+)|\[(\d{1,9})\]")
 _REFERENCE_TARGET_NODES_MAX: Final = 64  # a queue, a version, a group's settings; whole tables are never referred to
 
 
+_KINDS: Final = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a number",
+    float: "a number",
+    bool: "a boolean",
+}
+
+
 def parse_java_json(text: str | bytes | bytearray | memoryview) -> Any:
     """The value; ``ValueError`` if the text is not even this dialect."""
     try:
@@ -45,6 +55,11 @@ def parse_java_json(text: str | bytes | bytearray | memoryview) -> Any:
     else:
         has_references = (_REFERENCE in text) if isinstance(text, str) else (b'"$ref"' in bytes(text))
     return _with_references(value) if has_references else value
+
+
+def json_kind(value: Any) -> str:
+    """What a parsed value was in JSON, for people who never saw Python."""
+    return _KINDS.get(type(value), "null")
 
 
 def write_java_json(value: Any) -> bytes:

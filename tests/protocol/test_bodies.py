@@ -93,7 +93,7 @@ def test_a_property_of_the_wrong_kind_is_refused_by_name_or_read_as_it_is(kind: 
         (TopicConfig, b'{"attributes":[]}', r"TopicConfig\.attributes must be an object"),
         (DataVersion, b'{"counter":9223372036854775808}', r"DataVersion\.counter must be a number of 64 bits"),
         (TopicRouteData, b'{"queueDatas":{}}', r"TopicRouteData\.queueDatas must be a list"),
-        (TopicRouteData, b'{"queueDatas":[5]}', r"QueueData must be an object, not int"),
+        (TopicRouteData, b'{"queueDatas":[5]}', r"QueueData must be an object, not a number"),
         (BrokerData, b'{"brokerAddrs":{"x":"a"}}', r"BrokerData\.brokerAddrs must be a number of 64 bits"),
         (ConsumeStats, b'{"consumeTps":"NaN"}', r"ConsumeStats\.consumeTps must be a number"),
         (ConsumeStats, b'{"offsetTable":{"x":{}}}', r"ConsumeStats\.offsetTable must be keyed by message queues"),

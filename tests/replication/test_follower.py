@@ -182,7 +182,6 @@ class TestControllerMode:
         assert follower.report(0, 5.0) == b""
         answer = _answer(0, (1, 0))
         assert follower.receive(answer[:25], 6.0) == []
-        assert not follower.is_transferring
         assert follower.receive(answer[25:] + answer, 6.0) == []
         assert follower.report(0, 6.0) == STATE_REPORT.pack(2, 0)
         with pytest.raises(RemoteProtocolError, match="was not sent"):

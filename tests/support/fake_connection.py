@@ -19,7 +19,6 @@ class FakeConnection(Connection):
     def __init__(self, peer: str = "127.0.0.1:40001") -> None:
         host, _, port = peer.rpartition(":")
         self.peer, self.peer_host = describe_peer((host, int(port)))
-        self.local_port = 10911
         self.is_open = True
         self._stalled_since = None
         self.on_close: list[Callable[[Connection], None]] = []

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
+from flaremq.digits import whole_number
 from flaremq.errors import CorruptionError, InvalidArgumentError
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
@@ -110,8 +111,8 @@ def item_start(data: bytes, number: int) -> int:
 
 def inner_base(record: MessageExt) -> int:
     """The queue offset of the first message of an inner-batch record."""
-    text = record.properties.get(INNER_BASE, "")
-    return int(text) if text.isascii() and text.isdigit() else record.queue_offset
+    base = whole_number(record.properties.get(INNER_BASE))
+    return record.queue_offset if base is None else base
 
 
 def inner_messages(record: MessageExt, body: bytes | None = None) -> Iterator[InnerMessage]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flaremq.digits import whole_number
 from flaremq.errors import InvalidArgumentError
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
@@ -45,10 +46,10 @@ def parse_delay_levels(text: str) -> DelayLevels:
     """The table for an option value such as ``1s 5s 10m``."""
     delays = []
     for word in text.split():
-        number, unit = word[:-1], word[-1]
-        if unit not in _UNIT_MS or not (number.isascii() and number.isdigit()):
+        number, unit = whole_number(word[:-1]), word[-1]
+        if unit not in _UNIT_MS or number is None:
             raise InvalidArgumentError(f"messageDelayLevel {text!r}: {word!r} is not a number followed by s, m, h or d")
-        delays.append(int(number) * _UNIT_MS[unit])
+        delays.append(number * _UNIT_MS[unit])
     if not delays:
         raise InvalidArgumentError("messageDelayLevel is empty: at least one level is needed")
     return DelayLevels(tuple(delays))

@@ -10,6 +10,7 @@ import ipaddress
 import struct
 from functools import lru_cache
 
+from flaremq.digits import whole_number
 from flaremq.errors import InvalidArgumentError
 
 HOST_V4 = struct.Struct(">4si")
@@ -24,16 +25,17 @@ def encode_host(text: str) -> bytes:
     """``"10.0.0.5:10911"`` or ``"[::1]:10911"`` as stored. An IPv4-mapped IPv6 address is stored as IPv4."""
     address_text, colon, port_text = text.rpartition(":")
     try:
-        if not (colon and port_text.isascii() and port_text.isdigit()) or not 0 <= int(port_text) <= 65535:
+        port = whole_number(port_text)
+        if not colon or port is None or port > 65535:
             raise ValueError("a port between 0 and 65535 is needed")
         address = ipaddress.ip_address(address_text.removeprefix("[").removesuffix("]").partition("%")[0])
     except ValueError as error:
         raise InvalidArgumentError(f"host {text!r} is not address:port: {error}") from None
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is None:
-            return HOST_V6.pack(address.packed, int(port_text))
+            return HOST_V6.pack(address.packed, port)
         address = address.ipv4_mapped
-    return HOST_V4.pack(address.packed, int(port_text))
+    return HOST_V4.pack(address.packed, port)
 
 
 @lru_cache(maxsize=1024)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import cython
 
+from flaremq.digits import whole_number
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.properties import (
     DELAY,
@@ -89,7 +90,7 @@ class Message:
             keys=rest.pop(KEYS, None),
             properties=rest,
             flag=flag,
-            delay_level=int(level) if level.isascii() and level.isdigit() else 0,
+            delay_level=whole_number(level) or 0,
             wait_store_msg_ok=rest.get(WAIT) != "false",
         )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from flaremq.digits import whole_number
 from flaremq.errors import CorruptionError
 from flaremq.message import properties as names
 from flaremq.message.delay import DelayLevels, queue_id_of_level
@@ -117,14 +118,15 @@ def real_place(record: MessageExt) -> tuple[str, int]:
     """Topic and queue a delayed or half message is meant for."""
     topic = record.properties.get(names.REAL_TOPIC)
     queue_text = record.properties.get(names.REAL_QUEUE_ID, "")
-    if topic is None or not (queue_text.isascii() and queue_text.isdigit()):
+    queue_id = whole_number(queue_text)
+    if topic is None or queue_id is None:
         raise CorruptionError(
             "record does not say where its message belongs",
             offset=record.physical_offset,
             expected="REAL_TOPIC and REAL_QID",
             found=(topic, queue_text),
         )
-    return topic, int(queue_text)
+    return topic, queue_id
 
 
 def sent_back(
@@ -157,5 +159,4 @@ def sent_back(
 
 def delay_level_of(properties: bytes) -> int:
     """The DELAY property as a number; 0 if there is none or it is no number."""
-    text = find_property(properties, b"DELAY")
-    return int(text) if text is not None and text.isdigit() else 0
+    return whole_number(find_property(properties, b"DELAY")) or 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from flaremq.digits import whole_number
 from flaremq.errors import CorruptionError, InvalidArgumentError
 from flaremq.message import properties as names
 from flaremq.message.message_ext import MessageExt
@@ -94,9 +95,10 @@ def parse_operation(body: bytes) -> list[int]:
     words = body.split(b",")
     if not words[-1]:
         words.pop()
-    if not all(word.isdigit() for word in words):
+    offsets = [offset for word in words if (offset := whole_number(word)) is not None]
+    if len(offsets) < len(words):
         raise CorruptionError("op record is no list of offsets", found=body[:64])
-    return [int(word) for word in words]
+    return offsets
 
 
 def half_again(record: MessageExt, *, prepared_queue_offset: int | None = None) -> StoredForm:
@@ -113,8 +115,7 @@ def half_again(record: MessageExt, *, prepared_queue_offset: int | None = None) 
 
 def check_times(record: MessageExt) -> int:
     """How often the producer of a half message was asked already."""
-    text = record.properties.get(names.TRANSACTION_CHECK_TIMES, "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return whole_number(record.properties.get(names.TRANSACTION_CHECK_TIMES)) or 0
 
 
 def given_up(record: MessageExt, *, queue_id: int = 0) -> StoredForm:

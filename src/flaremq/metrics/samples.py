@@ -19,7 +19,7 @@ from flaremq.metrics.turns import Turns
 K = TypeVar("K")
 V = TypeVar("V")
 OVERFLOW = 'otel_metric_overflow="true"'
-_LOOK_EVERY = 255  # a mask
+_TURN_ROWS = 256  # after so many the event loop gets its turn
 
 Value = float | Histogram
 
@@ -103,7 +103,7 @@ class Samples:
             text = self.labeller.text(first.labels, labels_of(key), first.constant)
             for family, value_of in parts.items():
                 self.add_text(family, text, value_of(item))
-            if not number & _LOOK_EVERY:
+            if not number % _TURN_ROWS:
                 await self.turns.take()
         if table.overflow is not None:
             common = self.labeller.text((), (), first.constant)

@@ -218,6 +218,7 @@ LANGUAGES = (
     "RUST",
     "NODE_JS",
 )
+OWN_LANGUAGE = "PYTHON"
 LANGUAGE_CODES = {name: code for code, name in enumerate(LANGUAGES)}
 
 # Bits of a pull's sysFlag.

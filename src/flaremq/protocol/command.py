@@ -8,7 +8,7 @@ from itertools import count
 from typing import Final
 
 from flaremq.errors import RequestError as RequestError  # part of what this module offers
-from flaremq.protocol.codes import VERSION
+from flaremq.protocol.codes import OWN_LANGUAGE, VERSION
 
 RESPONSE_FLAG: Final = 1
 ONEWAY_FLAG: Final = 2
@@ -32,7 +32,7 @@ class RemotingCommand:
     remark: str | None = None
     flag: int = 0
     opaque: int = 0
-    language: str = "PYTHON"
+    language: str = OWN_LANGUAGE
     version: int = VERSION
     serialize_type: int = JSON_HEADER
     null_fields: tuple[str, ...] = ()  # ext fields that came without a value: not in ``ext``, but they may be signed
@@ -104,12 +104,15 @@ class RemotingCommand:
         return f"<{kind} {self.code} opaque={self.opaque} ext={ext or None} remark={self.remark!r}>"
 
 
-def parse_int(name: str, text: str) -> int:
-    """A 64-bit number of an ext field."""
+def parse_int(name: str, text: str, bits: int = 64) -> int:
+    """A number of an ext field: digits after at most one sign, as Java takes it."""
     try:
         value = int(text)
     except ValueError:
-        raise RequestError(1, f"the custom field <{name}> is not a number: {text[:64]!r}") from None
-    if not -(2**63) <= value < 2**63:
-        raise RequestError(1, f"the custom field <{name}> does not fit 64 bits: {text[:64]}")
+        value = None
+    # ``int`` takes blanks and underscores, too.
+    if value is None or not (text.isdecimal() or (text[0] in "+-" and text[1:].isdecimal())):
+        raise RequestError(1, f"the custom field <{name}> is not a number: {text[:64]!r}")
+    if not -1 << (bits - 1) <= value < 1 << (bits - 1):
+        raise RequestError(1, f"the custom field <{name}> does not fit {bits} bits: {text[:64]}")
     return value

@@ -7,6 +7,7 @@ import os
 import ssl
 from typing import Any
 
+from flaremq.digits import whole_number
 from flaremq.errors import InvalidArgumentError
 
 
@@ -14,9 +15,10 @@ def parse_address(text: str) -> tuple[str, int]:
     """Host and port of ``host:port``; an IPv6 host may stand in brackets."""
     host, colon, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
+    number = whole_number(port)
+    if not colon or not host or number is None or number > 65535:
         raise InvalidArgumentError(f"{text!r} is not an address like 127.0.0.1:9876")
-    return host, int(port)
+    return host, number
 
 
 def parse_addresses(text: str) -> list[str]:

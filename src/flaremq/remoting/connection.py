@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 _closings = LimitedLog(_log, lines_max=20)  # anybody who reaches a port can cause them
 _BYTES_PER_SECOND_MIN = 65536  # a frame that comes slower than this does not come at all
 _SLICE_SECONDS = 0.01  # so long one connection is served before the others get their turn
-_LOOK_EVERY = 7  # a mask: every eighth request asks whether to go on
+_CHECK_REQUESTS = 8  # so often in a read a connection asks whether to go on with it
 _STILL_SECONDS = 1.0  # of no progress, when others wait for the memory
 _REMARK_MAX = 4096  # characters of the sentence in a reply
 _UNSENT_MAX = 65_536  # reply bytes that are sent at once: the peer works on them while we work on its next requests
@@ -89,7 +89,6 @@ class Connection(asyncio.Protocol):
         self.visitor: Any = None  # what a guard keeps of the connection
         self.peer = "unknown:0"
         self.peer_host = bytes(8)
-        self.local_port = 0
         self.is_encrypted = False
         self.peer_certificate_name: str | None = None  # common name; None: no certificate was shown and checked
         self.is_open = False
@@ -101,8 +100,6 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self.peer, self.peer_host = describe_peer(transport.get_extra_info("peername"))
-        name = transport.get_extra_info("sockname")
-        self.local_port = name[1] if isinstance(name, tuple) else 0
         tls = transport.get_extra_info("ssl_object")
         self.is_encrypted = tls is not None
         self.peer_certificate_name = certificate_name(tls)
@@ -169,7 +166,7 @@ class Connection(asyncio.Protocol):
         for number, command in enumerate(commands):
             if (
                 number
-                and not number & _LOOK_EVERY
+                and not number % _CHECK_REQUESTS
                 and self._opened is not None
                 and (self._is_blocked or not self.is_open or monotonic() > until)
             ):

@@ -104,7 +104,6 @@ class Follower:
         self.failure: FlareMQError | None = None
         self.epochs = epochs
         self.master_end = -1  # from the handshake, or where the last frame ended
-        self.bytes_received = 0
         self._settings = settings
         self._broker_id = broker_id
         self._is_empty = is_empty
@@ -130,11 +129,6 @@ class Follower:
         return self._gate.offset
 
     @property
-    def is_transferring(self) -> bool:
-        """The histories were compared (controller mode), data may come."""
-        return self._is_transferring
-
-    @property
     def is_comparing(self) -> bool:
         """The master has not shown yet that it has the end of our log (which has no epochs, with a tail)."""
         return bool(self._tail)
@@ -152,7 +146,6 @@ class Follower:
         if self.failure is not None:
             raise self.failure
         self._last_read = now
-        self.bytes_received += len(data)
         steps: list[Step] = []
         view = memoryview(data)
         at = 0

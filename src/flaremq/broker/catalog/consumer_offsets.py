@@ -19,7 +19,7 @@ from flaremq.broker.options import BrokerOptions
 from flaremq.broker.pace import paced
 from flaremq.clock import Clock
 from flaremq.errors import RemoteProtocolError
-from flaremq.java_json import integer_keyed, write_java_json
+from flaremq.java_json import integer_keyed, json_kind, write_java_json
 from flaremq.protocol.bodies.bean import Misfit
 from flaremq.protocol.bodies.bean_rows import integer_table_reader, read_long
 from flaremq.protocol.bodies.topic import DataVersion
@@ -287,7 +287,7 @@ def _read_table(name: str, offsets: Any) -> Table:
     if offsets is None:
         return table
     if not isinstance(offsets, dict):
-        raise RemoteProtocolError(f"{name} must be an object, not {type(offsets).__name__}")
+        raise RemoteProtocolError(f"{name} must be an object, not {json_kind(offsets)}")
     for key, queues in offsets.items():
         topic, at, group = key.partition("@")
         if not at or not topic or not group:

@@ -16,11 +16,16 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Final
 
-from flaremq.broker.delay.message_rules import TIMER_DEQUEUE_MS, TIMER_ENQUEUE_MS, TIMER_ROLL_TIMES
 from flaremq.errors import CorruptionError, InvalidArgumentError
 from flaremq.message import properties as names
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.properties import find_property, parse_properties
+from flaremq.message.properties import (
+    TIMER_DEQUEUE_MS,
+    TIMER_ENQUEUE_MS,
+    TIMER_ROLL_TIMES,
+    find_property,
+    parse_properties,
+)
 from flaremq.message.stored_form import StoredForm
 from flaremq.message.sys_flag import STORE_HOST_V6
 from flaremq.message.topics import dlq_topic

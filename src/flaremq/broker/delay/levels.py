@@ -25,6 +25,7 @@ from flaremq.broker.delay.delivery import Delivery
 from flaremq.broker.statistics.traffic import MessageTraffic
 from flaremq.broker.store_loop.access import StoreAccess, is_durable, run_to_end
 from flaremq.clock import Clock
+from flaremq.digits import whole_number
 from flaremq.errors import FlareMQError, StoreIOError
 from flaremq.message import properties as names
 from flaremq.message.delay import DelayLevels, queue_id_of_level
@@ -407,8 +408,9 @@ def _parse(document: Mapping[str, Any]) -> tuple[dict[int, int], DataVersion | N
     table: dict[int, int] = {}
     entries = document.get("offsetTable")
     for key, value in entries.items() if isinstance(entries, dict) else ():
-        if key.isascii() and key.isdigit() and type(value) is int:
-            table[int(key)] = value
+        level = whole_number(key)
+        if level is not None and type(value) is int:
+            table[level] = value
         else:
             _log.warning("delayOffset.json: entry %r: %r makes no sense and is ignored", key, value)
     version = document.get("dataVersion")

@@ -18,24 +18,23 @@ from enum import Enum
 from typing import Final
 
 from flaremq.broker.options import BrokerOptions
+from flaremq.digits import whole_number
 from flaremq.errors import InvalidArgumentError
 from flaremq.message import properties as names
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.properties import find_property
+from flaremq.message.properties import (
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SECONDS,
+    TIMER_DELETE_KEY,
+    TIMER_DELIVER_MS,
+    TIMER_OUT_MS,
+    find_property,
+)
 from flaremq.message.stored_form import StoredForm, delay_level_of
 from flaremq.message.topics import TIMER_TOPIC
 from flaremq.message.transaction import half
 from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RequestError
-
-TIMER_DELAY_SECONDS: Final = "TIMER_DELAY_SEC"
-TIMER_DELAY_MS: Final = "TIMER_DELAY_MS"
-TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
-TIMER_OUT_MS: Final = "TIMER_OUT_MS"
-TIMER_ENQUEUE_MS: Final = "TIMER_ENQUEUE_MS"
-TIMER_DEQUEUE_MS: Final = "TIMER_DEQUEUE_MS"
-TIMER_ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
-TIMER_DELETE_KEY: Final = "TIMER_DEL_UNIQKEY"
 
 _WISHES: Final = (TIMER_DELAY_SECONDS, TIMER_DELAY_MS, TIMER_DELIVER_MS)
 _NUMBER: Final = re.compile(rb"[+-]?[0-9]{1,19}\Z")
@@ -168,7 +167,7 @@ def _wished_ms(properties: bytes, now_ms: int) -> int:
 
 def out_ms(record: MessageExt) -> int | None:
     """TIMER_OUT_MS of a record of the timer topic; None if there is none to go by."""
-    return _number(record.properties.get(TIMER_OUT_MS))
+    return whole_number(record.properties.get(TIMER_OUT_MS))
 
 
 def due_ms_of(record: MessageExt, out: int, precision_ms: int) -> int:
@@ -177,20 +176,16 @@ def due_ms_of(record: MessageExt, out: int, precision_ms: int) -> int:
     Within its slot it is the time the sender named, or the store time plus the delay he asked for; the end of the slot
     if neither makes sense, as for a copy made later.
     """
-    named = _number(record.properties.get(TIMER_DELIVER_MS))
-    seconds = _number(record.properties.get(TIMER_DELAY_SECONDS))
+    named = whole_number(record.properties.get(TIMER_DELIVER_MS))
+    seconds = whole_number(record.properties.get(TIMER_DELAY_SECONDS))
     if seconds is not None:
         named = record.store_timestamp + seconds * 1000
     else:
-        delay = _number(record.properties.get(TIMER_DELAY_MS))
+        delay = whole_number(record.properties.get(TIMER_DELAY_MS))
         if delay is not None:
             named = record.store_timestamp + delay
     end = out + precision_ms
     return named if named is not None and out < named < end else end
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and len(text) < 20 and text.isascii() and text.isdigit() else None
 
 
 # Taking a message back
@@ -227,7 +222,7 @@ def parse_recall_handle(text: str) -> RecallHandle:
         words = urlsafe_b64decode(text).decode().split(" ")
     except ValueError:
         raise InvalidArgumentError("recall handle is not base64 of text") from None
-    due_ms = _number(words[3]) if len(words) == 5 else None
+    due_ms = whole_number(words[3]) if len(words) == 5 else None
     if len(words) != 5 or words[0] != _HANDLE_VERSION or due_ms is None or not all(words):
         raise InvalidArgumentError("recall handle is not of version v1")
     return RecallHandle(topic=words[1], broker_name=words[2], due_ms=due_ms, unique_key=words[4])

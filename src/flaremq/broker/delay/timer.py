@@ -187,7 +187,7 @@ class TimerService:
         if not self._index.count and self.unread <= 0:
             return
         copies = DeliveredCopies(TIMER_TOPIC, put_forms)
-        copies.read(store, self._log_end, store.max_physical_offset, rules_of.TIMER_OUT_MS)
+        copies.read(store, self._log_end, store.max_physical_offset, names.TIMER_OUT_MS)
         while copies and self.unread > 0:
             if self._index.memory_count >= _MEMORY_ENTRIES_MAX:
                 self._index.save(self._notes())
@@ -296,7 +296,7 @@ class TimerService:
         out = rules_of.out_ms(record)
         if out is None or names.REAL_TOPIC not in record.properties:
             return None
-        if rules_of.TIMER_DELETE_KEY in record.properties:
+        if names.TIMER_DELETE_KEY in record.properties:
             return out
         return rules_of.due_ms_of(record, out, self._rules.precision_ms)
 
@@ -334,7 +334,7 @@ class TimerService:
 
     def _is_wanted(self, record: MessageExt, now_ms: int) -> bool:
         """Whether a record is to be put somewhere; a due delete record is carried out here."""
-        key = record.properties.get(rules_of.TIMER_DELETE_KEY)
+        key = record.properties.get(names.TIMER_DELETE_KEY)
         out = rules_of.out_ms(record)
         if key is None or out is None or self._is_to_roll(record, now_ms):
             return True
@@ -444,7 +444,7 @@ class TimerService:
             physical_offset=record.physical_offset,
             size=record.size,
             topic_hash=java_hash(record.properties.get(names.REAL_TOPIC, "")),
-            is_delete=rules_of.TIMER_DELETE_KEY in record.properties,
+            is_delete=names.TIMER_DELETE_KEY in record.properties,
         )
 
     def _records_at(self, offsets: list[int]) -> Iterator[MessageExt]:

@@ -30,7 +30,7 @@ class TimerFigures:
 
     def note_in(self, record: MessageExt, now_ms: int) -> None:
         """A message begins to wait; what cancels another one is none."""
-        if rules_of.TIMER_DELETE_KEY in record.properties:
+        if names.TIMER_DELETE_KEY in record.properties:
             return
         topic = record.properties.get(names.REAL_TOPIC, "")
         delay_ms = (rules_of.out_ms(record) or 0) - now_ms
@@ -40,7 +40,7 @@ class TimerFigures:
 
     def note_out(self, record: MessageExt, *, is_rolled: bool) -> None:
         """It waits no longer, or begins to wait anew."""
-        if rules_of.TIMER_DELETE_KEY in record.properties:
+        if names.TIMER_DELETE_KEY in record.properties:
             return
         topic = record.properties.get(names.REAL_TOPIC, "")
         waiting = self.waiting.made(topic)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from flaremq.broker.delay import message_rules as rules_of
+from flaremq.digits import whole_number
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.properties import SIZE_MAX as PROPERTIES_SIZE_MAX
+from flaremq.message.properties import TIMER_DEQUEUE_MS, TIMER_ENQUEUE_MS, TIMER_ROLL_TIMES
 from flaremq.message.stored_form import StoredForm, real_place
 from flaremq.message.topics import NO_CLIENT_SEND, TIMER_TOPIC
 
@@ -33,18 +34,17 @@ def due(record: MessageExt, now_ms: int, precision_ms: int) -> StoredForm:
     """A timed message whose time has come, for its real topic and queue."""
     enqueue_ms = record.store_timestamp // precision_ms * precision_ms
     notes: dict[str, str | None] = {
-        rules_of.TIMER_ENQUEUE_MS: str(enqueue_ms),
-        rules_of.TIMER_DEQUEUE_MS: str(now_ms),
+        TIMER_ENQUEUE_MS: str(enqueue_ms),
+        TIMER_DEQUEUE_MS: str(now_ms),
     }
     return _with_note(bare(record), notes)
 
 
 def rolled(record: MessageExt) -> StoredForm:
     """A timed message that has to wait on, to be appended to the timer topic again."""
-    times = record.properties.get(rules_of.TIMER_ROLL_TIMES, "0")
-    count = int(times) if len(times) < 10 and times.isascii() and times.isdigit() else 0
+    count = whole_number(record.properties.get(TIMER_ROLL_TIMES), digits_max=9) or 0
     form = replace(StoredForm.of_record(record), prepared_transaction_offset=record.prepared_transaction_offset)
-    return _with_note(form, {rules_of.TIMER_ROLL_TIMES: str(count + 1)})
+    return _with_note(form, {TIMER_ROLL_TIMES: str(count + 1)})
 
 
 def put_forms(record: MessageExt) -> Iterator[StoredForm]:

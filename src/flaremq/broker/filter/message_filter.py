@@ -25,10 +25,6 @@ class MessageFilter(Protocol):
     """Immutable, so one filter may serve any number of pulls at once."""
 
     @property
-    def is_everything(self) -> bool:
-        """Every message matches: no need to ask."""
-
-    @property
     def needs_properties(self) -> bool:
         """A unit that matches is not enough: ask ``matches`` as well."""
 
@@ -77,7 +73,6 @@ class _Everything:
     """No choice at all."""
 
     __slots__ = ()
-    is_everything = True
     needs_properties = False
     codes = None
     comparisons = 0
@@ -96,7 +91,6 @@ class _TagFilter:
     """Messages with one of several tags: ``A || B``."""
 
     __slots__ = ("_codes", "_tags", "codes")
-    is_everything = False
     needs_properties = False
     comparisons = 1
 
@@ -116,7 +110,6 @@ class _PropertyFilter:
     """Messages whose properties make a condition true."""
 
     __slots__ = ("_condition", "comparisons")
-    is_everything = False
     needs_properties = True
     codes = None
 

@@ -81,6 +81,7 @@ class PlainSends:
             or flag >> 31  # negative, or no int32
             or born_timestamp >> 63
             or (reconsume_times is not None and reconsume_times != "0")
+            or not f"{ext[queue_at]}{ext[sys_flag_at]}{ext[born_at]}{ext[flag_at]}".isdecimal()
             or ("\x02UNIQ_KEY\x01" not in properties and not properties.startswith("UNIQ_KEY\x01"))
             or (_may_steer(properties) and _steers(properties))
             or len(connection.peer_host) != 8

@@ -13,7 +13,7 @@ import orjson
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.store_loop.put_status import code_of
 from flaremq.message.properties import find_property
-from flaremq.protocol.codes import VERSION, ResponseCode
+from flaremq.protocol.codes import OWN_LANGUAGE, VERSION, ResponseCode
 from flaremq.protocol.command import JSON_HEADER, ExtValue, RemotingCommand
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.put.put_result import PutResult
@@ -51,7 +51,7 @@ class SendReplies:
             '{"code":0,"extFields":{"queueId":"',
             '","msgId":"',
             '","queueOffset":"',
-            f'",{orjson.dumps(self.traits).decode()[1:-1]}}},"flag":1,"language":"PYTHON","opaque":',
+            f'",{orjson.dumps(self.traits).decode()[1:-1]}}},"flag":1,"language":"{OWN_LANGUAGE}","opaque":',
             f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}',
         )
         # After each of the first three its value, with its length before it.

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from flaremq.broker.pop.check_point import QueueKey
 from flaremq.broker.pop.receipts import order_count_info
+from flaremq.digits import whole_number
 
 _FORGET_MS: Final = 24 * 3600 * 1000
 ILLEGAL: Final = -1
@@ -208,8 +209,9 @@ class ConsumerOrderInfo:
             topic, at, group = name.partition("@")
             for queue_text, entry in queues.items() if at and isinstance(queues, dict) else ():
                 info = OrderInfo.of_document(entry) if isinstance(entry, dict) else None
-                if info is not None and queue_text.isdecimal():
-                    self._put((topic, group, int(queue_text)), info)
+                queue_id = whole_number(queue_text)
+                if info is not None and queue_id is not None:
+                    self._put((topic, group, queue_id), info)
 
     def _put(self, key: QueueKey, info: OrderInfo) -> None:
         self._table[key] = info

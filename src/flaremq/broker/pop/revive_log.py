@@ -32,9 +32,10 @@ from flaremq.broker.pop.check_point import (
 )
 from flaremq.broker.pop.figures import ACK, CHECK_POINT, PopFigures
 from flaremq.broker.store_loop.access import is_durable
+from flaremq.digits import whole_number
 from flaremq.errors import FlareMQError, UnavailableError
 from flaremq.message.hosts import encode_host
-from flaremq.message.properties import TAGS, UNIQUE_KEY, encode_properties
+from flaremq.message.properties import TAGS, TIMER_DELIVER_MS, UNIQUE_KEY, encode_properties
 from flaremq.message.stored_form import StoredForm
 from flaremq.storage.status import GetMessageStatus
 
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
 _CHECK_POINT_EARLY_MS: Final = 1000  # the original lets a check point arrive before its acknowledgements
 _EARLY_ACKS_MAX: Final = 100_000
 FOREIGN_MAX_MS: Final = 3 * 24 * 3600 * 1000  # as timerMaxDelaySec: what a Java broker's timer may hold for us
@@ -236,7 +236,7 @@ class ReviveLog:
             queue_id=queue_id,
             body=body,
             properties=encode_properties(
-                {TAGS: tag, UNIQUE_KEY: unique_key, _TIMER_DELIVER_MS: str(max(0, deliver_ms))}
+                {TAGS: tag, UNIQUE_KEY: unique_key, TIMER_DELIVER_MS: str(max(0, deliver_ms))}
             ),
             born_timestamp=self._clock.now_ms(),
             born_host=self._host,
@@ -372,8 +372,7 @@ class ReviveLog:
                 point.logged |= point.bit_of(offset)
             self._table.advance(point)
         else:
-            deliver = message.properties.get(_TIMER_DELIVER_MS, "0")
-            revive_time = int(deliver) if deliver.isdecimal() and len(deliver) < 20 else 0
+            revive_time = whole_number(message.properties.get(TIMER_DELIVER_MS)) or 0
             if revive_time + self._options.revive_ack_wait_ms > self._clock.now_ms():
                 self._keep_early(ack, revive_time)
 

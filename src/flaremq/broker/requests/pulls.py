@@ -27,6 +27,7 @@ from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.bodies.topic import PERM_READ
 from flaremq.protocol.codes import (
     LANGUAGE_CODES,
+    OWN_LANGUAGE,
     PULL_COMMITS_OFFSET,
     PULL_HAS_SUBSCRIPTION,
     PULL_MAY_SUSPEND,
@@ -39,6 +40,7 @@ from flaremq.protocol.headers.consume import PullMessageRequestHeader, decode_pu
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable, Lane
 from flaremq.storage.get.pull import PullResult
+from flaremq.storage.options import StoreOptions
 from flaremq.storage.status import GetMessageStatus
 
 _SUSPEND_SECONDS_MAX = 60.0
@@ -50,6 +52,22 @@ _REPLY_COUNT_MAX = 65_536
 _BULK_BYTES = 1 << 20
 _BULK_COUNT_FACTOR = 32
 _BULK_BYTES_FACTOR = 4
+
+
+def _limits(options: StoreOptions, header: PullMessageRequestHeader, is_cold: bool, is_ours: bool) -> tuple[int, int]:
+    """How many messages and bytes one reply carries at most; options may change while the broker runs."""
+    if is_cold:
+        count_max = options.max_transfer_count_on_message_in_disk
+        bytes_max = options.max_transfer_bytes_on_message_in_disk
+    else:
+        count_max = options.max_transfer_count_on_message_in_memory
+        bytes_max = options.max_transfer_bytes_on_message_in_memory
+    if is_ours:
+        if (header.max_msg_bytes or 0) >= _BULK_BYTES:
+            count_max, bytes_max = count_max * _BULK_COUNT_FACTOR, bytes_max * _BULK_BYTES_FACTOR
+        elif not is_cold:
+            count_max *= _OWN_CLIENT_FACTOR
+    return min(count_max, _REPLY_COUNT_MAX), min(bytes_max, _REPLY_BYTES_MAX)
 
 
 class PullHandler:
@@ -103,23 +121,10 @@ class PullHandler:
         store_loop = self._store_loop
         if store_loop.driver.undispatched > 0:  # who was acknowledged a moment ago finds it
             store_loop.dispatching.catch_up()
-        limits = store_loop.store.options  # they may change while the broker runs
-        count_max = limits.max_transfer_count_on_message_in_memory
-        bytes_max = limits.max_transfer_bytes_on_message_in_memory
-        cold_count_max = limits.max_transfer_count_on_message_in_disk
-        cold_bytes_max = limits.max_transfer_bytes_on_message_in_disk
-        if request.language == "PYTHON":
-            if header.max_msg_bytes is not None and header.max_msg_bytes >= _BULK_BYTES:
-                count_max, bytes_max = count_max * _BULK_COUNT_FACTOR, bytes_max * _BULK_BYTES_FACTOR
-                cold_count_max *= _BULK_COUNT_FACTOR
-                cold_bytes_max *= _BULK_BYTES_FACTOR
-            else:
-                count_max *= _OWN_CLIENT_FACTOR
-        max_count = min(max(header.max_msg_nums, 1), count_max, _REPLY_COUNT_MAX)
-        max_bytes = min(header.max_msg_bytes or _REPLY_BYTES_MAX, bytes_max, _REPLY_BYTES_MAX)
         is_cold = self._puller.is_cold(topic, queue_id, offset)
-        if is_cold:
-            max_count, max_bytes = min(max_count, cold_count_max), min(max_bytes, cold_bytes_max)
+        count_max, bytes_max = _limits(store_loop.store.options, header, is_cold, request.language == OWN_LANGUAGE)
+        max_count = min(max(header.max_msg_nums, 1), count_max)
+        max_bytes = min(header.max_msg_bytes or _REPLY_BYTES_MAX, bytes_max)
         is_filtered = wanted.matches is not None and offset < store_loop.store.max_offset(topic, queue_id)
         if is_filtered or is_cold:
             work = self._pull_on_worker(
@@ -281,7 +286,7 @@ class PullHandler:
             f'{{"code":{int(code)},"extFields":{{"suggestWhichBrokerId":"{suggested}",'
             f'"nextBeginOffset":"{result.next_offset}",'
             f'"minOffset":"{result.min_offset}","maxOffset":"{result.max_offset}","topicSysFlag":"0",'
-            f'"groupSysFlag":"0"}},"flag":1,"language":"PYTHON","opaque":{request.opaque},'
+            f'"groupSysFlag":"0"}},"flag":1,"language":"{OWN_LANGUAGE}","opaque":{request.opaque},'
             f'"remark":"{result.status.name}","serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
         ).encode()
         size = len(header)
@@ -358,7 +363,7 @@ _COMPACT_EXT = (
 )
 _compact_fields = Struct(">iIhBhiii").pack  # a frame up to its remark
 _pack_int = Struct(">i").pack
-_PYTHON = LANGUAGE_CODES["PYTHON"]
+_LANGUAGE = LANGUAGE_CODES[OWN_LANGUAGE]
 
 
 def compact_head(code: int, opaque: int, result: PullResult, suggested: int = MASTER_ID) -> bytes:
@@ -373,5 +378,5 @@ def compact_head(code: int, opaque: int, result: PullResult, suggested: int = MA
         *(_pack_int(len(high)), high),
     )
     size = 21 + len(remark) + len(ext)
-    fields = _compact_fields(4 + size + result.size, 1 << 24 | size, code, _PYTHON, VERSION, opaque, 1, len(remark))
+    fields = _compact_fields(4 + size + result.size, 1 << 24 | size, code, _LANGUAGE, VERSION, opaque, 1, len(remark))
     return b"%b%b%b%b" % (fields, remark, _pack_int(len(ext)), ext)

@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING
 
 from flaremq.broker.catalog.names import check_sendable
 from flaremq.broker.catalog.topics import TopicTable
-from flaremq.broker.delay.message_rules import (
-    TIMER_DELETE_KEY,
-    TIMER_DELIVER_MS,
-    RecallHandle,
-    TimerRules,
-    delete_key,
-    parse_recall_handle,
-    prepare_timer,
-)
+from flaremq.broker.delay.message_rules import RecallHandle, TimerRules, delete_key, parse_recall_handle, prepare_timer
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.store_loop.access import StoreAccess
 from flaremq.broker.store_loop.put_status import code_of
@@ -89,8 +81,8 @@ class RecallHandler:
     def _delete_record(self, connection: Connection, handle: RecallHandle) -> StoredForm:
         properties = {
             names.UNIQUE_KEY: handle.unique_key,
-            TIMER_DELETE_KEY: delete_key(handle.topic, handle.unique_key),
-            TIMER_DELIVER_MS: str(handle.due_ms),
+            names.TIMER_DELETE_KEY: delete_key(handle.topic, handle.unique_key),
+            names.TIMER_DELIVER_MS: str(handle.due_ms),
         }
         return StoredForm(
             topic=handle.topic,

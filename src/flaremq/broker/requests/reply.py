@@ -18,7 +18,7 @@ from flaremq.clock import Clock
 from flaremq.errors import FlareMQError
 from flaremq.message import properties as names
 from flaremq.message.hosts import format_host
-from flaremq.message.properties import edit_properties, find_property
+from flaremq.message.properties import REPLY_TO_CLIENT, edit_properties, find_property
 from flaremq.message.stored_form import StoredForm
 from flaremq.protocol.bodies.topic import PERM_WRITE, TopicConfig
 from flaremq.protocol.codes import RequestCode, ResponseCode
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _PUSH_SECONDS: Final = 10.0
 _PUSHES_PER_CLIENT_MAX: Final = 64  # a client that confirms nothing must not use up the lane of all
-_REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
 _PUSH_TIME: Final = "PUSH_REPLY_TIME"
 
 
@@ -102,9 +101,9 @@ class ReplyHandler:
 
     async def _push(self, connection: Connection, header: SendMessageRequestHeader, form: StoredForm) -> str | None:
         """Hand the answer over; what went wrong, or None."""
-        client_id = str(find_property(form.properties, _REPLY_TO_CLIENT.encode()) or b"", "utf-8", "replace")
+        client_id = str(find_property(form.properties, REPLY_TO_CLIENT.encode()) or b"", "utf-8", "replace")
         if not client_id:
-            return f"the reply has no property {_REPLY_TO_CLIENT}"
+            return f"the reply has no property {REPLY_TO_CLIENT}"
         asker = self._producers.find_client(client_id)
         if asker is None:
             return f"push reply message fail, the client {client_id} is not connected to this broker"

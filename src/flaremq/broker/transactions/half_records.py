@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from flaremq.digits import whole_number
 from flaremq.errors import CorruptionError
 from flaremq.message import properties as names
 from flaremq.message.message_ext import MessageExt
@@ -29,15 +30,14 @@ def immunity_ms(record: MessageExt, usual_ms: int) -> int | None:
     text = record.properties.get(names.CHECK_IMMUNITY_SECONDS)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        return usual_ms
-    return int(text) * 1000
+    seconds = whole_number(text, digits_max=9)
+    return usual_ms if seconds is None else seconds * 1000
 
 
 def first_queue_offset(record: MessageExt) -> int:
     """Where the message stood in the half topic before it was appended again for its immunity time."""
-    text = record.properties.get(names.TRANSACTION_PREPARED_QUEUE_OFFSET, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else record.queue_offset
+    offset = whole_number(record.properties.get(names.TRANSACTION_PREPARED_QUEUE_OFFSET))
+    return record.queue_offset if offset is None else offset
 
 
 def has_place(record: MessageExt) -> bool:

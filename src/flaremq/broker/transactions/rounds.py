@@ -68,7 +68,6 @@ class CheckRounds:
         self._asked_bytes = 0
         self.recovered_end = 0  # half messages below were there when we started: their commit may be as well
         self.reach = 0  # end of the last copy
-        self.given_up_count = 0
         self.on_end: Callable[[MessageExt], None] = _ignore  # told of half messages that end without their producer
         self.on_read: Callable[[Sequence[MessageExt]], None] = _ignore  # and of all that are read
 
@@ -198,7 +197,6 @@ class CheckRounds:
             _log.warning("%s was asked about in vain and is in %s now", record.message_id, CHECK_MAX_TIME_TOPIC)
         else:
             _log.error("%s was asked about in vain and cannot be put away: %s", record.message_id, result.detail)
-        self.given_up_count += 1
         self._half.finish((record.queue_offset,))
         self._half.forget_copy(record, record.queue_offset)
         self.on_end(record)

@@ -11,6 +11,7 @@ from flaremq.cli import output as out
 from flaremq.cli.admin.administration import administer, name_server_option
 from flaremq.cli.groups import LazyGroup
 from flaremq.cli.parameters import output_option
+from flaremq.digits import whole_number
 
 if TYPE_CHECKING:
     from flaremq.cli.admin.admin_tool import AdminTool
@@ -67,14 +68,14 @@ def _first_number(text: str | None) -> float | None:
 
 def _summary(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
     status = row.pop("status") or {}
-    booted = status.get("bootTimestamp", "")
+    booted = whole_number(status.get("bootTimestamp"))
     return row | {
         "version": status.get("brokerVersionDesc"),
         "reachable": bool(status),
         "putTps": _first_number(status.get("putTps")),
         "getTps": _first_number(status.get("getTransferredTps") or status.get("getTransferedTps")),
         "diskUsed": _first_number(status.get("commitLogDiskRatio")),
-        "uptimeHours": round((now_ms - int(booted)) / 3_600_000, 2) if booted.isdigit() else None,
+        "uptimeHours": None if booted is None else round((now_ms - booted) / 3_600_000, 2),
     }
 
 

@@ -29,7 +29,6 @@ STREAMED = ("clicks", "orders", "payments")  # what the Spark stream reads
 GROUP = "billing"
 RETRY_TOPIC = f"%RETRY%{GROUP}"
 USUAL_MESSAGES = 1_000_000
-MESSAGES_MIN = 1_000
 _BATCH = 250
 _SENDERS = 4
 _DELAY_LEVEL = 2  # five seconds

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from flaremq.digits import whole_number
+
 if TYPE_CHECKING:
     from flaremq.cli.admin.admin_tool import AdminTool
 
@@ -32,14 +34,14 @@ class Arguments:
         value = self._values[name]
         return value.strip() if isinstance(value, str) else None
 
-    def integer(self, name: str, default: int = 0) -> int:
+    def integer(self, name: str, default: int = 0, *, most: int = 2**63 - 1) -> int:
         value = self.maybe(name)
         if value is None:
             return default
-        try:
-            return int(value)
-        except ValueError:
-            self.refuse(f"--{name} takes a whole number, not {value!r}.")
+        number = whole_number(value.removeprefix("-"))
+        if number is None or number > most:
+            self.refuse(f"--{name} takes a whole number up to {most}, not {value[:40]!r}.")
+        return -number if value.startswith("-") else number
 
     def truth(self, name: str, default: bool = False) -> bool:
         """A switch, or a flag with ``true`` or ``false``."""

@@ -25,6 +25,7 @@ from flaremq.errors import FlareMQError, NotFoundError
 from flaremq.message.message import Message
 from flaremq.message.properties import UNIQUE_KEY
 from flaremq.protocol.bodies.queue import MessageQueue
+from flaremq.protocol.frame import FRAME_SIZE_MAX
 
 _HOUR_MS = 3_600_000
 _SEND_LAYOUT = "{:<32}  {:<4}  {:<20}    {}"
@@ -207,7 +208,7 @@ async def send_message(admin: AdminTool, args: Arguments) -> None:
 
 async def send_msg_status(admin: AdminTool, args: Arguments) -> None:
     # Every broker has a topic of its own name, with one queue.
-    message = Message(args.text("brokerName"), b"a" * args.integer("messageSize", 128))
+    message = Message(args.text("brokerName"), b"a" * args.integer("messageSize", 128, most=FRAME_SIZE_MAX))
     async with producer_of(admin.name_servers) as producer:
         await producer.send(message)  # the first one also opens the connection
         for _ in range(args.integer("count", 50)):
@@ -218,7 +219,7 @@ async def send_msg_status(admin: AdminTool, args: Arguments) -> None:
 
 async def check_send_rt(admin: AdminTool, args: Arguments) -> None:
     topic = args.text("topic")
-    message = Message(topic, b"a" * args.integer("size", 128))
+    message = Message(topic, b"a" * args.integer("size", 128, most=FRAME_SIZE_MAX))
     amount = args.integer("amount", 100)
     total = 0
     echo(_SEND_LAYOUT.format("#Broker Name", "#QID", "#Send Result", "#RT"))

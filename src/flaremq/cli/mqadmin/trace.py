@@ -16,6 +16,7 @@ from flaremq.cli.admin.admin_tool import AdminTool
 from flaremq.cli.mqadmin.arguments import Arguments
 from flaremq.cli.output import echo, local_text
 from flaremq.cli.parameters import END_OF_TIME_MS
+from flaremq.digits import whole_number
 from flaremq.errors import NotFoundError
 from flaremq.message.topics import TRACE_TOPIC
 
@@ -61,7 +62,8 @@ def _print_deliveries(records: list[tuple[list[str], str]], message_id: str) -> 
 
 
 def _row(kind: str, group: str, host: str, milliseconds: str, cost: str, success: bool) -> str:
-    when = local_text(int(milliseconds)) if milliseconds.isdigit() else milliseconds
+    moment = whole_number(milliseconds)
+    when = milliseconds if moment is None else local_text(moment)
     return _LAYOUT.format(kind, group, host, when or "-", cost, "success" if success else "failed")
 
 

@@ -21,7 +21,6 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -41,12 +40,6 @@ _RENEWED_DAYS: Final = 30  # before the end
 _LOOK_SECONDS: Final = 86_400.0
 _SKEW: Final = timedelta(hours=1)  # by which a client's clock may be behind ours
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
 
 
 class DevelopmentCA:

@@ -14,8 +14,13 @@ import cython
 from flaremq.client.options import ProducerOptions
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.properties import (
+    CORRELATION_ID,
     DELAY,
+    MESSAGE_TYPE,
     SIZE_MAX,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SECONDS,
+    TIMER_DELIVER_MS,
     TRANSACTION_PREPARED,
     UNIQUE_KEY,
     encode_properties,
@@ -38,17 +43,9 @@ if not cython.compiled:
     )
     from flaremq.message.message import Message
 
-TIMER_DELAY_MS: Final = "TIMER_DELAY_MS"
-TIMER_DELAY_SEC: Final = "TIMER_DELAY_SEC"
-TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
-CORRELATION_ID: Final = "CORRELATION_ID"
-REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
-TTL: Final = "TTL"
-MESSAGE_TYPE: Final = "MSG_TYPE"
-
 # A broker takes these as single messages only.
 _ALONE: Final = frozenset(
-    (DELAY, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS, TRANSACTION_PREPARED, CORRELATION_ID, MESSAGE_TYPE)
+    (DELAY, TIMER_DELAY_MS, TIMER_DELAY_SECONDS, TIMER_DELIVER_MS, TRANSACTION_PREPARED, CORRELATION_ID, MESSAGE_TYPE)
 )
 _UNIQUE_KEY_PIECE = b"UNIQ_KEY\x01"
 _ITEM_HEAD = 20  # of a message in a batch, before its body; see message/batch.py

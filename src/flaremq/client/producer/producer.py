@@ -13,14 +13,7 @@ from flaremq.client.credentials import Credentials
 from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ProducerOptions
 from flaremq.client.producer.accumulator import Accumulator
-from flaremq.client.producer.outgoing import (
-    TIMER_DELAY_MS,
-    TIMER_DELIVER_MS,
-    Outgoing,
-    item_bytes,
-    prepare,
-    prepare_batch,
-)
+from flaremq.client.producer.outgoing import Outgoing, item_bytes, prepare, prepare_batch
 from flaremq.client.producer.queue_selection import queue_of_key
 from flaremq.client.producer.request_reply import RequestReply
 from flaremq.client.producer.send_result import SendResult
@@ -32,7 +25,7 @@ from flaremq.message.batch import ITEM_OVERHEAD
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.message import Message
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.properties import DELAY
+from flaremq.message.properties import DELAY, TIMER_DELAY_MS, TIMER_DELIVER_MS
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.codes import RequestCode
 

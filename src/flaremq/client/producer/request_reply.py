@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 from flaremq.client.instance import ClientInstance
 from flaremq.client.options import ProducerOptions
-from flaremq.client.producer.outgoing import CORRELATION_ID, MESSAGE_TYPE, REPLY_TO_CLIENT, TTL, prepare
+from flaremq.client.producer.outgoing import prepare
 from flaremq.client.producer.send_result import SendResult
 from flaremq.client.producer.sender import Sender
 from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.message.compression import inflate
 from flaremq.message.message import Message
-from flaremq.message.properties import CLUSTER, parse_properties
+from flaremq.message.properties import CLUSTER, CORRELATION_ID, MESSAGE_TYPE, REPLY_TO_CLIENT, TTL, parse_properties
 from flaremq.message.sys_flag import COMPRESSED, compression_type
 from flaremq.message.topics import reply_topic
 from flaremq.protocol.codes import RequestCode

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from flaremq.client.instance import ClientInstance
+from flaremq.digits import whole_number
 from flaremq.errors import FlareMQError, RemoteProtocolError
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.layout import RECORD_SIZE_MIN
@@ -56,8 +57,8 @@ class KeyQuery:
                 config = parse_properties(reply.body_bytes.decode())
             except (FlareMQError, UnicodeDecodeError):
                 config = {}  # not everybody may ask that: then as a broker is by default
-            limit = config.get("maxMsgsNumBatch", "")
-            self._page = min(_PAGE, int(limit)) if limit.isascii() and limit.isdigit() else _PAGE
+            limit = whole_number(config.get("maxMsgsNumBatch"))
+            self._page = _PAGE if limit is None else min(_PAGE, limit)
             if config.get("messageIndexEnable", "true").lower() == "false":
                 self._page = 0
         return self._page

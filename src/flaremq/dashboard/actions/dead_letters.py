@@ -9,6 +9,7 @@ from flaremq.client.consumer.received import ReceivedMessage
 from flaremq.dashboard.actions.fields import Fields
 from flaremq.dashboard.actions.plan import STEPS_MAX, Desk, Plan, Row, Step
 from flaremq.dashboard.questions.lookup import find_message
+from flaremq.digits import whole_number
 from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.message.topics import dlq_topic
 from flaremq.protocol.bodies.queue import MessageQueue
@@ -48,9 +49,10 @@ async def _chosen(desk: Desk, fields: Fields, topic: str) -> list[ReceivedMessag
     if ids:
         return [await _one(desk, topic, message_id) for message_id in ids]
     broker, _, number = fields.needed("queue").rpartition("/")
-    if not broker or not number.isdigit():
+    queue_id = whole_number(number)
+    if not broker or queue_id is None:
         raise InvalidArgumentError("queue is a broker and a number, as in broker-a/0")
-    queue = MessageQueue(topic=topic, broker_name=broker, queue_id=int(number))
+    queue = MessageQueue(topic=topic, broker_name=broker, queue_id=queue_id)
     low, high = fields.whole("from_offset"), fields.whole("to_offset")
     if high - low >= STEPS_MAX:
         raise InvalidArgumentError(f"{high - low + 1} dead letters at once, at most {STEPS_MAX} are taken")

@@ -14,6 +14,7 @@ from flaremq.dashboard.app.context import Context
 from flaremq.dashboard.app.failures import RefusedError
 from flaremq.dashboard.security.sessions import Session
 from flaremq.dashboard.texts import LANGUAGES
+from flaremq.digits import whole_number
 
 FORM: Final = "application/x-www-form-urlencoded"
 BODY_MAX: Final = 8 << 20  # a message of 4 MiB as base64, with room for its fields
@@ -98,8 +99,8 @@ class Asking:
         return value
 
     async def _body(self) -> bytes:
-        length = self.request.headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > BODY_MAX:
+        length = whole_number(self.request.headers.get("content-length", "0"))
+        if length is None or length > BODY_MAX:
             raise RefusedError(413, "too_large", f"a request has at most {BODY_MAX} bytes")
         data = bytearray()
         try:

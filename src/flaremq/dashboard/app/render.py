@@ -13,6 +13,7 @@ import orjson
 
 from flaremq.dashboard.markup import furnish
 from flaremq.dashboard.texts import lookup
+from flaremq.digits import whole_number
 from flaremq.look.format import byte_size, duration, moment, number, percent
 from flaremq.visible import visible
 
@@ -96,7 +97,7 @@ def _known(show: Callable[[Any], str]) -> Callable[[Any], str]:
         if value is None or isinstance(value, jinja2.Undefined):
             return _NOTHING
         if isinstance(value, str):
-            return show(int(value)) if value.lstrip("-").isdigit() else visible(value)
+            return visible(value) if whole_number(value.removeprefix("-")) is None else show(int(value))
         return show(value)
 
     return shown

@@ -7,7 +7,6 @@ from typing import Final
 from flaremq.message.topics import (
     DLQ_PREFIX,
     REPLY_SUFFIX,
-    RETRY_PREFIX,
     is_dlq_topic,
     is_retry_topic,
     is_system_topic,
@@ -51,10 +50,6 @@ def perm_text(perm: int) -> str:
     """``RW``, ``R-``, ``-W``, ``--``; an X behind it is inherited by topics that are made by their first message."""
     text = ("R" if perm & PERM_READ else "-") + ("W" if perm & PERM_WRITE else "-")
     return text + "X" if perm & PERM_INHERIT else text
-
-
-def group_of_retry(topic: str) -> str:
-    return topic.removeprefix(RETRY_PREFIX)
 
 
 def group_of_dlq(topic: str) -> str:

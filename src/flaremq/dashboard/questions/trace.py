@@ -21,6 +21,7 @@ from flaremq.dashboard.data.reader import ClusterReader
 from flaremq.dashboard.data.state import ClusterState
 from flaremq.dashboard.views.listing import Query
 from flaremq.dashboard.views.page import Missing, Page, because, page
+from flaremq.digits import whole_number
 from flaremq.errors import NotFoundError
 from flaremq.message.topics import TRACE_TOPIC
 
@@ -122,7 +123,8 @@ def _made(
 
 
 def _number(text: str, default: int | None) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else default
+    number = whole_number(text)
+    return default if number is None else number
 
 
 def trace_records(body: bytes) -> Iterator[list[str]]:

@@ -16,6 +16,7 @@ from flaremq.dashboard.data.reasons import reason_of
 from flaremq.dashboard.data.state import ClusterState
 from flaremq.dashboard.views.messages import message_row, number_property
 from flaremq.dashboard.views.page import Missing, Page, page, why
+from flaremq.digits import whole_number
 from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError
 from flaremq.message import properties as names
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
@@ -50,11 +51,11 @@ async def _levels(reader: ClusterReader, masters: list[BrokerState], now_ms: int
     for broker in masters:
         delays = _delays(broker)
         for key, value in broker.told.items():
-            level, places = key.removeprefix(_OFFSET_KEY), value.split(",")
-            if not key.startswith(_OFFSET_KEY) or not level.isdigit() or len(rows) >= _LEVELS_MAX:
+            level, places = whole_number(key.removeprefix(_OFFSET_KEY)), [*map(whole_number, value.split(","))]
+            if not key.startswith(_OFFSET_KEY) or level is None or len(rows) >= _LEVELS_MAX:
                 continue
-            if len(places) == 2 and all(place.isdigit() for place in places):
-                rows.append(_level(broker, int(level), int(places[0]), int(places[1]), delays))
+            if len(places) == 2 and places[0] is not None and places[1] is not None:
+                rows.append(_level(broker, level, places[0], places[1], delays))
     due = await asyncio.gather(*(_due(reader, row) for row in rows))
     for row, due_ms in zip(rows, due, strict=True):
         row["next_due_ms"] = due_ms
@@ -213,10 +214,10 @@ async def _ended(reader: ClusterReader, broker: str) -> set[int]:
     except NotFoundError:
         return set()
     return {
-        int(text)
+        offset
         for message in operations
-        for text in message.body.decode("ascii", "replace").split(",")
-        if text.isascii() and text.isdigit() and len(text) < 20
+        for text in message.body.split(b",")
+        if (offset := whole_number(text)) is not None
     }
 
 

@@ -10,6 +10,7 @@ import binascii
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
+from flaremq.digits import whole_number
 from flaremq.errors import InvalidArgumentError
 
 LIMIT_DEFAULT: Final = 50
@@ -120,6 +121,7 @@ def _start(cursor: str, sort: str) -> int:
     except (ValueError, binascii.Error):
         text = ""
     number, _, order = text.partition(" ")
-    if not (number.isascii() and number.isdigit() and len(number) < 12) or order != sort:
+    start = whole_number(number, digits_max=11)
+    if start is None or order != sort:
         raise InvalidArgumentError("cursor is none of this list in this order: begin without one")
-    return int(number)
+    return start

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from flaremq.client.consumer.received import ReceivedMessage
+from flaremq.digits import whole_number
 from flaremq.errors import CorruptionError
 from flaremq.message import properties as names
 from flaremq.message.sys_flag import TransactionType
@@ -13,7 +13,6 @@ from flaremq.visible import visible
 
 _PREVIEW_CHARACTERS: Final = 200
 _INFLATED_MAX: Final = 1 << 20  # for a line of text
-_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _OUTCOMES: Final = {
     TransactionType.PREPARED: "prepared",
     TransactionType.COMMIT: "commit",
@@ -59,8 +58,7 @@ def unique_rows(messages: list[ReceivedMessage]) -> list[dict[str, Any]]:
 
 
 def number_property(message: ReceivedMessage, name: str) -> int | None:
-    text = message.properties.get(name, "")
-    return int(text) if _NUMBER.fullmatch(text) else None
+    return whole_number(message.properties.get(name))
 
 
 def _preview(message: ReceivedMessage) -> tuple[str, str]:

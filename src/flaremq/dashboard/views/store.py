@@ -8,6 +8,7 @@ from flaremq.dashboard.data.broker_state import BrokerState, bytes_of
 from flaremq.dashboard.data.files import FILE_BYTES, log_files
 from flaremq.dashboard.data.state import ClusterState
 from flaremq.dashboard.views.page import Page, because, page
+from flaremq.digits import whole_number
 
 _MARKS: Final = {"clean": 0.75, "force": 0.85, "refuse": 0.90}
 
@@ -19,8 +20,7 @@ def store_page(state: ClusterState, now_ms: int) -> Page:
 
 
 def file_bytes_of(broker: BrokerState) -> int:
-    text = (broker.config or {}).get("mappedFileSizeCommitLog", "")
-    return int(text) if text.isdigit() and int(text) > 0 else FILE_BYTES
+    return whole_number((broker.config or {}).get("mappedFileSizeCommitLog")) or FILE_BYTES
 
 
 def _row(broker: BrokerState) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def _row(broker: BrokerState) -> dict[str, Any]:
         "unflushed_bytes": unflushed,
         "dispatch_behind_bytes": broker.whole("dispatchBehindBytes"),
         "oldest_ms": oldest if oldest is not None and oldest > 0 else None,
-        "reserved_hours": _whole(config.get("fileReservedTime")),
+        "reserved_hours": whole_number(config.get("fileReservedTime")),
         "delete_when": config.get("deleteWhen"),
         "disk_used_ratio": broker.disk_used_ratio,
         "queue_disk_used_ratio": broker.number("consumeQueueDiskRatio"),
@@ -81,7 +81,3 @@ def _recovery(broker: BrokerState) -> dict[str, Any] | None:
         "truncated_bytes": broker.whole("lastRecoveryTruncatedBytes"),
         "damaged_ranges": broker.whole("lastRecoveryDamagedRanges"),
     }
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdigit() else None

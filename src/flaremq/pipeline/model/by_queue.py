@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
+from flaremq.digits import whole_number
 from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.pipeline.model.spans import QueueRef
 
@@ -103,16 +104,17 @@ def _times(value: Any) -> Iterator[tuple[str | None, int | None, Any]]:
         if isinstance(inner, dict):
             for number, when in inner.items():
                 yield name, _number(number), when
-        elif name.isascii() and name.isdigit():
-            yield None, int(name), inner
+        elif (queue_id := whole_number(name)) is not None:
+            yield None, queue_id, inner
         else:
             yield name, None, inner
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
+    number = whole_number(text)
+    if number is None:
         raise InvalidArgumentError(f"queue {text!r} is no queue number; the form is {TIMES_FORM}")
-    return int(text)
+    return number
 
 
 def _refuse(value: Any) -> int:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from flaremq.digits import whole_number
 from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.pipeline.model.spans import QueueExtent, QueueRef
 
@@ -40,14 +41,15 @@ def from_nested(nested: Any, *, what: str = "offsets") -> Offsets:
     for topic, brokers in _items(nested, what, what):
         for broker, queues in _items(brokers, f"topic {topic!r}", what):
             for queue_text, offset in _items(queues, f"broker {broker!r} of topic {topic!r}", what):
-                if not queue_text.isascii() or not queue_text.isdigit():
+                queue_id = whole_number(queue_text)
+                if queue_id is None:
                     raise InvalidArgumentError(f"{what}: queue {queue_text!r} of topic {topic!r} is no queue number")
                 if type(offset) is not int or offset < EARLIEST:
                     raise InvalidArgumentError(
                         f"{what}: offset {offset!r} of queue {topic}/{broker}/{queue_text} is neither a queue offset "
                         f"nor {EARLIEST} (earliest) nor {LATEST} (latest)"
                     )
-                offsets[QueueRef(topic, broker, int(queue_text))] = offset
+                offsets[QueueRef(topic, broker, queue_id)] = offset
     return offsets
 
 

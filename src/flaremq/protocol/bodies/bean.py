@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from flaremq.errors import LocalProtocolError, RemoteProtocolError
-from flaremq.java_json import parse_java_json, write_java_json
+from flaremq.java_json import json_kind, parse_java_json, write_java_json
 
 Reader = Callable[[Any], Any]
 Writer = Callable[[Any], Any]
@@ -64,7 +64,7 @@ class Bean:
     def from_value(cls, value: Any) -> Self:
         """Read the parsed form."""
         if not isinstance(value, dict):
-            raise RemoteProtocolError(f"{cls.__name__} must be an object, not {type(value).__name__}")
+            raise RemoteProtocolError(f"{cls.__name__} must be an object, not {json_kind(value)}")
         value = cls.adapt(value)
         arguments = {}
         for attribute, java_name, read, _ in properties(cls):

@@ -64,6 +64,12 @@ def _decode_common_pull(ext: Mapping[str, Any]) -> PullMessageRequestHeader | No
         header.max_msg_bytes = None if max_msg_bytes is None else int(max_msg_bytes)
     except (KeyError, ValueError):
         return None
+    digits = (
+        f"{ext['queueId']}{ext['queueOffset']}{ext['maxMsgNums']}{ext['sysFlag']}{ext['commitOffset']}"
+        f"{ext['suspendTimeoutMillis']}{ext['subVersion']}{max_msg_bytes or ''}"
+    )
+    if not digits.isdecimal():
+        return None  # blanks and underscores, which are no digits but to Python
     if (queue_id | max_msg_nums | sys_flag | (header.max_msg_bytes or 0)) >> 31 or "requestSource" in ext:
         return None  # negative, too large or rare
     if (queue_offset | commit_offset | suspend_timeout_millis | sub_version) >> 63:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Self
 
 from flaremq.protocol.bodies.bean import camel_name
-from flaremq.protocol.command import RequestError
+from flaremq.protocol.command import RequestError, parse_int
 from flaremq.protocol.header_json import as_text
 
 _ROW: Final = "flaremq.ext"  # key of the row in a field's metadata
@@ -148,21 +148,11 @@ def flag_or(default: bool, name: str | None = None) -> bool:
 
 
 def parse_int32(name: str, value: str) -> int:
-    return _parse_number(name, value, 32)
+    return parse_int(name, value, 32)
 
 
 def parse_int64(name: str, value: str) -> int:
-    return _parse_number(name, value, 64)
-
-
-def _parse_number(name: str, value: str, bits: int) -> int:
-    try:
-        number = int(value)
-    except ValueError:
-        raise RequestError(1, f"the custom field <{name}> is not a number: {value[:64]!r}") from None
-    if -1 << (bits - 1) <= number < 1 << (bits - 1):
-        return number
-    raise RequestError(1, f"the custom field <{name}> does not fit {bits} bits: {value[:64]}")
+    return parse_int(name, value)
 
 
 def parse_flag(name: str, value: str) -> bool:

@@ -94,8 +94,11 @@ def _decode_common(ext: Mapping[str, Any], names: tuple[str, ...]) -> SendMessag
         header.max_reconsume_times = times_max = int(ext[l]) if l in ext else None
         header.unit_mode = k in ext and ext[k].lower() == "true"
         header.batch = m in ext and ext[m].lower() == "true"
+        digits = f"{ext[d]}{ext[e]}{ext[f]}{ext[g]}{ext[h]}{get(j) or ''}{get(l) or ''}"
     except (KeyError, ValueError, AttributeError):
         return None
+    if not digits.isdecimal():
+        return None  # blanks and underscores, which are no digits but to Python
     if (queue_nums | queue_id | sys_flag | flag | reconsume_times | (times_max or 0)) >> 31 or born_timestamp >> 63:
         return None  # negative or too large
     header.properties = get(i)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from flaremq.digits import whole_number
 from flaremq.errors import CorruptionError
 from flaremq.message.batch import InnerMessage, inner_base, inner_messages
 from flaremq.message.compression import INFLATED_SIZE_MAX
@@ -106,8 +107,8 @@ class BodyReader:
         except CorruptionError as error:
             reason = str(error)
         # The queue counts them all, and so must the rows: an offset without a row would look like a loss.
-        said = record.properties.get(INNER_NUM, "")
-        total = min(int(said), _INNER_MAX) if said.isascii() and said.isdigit() else count + 1
+        said = whole_number(record.properties.get(INNER_NUM))
+        total = count + 1 if said is None else min(said, _INNER_MAX)
         stored = bytes(record.stored_body)
         for number in range(count, total):
             is_first = number == count

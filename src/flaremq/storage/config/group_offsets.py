@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from flaremq.clock import Clock, SystemClock
+from flaremq.digits import whole_number
 from flaremq.errors import NotFoundError, RemoteProtocolError
+from flaremq.java_json import json_kind
 from flaremq.storage.config.config_file import ConfigFile
 from flaremq.storage.files.filesystem import FileSystem, LocalFileSystem
 from flaremq.storage.files.layout import StoreLayout
@@ -68,10 +70,10 @@ def _checked(document: dict[str, Any]) -> dict[str, Any]:
             document.pop(name, None)
             continue
         if not isinstance(table, dict):
-            raise RemoteProtocolError(f"{name} must be an object, not {type(table).__name__}")
+            raise RemoteProtocolError(f"{name} must be an object, not {json_kind(table)}")
         for key, queues in table.items():
             if not isinstance(queues, dict):
-                raise RemoteProtocolError(f"{name}.{key} must be an object, not {type(queues).__name__}")
+                raise RemoteProtocolError(f"{name}.{key} must be an object, not {json_kind(queues)}")
             table[key] = {_number(queue_id): offset for queue_id, offset in queues.items()}
     if not isinstance(document.get("groupTopicMap", {}), dict):
         document.pop("groupTopicMap")
@@ -79,4 +81,5 @@ def _checked(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _number(text: Any) -> Any:
-    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else text
+    number = whole_number(text) if isinstance(text, str) else None
+    return text if number is None else number

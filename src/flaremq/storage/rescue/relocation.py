@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 
+from flaremq.digits import whole_number
 from flaremq.message import properties as names
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.record.codec import BLANK, MAGIC_BLANK, OFFSETS, QUEUE_OFFSET_AT, body_at, encode_record
@@ -138,7 +139,7 @@ class Relocation:
         """The half messages an op record settles, renumbered; empty if all are lost, None if unchanged."""
         halves = self.queue_map(HALF_TOPIC, message.queue_id)
         text = message.body.decode("ascii", "replace")
-        old = [part for part in text.split(",") if part.isdigit()]
+        old = [part for part in text.split(",") if whole_number(part) is not None]
         new = [str(found) for part in old if (found := halves.find(int(part))) is not None]
         if not old or old == new:
             return None

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flaremq.digits import whole_number
+from flaremq.message.properties import TIMER_OUT_MS
 from flaremq.message.topics import HALF_TOPIC, OP_HALF_TOPIC, TIMER_TOPIC
 from flaremq.pipeline.jobs.report.partial import COUNTED_COLUMNS, Partial
 from flaremq.pipeline.jobs.report.texts import TextCounter, TextTotals, bucket_count, count_bucket
@@ -28,7 +30,6 @@ from flaremq.pipeline.sources.open import open_source
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TIMER_OUT_MS = "TIMER_OUT_MS"  # property: when a timer message is due
 
 # Some system topics are read with a little more than the rest. Op records are the only ones whose body is read: it is
 # a short list of offsets, and nothing else tells which half messages are done with.
@@ -130,4 +131,4 @@ def add_up(is_counts: bool, pieces: Iterable[bytes], top: int) -> Iterator[bytes
 
 def _due_after(batch: pa.RecordBatch, now_ms: int) -> int:
     times = pc.map_lookup(batch.column("properties"), TIMER_OUT_MS, "last")
-    return sum(1 for text in times.to_pylist() if text is not None and text.isdigit() and int(text) > now_ms)
+    return sum(1 for text in times.to_pylist() if (whole_number(text) or 0) > now_ms)
