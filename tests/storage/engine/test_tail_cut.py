@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -203,9 +204,11 @@ def _disk(
     return filesystem, log, cut_at, expected
 
 
+# By default one image a call in turn, and of two variants those turns differ; all three in soak.
+@pytest.mark.parametrize("images", [1, pytest.param(3, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("index", [True, False])
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_crash_at_any_call_leaves_a_log_that_can_be_cut_again(clean: bool, index: bool) -> None:
+def test_a_crash_at_any_call_leaves_a_log_that_can_be_cut_again(clean: bool, index: bool, images: int) -> None:
     options = replace(OPTIONS, message_index_enable=index)
     filesystem, log, cut_at, expected = _disk(45, clean=clean, options=options)
     ends = {log.start, *log.ends()}
@@ -223,7 +226,14 @@ def test_a_crash_at_any_call_leaves_a_log_that_can_be_cut_again(clean: bool, ind
         else:
             assert call > 40
             return
-        for image in (disk.kill(), disk.crash(SubsetChooser(0)), disk.crash(chance.randrange(1 << 30))):
+        kinds: list[Callable[[], CrashFS]] = [
+            disk.kill,
+            lambda disk=disk: disk.crash(SubsetChooser(0)),  # type: ignore[misc]
+            lambda disk=disk: disk.crash(chance.randrange(1 << 30)),  # type: ignore[misc]
+        ]
+        turn = call + clean + 2 * index
+        for kind in (kinds + kinds)[turn % 3 : turn % 3 + images]:
+            image = kind()
             again = image.kill()
             store = MessageStore.open("/s", options, filesystem=image, clock=clock, threads=False)
             end = store.max_physical_offset
