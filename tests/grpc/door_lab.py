@@ -201,6 +201,13 @@ class DoorLab:
                 if found:
                     return found[0]
 
+    async def finds_nothing(self, topic: str, group: str, client: str = "c2") -> bool:
+        """Whether a poll ends without a message, on a clock that is moved by hand."""
+        looking = asyncio.create_task(self.receive(topic, group, client=client))
+        while not looking.done():
+            await self.broker.advanced(seconds=1)
+        return await looking == []
+
     async def ack(self, topic: str, group: str, given: Any, client: str = "c1") -> int:
         entry = classes.AckMessageEntry(
             message_id=given.system_properties.message_id, receipt_handle=given.system_properties.receipt_handle

@@ -9,7 +9,7 @@ from flaremq.grpc.calls.sessions import Sessions
 from flaremq.grpc.messages import classes
 from flaremq.grpc.messages.enums import ClientType, Code
 from flaremq.grpc.rules.names import group_of
-from flaremq.grpc.rules.settings import CONSUMERS
+from flaremq.grpc.rules.settings import CONSUMERS, PRODUCERS
 from flaremq.grpc.rules.status import OK, Refused
 
 
@@ -22,8 +22,8 @@ class Lifecycle:
     async def heartbeat(self, request: Any, call: Call) -> Any:
         """Keep a client alive.
 
-        A consumer needs no settings for that: after a restart of the server some clients send theirs only minutes
-        later, and the original leaves them without messages until then.
+        A client needs no settings for that: after a restart of the server some send theirs only minutes later, and the
+        original leaves them without messages until then, or lets producers take it for broken.
         """
         session = self._sessions.find(call)
         client_type = session.client_type if session is not None else request.client_type
@@ -35,9 +35,10 @@ class Lifecycle:
             if not session.group:
                 session.client_type = ClientType(client_type)
                 session.group = group
-        elif session is None:
-            raise Refused(Code.UNRECOGNIZED_CLIENT_TYPE, "the client has not sent its settings")
-        await self._sessions.register(session)
+        elif client_type not in PRODUCERS:
+            raise Refused(Code.UNRECOGNIZED_CLIENT_TYPE, "the client has not said what it is")
+        if session is not None:
+            await self._sessions.register(session)
         return classes.HeartbeatResponse(status=OK)
 
     async def notify_client_termination(self, request: Any, call: Call) -> Any:

@@ -41,6 +41,8 @@ _SPARE_SECONDS: Final = 5.0  # a broker may answer a poll that much after its ti
 _REQUEST_MS: Final = 3_000
 _EXPRESSION_MAX: Final = 8_192
 
+_Taken = tuple[MessageExt, Receipt, int]  # a message, and how often it was given before
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ask:
@@ -161,7 +163,7 @@ class Receiving:
 
     # Taking
 
-    async def _take(self, ask: _Ask, call: Call) -> list[tuple[Any, Receipt, int]]:
+    async def _take(self, ask: _Ask, call: Call) -> list[_Taken]:
         """Messages with their receipts and retries so far."""
         taking = asyncio.ensure_future(self._pop(ask, call))
         self._tasks.add(taking)
@@ -189,7 +191,7 @@ class Receiving:
         )
         return await self._backend.ask(ask.broker, command, call, seconds=ask.poll_ms / 1000 + _SPARE_SECONDS)
 
-    def _read_reply(self, ask: _Ask, reply: RemotingCommand) -> list[tuple[Any, Receipt, int]]:
+    def _read_reply(self, ask: _Ask, reply: RemotingCommand) -> list[_Taken]:
         if reply.code != ResponseCode.SUCCESS:
             if of_remoting(reply.code) is Code.MESSAGE_NOT_FOUND:
                 raise Refused(Code.MESSAGE_NOT_FOUND, "no message came in time")
@@ -204,17 +206,10 @@ class Receiving:
                 if refused is not None:
                     self._spawn(refused(receipt, record))
                     continue
-                message = delivered(
-                    record,
-                    topic=ask.topic,
-                    handle=self._seal.handle(receipt, ask.topic, ask.group),
-                    reconsume_times=times,
-                    invisible_ms=ask.invisible_ms,
-                )
             except (CorruptionError, ValueError) as error:
                 _log.error("a message of topic %s cannot be given to group %s: %s", ask.topic, ask.group, error)
                 continue
-            found.append((message, receipt, times))
+            found.append((record, receipt, times))
         if not found:
             raise Refused(Code.MESSAGE_NOT_FOUND, "no message came in time")
         return found
@@ -237,22 +232,35 @@ class Receiving:
 
     # Giving
 
-    async def _give(self, ask: _Ask, found: list[tuple[Any, Receipt, int]], call: Call, send: Send) -> None:
+    async def _give(self, ask: _Ask, found: list[_Taken], call: Call, send: Send) -> None:
+        """One after the other: of bodies that are inflated there is never more than one, whatever was taken."""
         given = 0
         try:
             await send(classes.ReceiveMessageResponse(status=OK))
-            for message, receipt, times in found:
-                if ask.renews:
-                    client = call.account, call.client_id
-                    message_id = message.system_properties.message_id
-                    self._renewal.add(client, ask.group, ask.topic, message_id, receipt, times)
-                await send(classes.ReceiveMessageResponse(message=message))
+            for record, receipt, times in found:
+                try:
+                    message = self._message(ask, record, receipt, times)
+                except (CorruptionError, ValueError) as error:
+                    _log.error("a message of topic %s cannot be given to group %s: %s", ask.topic, ask.group, error)
+                else:
+                    if ask.renews:
+                        client = call.account, call.client_id
+                        self._renewal.add(client, ask.group, ask.topic, message_id_of(record), receipt, times)
+                    await send(classes.ReceiveMessageResponse(message=message))
                 given += 1
             await self._end(send)
         finally:
-            if given < len(found):
-                for message, receipt, _ in found[given:]:
-                    self._spawn(self._give_back(ask, receipt, message.system_properties.message_id, call))
+            for record, receipt, _ in found[given:]:
+                self._spawn(self._give_back(ask, receipt, message_id_of(record), call))
+
+    def _message(self, ask: _Ask, record: MessageExt, receipt: Receipt, times: int) -> Any:
+        return delivered(
+            record,
+            topic=ask.topic,
+            handle=self._seal.handle(receipt, ask.topic, ask.group),
+            reconsume_times=times,
+            invisible_ms=ask.invisible_ms,
+        )
 
     def _taken_in_vain(self, ask: _Ask, taking: asyncio.Future[RemotingCommand]) -> None:
         """The client has gone before there was an answer."""

@@ -155,8 +155,7 @@ class Renewal:
             return
         if now_ms - held.first_pop_ms >= self._limits.renew_max_ms:
             self._forget(held)
-            group = await self._backend.find_group(held.key[1])
-            await self._let_go(held, retry_delay_ms(group, held.reconsume_times))
+            await self._let_go(held, await self._retry_delay_ms(held))
             return
         held.under_way = asyncio.get_running_loop().create_future()
         try:
@@ -183,8 +182,15 @@ class Renewal:
         if not held.is_over:
             self._schedule(held)
 
+    async def _retry_delay_ms(self, held: _Held) -> int:
+        try:
+            group = await self._backend.find_group(held.key[1])
+        except FlareMQError:
+            group = None
+        return retry_delay_ms(group, held.reconsume_times)
+
     async def _let_go(self, held: _Held, invisible_ms: int) -> None:
-        """Let others have a message after a while; this counts as no attempt of theirs."""
+        """Let others have a message after a while; that its client had it counts as an attempt."""
         while held.under_way is not None:
             await asyncio.shield(held.under_way)
         try:

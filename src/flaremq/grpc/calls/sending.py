@@ -12,7 +12,7 @@ from flaremq.grpc.call import Call
 from flaremq.grpc.calls.routes import MIXED, accepted_types, find_topic
 from flaremq.grpc.calls.transactions import Transactions
 from flaremq.grpc.messages import classes
-from flaremq.grpc.messages.enums import Code, MessageType
+from flaremq.grpc.messages.enums import Code, Encoding, MessageType
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.grpc.rules.names import topic_of
 from flaremq.grpc.rules.outgoing import Outgoing, check_body, outgoing
@@ -52,7 +52,12 @@ class Sending:
         for message in messages:
             check_body(message, self._limits)
         peer = call.peer.rpartition(":")[0]
-        ready = [outgoing(message, name, self._limits, peer=peer, now_ms=now_ms) for message in messages]
+
+        def read() -> list[Outgoing]:
+            return [outgoing(message, name, self._limits, peer=peer, now_ms=now_ms) for message in messages]
+
+        is_compressed = any(message.system_properties.body_encoding == Encoding.GZIP for message in messages)
+        ready = await asyncio.to_thread(read) if is_compressed else read()  # to inflate may take long
         topic = await find_topic(self._backend, name)
         if self._limits.enable_topic_message_type_check:
             for message in ready:

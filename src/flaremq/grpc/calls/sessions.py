@@ -44,6 +44,7 @@ class Session:
         self.peer = call.peer
         self.client_type = ClientType.CLIENT_TYPE_UNSPECIFIED
         self.settings: Any = None  # as it was told them
+        self.settings_bytes = 0
         self.group = ""
         self.topics: tuple[str, ...] = ()  # a producer's
         self.subscriptions: tuple[SubscriptionData, ...] = ()
@@ -121,6 +122,7 @@ class Sessions:
         self._sessions: dict[SessionKey, Session] = {}
         self._ticker: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._settings_bytes = 0  # of all clients
         self.on_gone: list[Callable[[Session], None]] = []
 
     def __len__(self) -> int:
@@ -159,6 +161,14 @@ class Sessions:
             self._sessions[session.key] = session
         return session
 
+    def keep(self, session: Session, settings: Any) -> None:
+        """Remember what a client was told."""
+        size = settings.ByteSize()
+        total = self._settings_bytes + size - session.settings_bytes
+        if total > self._limits.settings_bytes_max:
+            raise Refused(Code.TOO_MANY_REQUESTS, "the settings of all clients take too much room")
+        self._settings_bytes, session.settings_bytes, session.settings = total, size, settings
+
     async def register(self, session: Session) -> None:
         """Let the brokers know what a client is, or that it is still there."""
         if not session.is_registered:
@@ -172,6 +182,7 @@ class Sessions:
         if self._sessions.get(session.key) is not session:
             return
         del self._sessions[session.key]
+        self._settings_bytes -= session.settings_bytes
         for callback in self.on_gone:
             callback(session)
         if session.is_registered:

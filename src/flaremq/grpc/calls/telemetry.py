@@ -9,7 +9,7 @@ from flaremq.grpc.backends.backend import Backend
 from flaremq.grpc.call import Call, GrpcError, StatusCode, Stream
 from flaremq.grpc.calls.sessions import Session, Sessions
 from flaremq.grpc.messages import classes
-from flaremq.grpc.messages.enums import ClientType, FilterType
+from flaremq.grpc.messages.enums import ClientType, Code, FilterType
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.grpc.rules.names import client_id_of, group_of, topic_of
 from flaremq.grpc.rules.settings import PRODUCERS, completed
@@ -21,6 +21,7 @@ _SERVED: Final = frozenset((ClientType.PRODUCER, ClientType.PUSH_CONSUMER, Clien
 _TOPICS_MAX: Final = 2_048  # of one client
 _PROPERTIES_MAX: Final = 32
 _PROPERTY_BYTES_MAX: Final = 4_096
+_SETTINGS_BYTES_MAX: Final = 262_144  # they are kept as long as the client is there
 
 
 class Telemetry:
@@ -46,7 +47,9 @@ class Telemetry:
                 elif session is not None:
                     _take_answer(session, kind, command)
         except Refused as refused:
-            raise GrpcError(StatusCode.INVALID_ARGUMENT, refused.message) from None
+            is_full = refused.code is Code.TOO_MANY_REQUESTS
+            status = StatusCode.RESOURCE_EXHAUSTED if is_full else StatusCode.INVALID_ARGUMENT
+            raise GrpcError(status, refused.message) from None
         except FlareMQError as error:
             raise GrpcError(StatusCode.INTERNAL, of_error(error).message) from None
         finally:
@@ -62,6 +65,9 @@ class Telemetry:
         if (settings.client_type in PRODUCERS) != (kind == "publishing"):
             raise GrpcError(StatusCode.INVALID_ARGUMENT, f"clients of type {settings.client_type} have no {kind}")
         _check_properties(settings)
+        size = settings.ByteSize()
+        if size > _SETTINGS_BYTES_MAX:
+            raise GrpcError(StatusCode.INVALID_ARGUMENT, f"settings of {size} bytes, at most {_SETTINGS_BYTES_MAX}")
         if kind == "publishing":
             told = await self._producer(settings, call)
         else:
@@ -78,7 +84,7 @@ class Telemetry:
         topics = tuple(dict.fromkeys(topic_of(topic) for topic in settings.publishing.topics))
         session = self._sessions.meet(call)
         session.client_type = ClientType(settings.client_type)
-        session.settings = completed(settings, self._limits, None)
+        self._sessions.keep(session, completed(settings, self._limits, None))
         session.topics = topics
         return session
 
@@ -93,7 +99,7 @@ class Telemetry:
             raise GrpcError(StatusCode.INVALID_ARGUMENT, f"group not found: {name}")
         session = self._sessions.meet(call)
         session.client_type = ClientType(settings.client_type)
-        session.settings = completed(settings, self._limits, group)
+        self._sessions.keep(session, completed(settings, self._limits, group))
         session.group = name
         session.subscriptions = subscriptions
         return session

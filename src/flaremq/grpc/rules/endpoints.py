@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
+from typing import Any, Final
 
 from flaremq.grpc.messages import classes
-from flaremq.grpc.messages.enums import AddressScheme
+from flaremq.grpc.messages.enums import AddressScheme, Code
+from flaremq.grpc.rules.status import Refused
 from flaremq.remoting.address import parse_address
+
+# They are repeated with each queue of a route, so they are not to be long.
+_ADDRESSES_MAX: Final = 64
+_HOST_MAX: Final = 255
 
 
 def scheme_of(host: str) -> AddressScheme:
@@ -32,6 +37,11 @@ def answering(asked: Any, local_address: str) -> Any:
     """
     if not asked.addresses:
         return at(local_address)
+    if len(asked.addresses) > _ADDRESSES_MAX or any(len(address.host) > _HOST_MAX for address in asked.addresses):
+        raise Refused(
+            Code.ILLEGAL_ACCESS_POINT,
+            f"an access point has at most {_ADDRESSES_MAX} addresses of at most {_HOST_MAX} characters",
+        )
     result = classes.Endpoints(scheme=asked.scheme or scheme_of(asked.addresses[0].host))
     _, port = parse_address(local_address)
     for address in asked.addresses:

@@ -38,6 +38,7 @@ class CallLimits:
     client_expired_ms: int = 120_000  # silence after which a client is gone
     stream_grace_ms: int = 15_000  # so long a client may be without a Telemetry stream
     clients_max: int = 20_000
+    settings_bytes_max: int = 64 << 20  # of all clients together
     request_timeout_ms: int = 3_000  # of ours to brokers
     client_answer_ms: int = 5_000  # of a client to a command
     messages_per_send_max: int = 1_024

@@ -22,6 +22,8 @@ def topic_of(resource: Any) -> str:
         raise Refused(Code.ILLEGAL_TOPIC, f"the topic name has {len(name)} characters, at most {NAME_BYTES_MAX}")
     if not LEGAL_NAME.fullmatch(name):
         raise Refused(Code.ILLEGAL_TOPIC, f"topic {name[:_SHOWN]!r} has characters other than % | a-z A-Z 0-9 _ -")
+    if len(resource.resource_namespace) > NAME_BYTES_MAX:
+        raise Refused(Code.ILLEGAL_TOPIC, f"a namespace has at most {NAME_BYTES_MAX} characters")
     if is_system_topic(name):
         raise Refused(Code.ILLEGAL_TOPIC, f"topic {name} belongs to the system")
     return name
