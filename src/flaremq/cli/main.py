@@ -34,6 +34,7 @@ COMMANDS = {
     "acl": ("flaremq.cli.admin.access:acl", "What users may do: list, set, delete."),
     "mqadmin": ("flaremq.cli.mqadmin.command:mqadmin", "All that in RocketMQ's own spelling, as in mqadmin topicList."),
     "store": ("flaremq.cli.store.commands:store", "Look into a store directory, check it, repair it."),
+    "sql": ("flaremq.cli.pipeline.asking:sql", "SQL over messages, queues, groups and index, without Spark."),
     "pipeline": (
         "flaremq.cli.pipeline.commands:pipeline",
         "Spark jobs: archive, replay, rebuild, verify, report, sql.",

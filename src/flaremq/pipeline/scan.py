@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any, Self
@@ -15,8 +15,10 @@ import pyarrow as pa
 from flaremq.client.credentials import Credentials
 from flaremq.options import value_text
 from flaremq.pipeline.model.source import ReadRequest, Source
+from flaremq.pipeline.model.spans import QueueRef
 from flaremq.pipeline.options import ScanOptions, parse_options, read_request
-from flaremq.pipeline.planning.partitions import ScanPiece, plan_pieces, read_piece, scan_spans
+from flaremq.pipeline.planning.partitions import ScanPiece, chosen_extents, plan_pieces, read_piece, scan_spans
+from flaremq.pipeline.planning.pushdown import NOTHING_PUSHED, Pushed
 from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.times import milliseconds_of
 
@@ -76,15 +78,24 @@ def scan(
     return open_scan(parsed)
 
 
-def open_scan(options: ScanOptions) -> pa.RecordBatchReader:
-    """The same for options that are parsed already."""
+def open_scan(
+    options: ScanOptions, pushed_of: Callable[[Sequence[QueueRef]], Pushed] | None = None
+) -> pa.RecordBatchReader:
+    """The same for options that are parsed already. ``pushed_of`` says what is left to read of the queues there are."""
     schema = options.scan_columns.schema_of(options.column_names)
     request = read_request(options, schema)
+    keys = options.key_list
     spec = source_spec(options)
     source = open_source(spec)
     try:
-        spans = scan_spans(source, options)
-        pieces = plan_pieces(source, spec, spans, options, request, options.key_list)
+        pushed = NOTHING_PUSHED
+        if pushed_of is not None:
+            pushed = pushed_of([extent.queue for extent in chosen_extents(source, options)])
+            request, keys = pushed.applied(request, keys)
+        spans = scan_spans(source, options, pushed)
+        if pushed.tags is not None and not request.tags:
+            spans = []  # none of the tags that are wanted is left
+        pieces = plan_pieces(source, spec, spans, options, request, keys)
     except BaseException:
         source.close()
         raise

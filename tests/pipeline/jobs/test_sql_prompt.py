@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from flaremq.errors import UnavailableError
 from flaremq.pipeline.jobs.sql import prompt
-from flaremq.pipeline.jobs.sql.output import json_value, table_lines
+from flaremq.pipeline.jobs.sql.output import csv_lines, json_array, json_value, table_lines
 
 
 def typed(*lines: str | BaseException) -> Any:
@@ -92,6 +93,9 @@ class FakeFrame:
     def take(self, count: int) -> list[tuple[Any, ...]]:
         return self.rows[:count]
 
+    def toLocalIterator(self, prefetchPartitions: bool = False) -> list[tuple[Any, ...]]:
+        return self.rows
+
 
 def shown(result: Any, statement: str = "select 1") -> list[str]:
     return list(prompt.run_statement(FakeViews(result), statement))  # type: ignore[arg-type]  # a stand-in
@@ -145,9 +149,17 @@ def test_long_results_say_that_there_is_more() -> None:
     assert len(lines) == 13 and lines[-1] == "(the first 10 rows; there are more)"
 
 
+def test_results_are_csv_and_json_documents() -> None:
+    frame = FakeFrame(["a", "b"], [(b'x,"y', {"k": 1}), (None, "")])
+    assert list(csv_lines(frame)) == ["a,b", '"x,""y","{""k"": 1}"', ","]
+    assert json.loads("".join(json_array(frame))) == [{"a": 'x,"y', "b": {"k": 1}}, {"a": None, "b": ""}]
+    assert json.loads("".join(json_array(FakeFrame(["a"], [])))) == []
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
+        (timedelta(1), "1 day, 0:00:00"),
         (b"text", "text"),
         (bytearray(b"\xff\x00"), "/wA="),
         (datetime(2026, 1, 2, 3, 4, 5, 6000, UTC), "2026-01-02 03:04:05.006Z"),
@@ -161,9 +173,9 @@ def test_values_of_rows_as_json(value: object, expected: object) -> None:
     assert json_value(value) == expected
 
 
-def test_the_prompt_is_quiet_about_what_spark_logs_and_puts_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_prompt_is_quiet_about_what_spark_logs_and_puts_it_back() -> None:
     class Views(FakeViews):
-        def __init__(self, spark: object, options: object) -> None:
+        def __init__(self) -> None:
             super().__init__(FakeFrame(["n"], [(1,)]))
             assert logging.getLogger("SQLQueryContextLogger").disabled
 
@@ -173,8 +185,7 @@ def test_the_prompt_is_quiet_about_what_spark_logs_and_puts_it_back(monkeypatch:
         def __exit__(self, *exc: object) -> None:
             return None
 
-    monkeypatch.setattr(prompt, "SqlViews", Views)
     out = io.StringIO()
-    prompt.sql_prompt(None, {}, read_line=typed("select 1;"), out=out)  # type: ignore[arg-type]  # not used
+    prompt.sql_prompt(Views, read_line=typed("select 1;"), out=out)
     assert out.getvalue().endswith("n\n-\n1\n(1 row)\n")
     assert not logging.getLogger("SQLQueryContextLogger").disabled

@@ -15,6 +15,7 @@ COMMANDS = {
     "verify": ("flaremq.cli.pipeline.jobs:verify", "Check everything, and certify it."),
     "report": ("flaremq.cli.pipeline.jobs:report", "Traffic, sizes, latency, lag, capacity as an HTML page."),
     "sql": ("flaremq.cli.pipeline.jobs:sql", "Spark SQL over messages, queues, groups and index."),
+    "schema": ("flaremq.cli.pipeline.schema:schema", "The fields of bodies, for bodySchema."),
     "package": ("flaremq.cli.pipeline.jobs:package", "A zip of FlareMQ for --py-files."),
 }
 

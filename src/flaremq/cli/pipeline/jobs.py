@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
 import click
@@ -12,6 +10,7 @@ from flaremq.cli import failure
 from flaremq.cli import output as out
 from flaremq.cli.admin.credentials import pipeline_settings
 from flaremq.cli.parameters import output_option, read_properties, store_options
+from flaremq.cli.pipeline.asking import ask
 from flaremq.cli.pipeline.job import (
     STORE,
     check_archive_place,
@@ -224,25 +223,17 @@ def report(page: str | None, master: str | None, settings: tuple[str, ...], outp
 @source_options
 @click.argument("query", required=False)
 @spark_options
-@output_option("jsonl", "table")
+@output_option("jsonl", "json", "csv", "table")
 def sql(query: str | None, master: str | None, settings: tuple[str, ...], output: str | None, **source: Any) -> None:
     """Ask in Spark SQL: one QUERY; without one a prompt, or the statements in a pipe.
 
     Views: messages, queues, groups, index. Only the columns a query names are read.
     """
-    from flaremq.pipeline.jobs.sql.output import json_lines, table_lines
-    from flaremq.pipeline.jobs.sql.prompt import run_script, sql_prompt
+    from flaremq.pipeline.jobs.sql import SqlViews
 
-    if query is not None and not query.strip():
-        raise InvalidArgumentError("the query is empty; leave it out for a prompt")
     options = options_of(**source)
-    show = table_lines if out.chosen(output, in_pipe=out.JSONL) == out.TABLE else json_lines
     with spark_for("sql", master, settings) as spark:
-        if query is None and sys.stdin.isatty() and sys.stdout.isatty():
-            sql_prompt(spark, options, show=show, history=os.path.expanduser("~/.flaremq_sql_history"))
-            return
-        for line in run_script(spark, options, sys.stdin if query is None else [query], show):
-            out.write(line.encode() + b"\n")
+        ask(lambda: SqlViews(spark, options), query, output)
 
 
 @click.command()

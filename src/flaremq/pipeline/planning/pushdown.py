@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from flaremq.message.properties import split_keys
 from flaremq.pipeline.model.columns import UNIT_COLUMNS
+from flaremq.pipeline.model.source import ReadRequest
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.options import LONG_MAX
 
@@ -57,6 +58,15 @@ class Pushed:
             if first < last:
                 left.append(Span(queue, first, last))
         return left
+
+    def applied(self, request: ReadRequest, keys: tuple[str, ...]) -> tuple[ReadRequest, tuple[str, ...]]:
+        """The request and the keys of a scan that has some of its own, with those of the filters."""
+        if self.tags is not None:
+            tags = self.tags & request.tags if request.tags else self.tags
+            request = replace(request, tags=tags)
+        if self.keys is not None and not keys:
+            keys = tuple(sorted(self.keys))
+        return request, keys
 
 
 NOTHING_PUSHED: Final = Pushed()

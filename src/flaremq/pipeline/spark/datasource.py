@@ -122,12 +122,7 @@ class PushingReader(BatchReader):
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
         self.pushed, left = push(filters)
-        if self.pushed.tags is not None:
-            own = self.options.tags
-            tags = self.pushed.tags & own if own else self.pushed.tags
-            self.request = replace(self.request, tags=tags)
-        if self.pushed.keys is not None and not self.keys:
-            self.keys = tuple(sorted(self.pushed.keys))
+        self.request, self.keys = self.pushed.applied(self.request, self.keys)
         return left
 
 

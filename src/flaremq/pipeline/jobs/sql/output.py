@@ -1,13 +1,15 @@
-"""Results of statements as text: a table for people, JSON lines for programs; or as an Arrow table."""
+"""Results of statements as text: a table for people, JSON or CSV for programs; or as an Arrow table."""
 
 from __future__ import annotations
 
 import base64
+import csv
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flaremq.visible import visible
 
@@ -19,11 +21,51 @@ ROWS_SHOWN = 100
 _CELL_WIDTH = 60
 
 
-def json_lines(frame: DataFrame) -> Iterator[str]:
+class Rows(Protocol):
+    """A result: a DataFrame, or what has these of its names."""
+
+    @property
+    def columns(self) -> list[str]: ...
+
+    def take(self, num: int, /) -> Sequence[Any]: ...
+
+    def toLocalIterator(self, prefetchPartitions: bool = False) -> Iterable[Any]: ...
+
+
+def json_lines(frame: Rows) -> Iterator[str]:
     """One JSON object a row, streamed."""
     names = frame.columns
     for row in frame.toLocalIterator(prefetchPartitions=True):
         yield json.dumps(dict(zip(names, map(json_value, row), strict=True)), ensure_ascii=False)
+
+
+def json_array(frame: Rows) -> Iterator[str]:
+    """The same objects as one JSON document."""
+    before = ""
+    for line in json_lines(frame):
+        if before:
+            yield before + ","
+        before = ("" if before else "[") + line
+    yield before + "]" if before else "[]"
+
+
+def csv_lines(frame: Rows) -> Iterator[str]:
+    """A line of names and a line a row, streamed; null is an empty field, what has parts is JSON."""
+    yield _csv_line(frame.columns)
+    for row in frame.toLocalIterator(prefetchPartitions=True):
+        yield _csv_line([_text(json_value(value)) for value in row])
+
+
+def _csv_line(cells: Sequence[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(cells)
+    return out.getvalue()
+
+
+def _text(plain: Any) -> str:
+    if plain is None:
+        return ""
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
 def arrow_table(frame: DataFrame) -> pa.Table:
@@ -31,7 +73,7 @@ def arrow_table(frame: DataFrame) -> pa.Table:
     return frame.toArrow()
 
 
-def table_lines(frame: DataFrame, rows_max: int = ROWS_SHOWN) -> Iterator[str]:
+def table_lines(frame: Rows, rows_max: int = ROWS_SHOWN) -> Iterator[str]:
     """The first rows, aligned, numbers to the right, and how many there are."""
     rows = frame.take(rows_max + 1)
     names = frame.columns
@@ -79,7 +121,7 @@ def json_value(value: Any) -> Any:
         return {str(json_value(key)): json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [json_value(item) for item in value]
-    return value
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def _cell(value: Any) -> str:
@@ -88,8 +130,7 @@ def _cell(value: Any) -> str:
         return "NULL"
     if isinstance(plain, bool):
         return str(plain).lower()
-    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-    text = visible(text)
+    text = visible(_text(plain))
     return text if len(text) <= _CELL_WIDTH else text[: _CELL_WIDTH - 1] + "…"
 
 

@@ -7,30 +7,36 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import Any, Protocol, Self, TextIO
 
 from flaremq.errors import FlareMQError
-from flaremq.pipeline.jobs.session import AnySession
-from flaremq.pipeline.jobs.sql.job import SqlViews
-from flaremq.pipeline.jobs.sql.output import table_lines
+from flaremq.pipeline.jobs.sql.output import Rows, csv_lines, json_array, json_lines, table_lines
 from flaremq.pipeline.jobs.tasks import error_in_text
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _HELP = "Statements end with ;  \\q leaves, \\d lists the views. Views: messages, queues, groups, index."
 _HISTORY_MAX = 1000
 # Quoted text and comments, so that a ; within does not end a statement.
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|;|[^;'\"`/-]+|.", re.S)
 
-Show = Callable[["DataFrame"], Iterator[str]]
+Show = Callable[[Rows], Iterator[str]]
+
+
+class Views(Protocol):
+    """What statements are asked of: ``SqlViews`` of Spark or ``DuckViews``."""
+
+    def run(self, statement: str, *, once: bool = False) -> Any: ...
+
+    def describe(self) -> dict[str, dict[str, str]]: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
 
 
 def sql_prompt(
-    spark: AnySession,
-    options: Mapping[str, str],
+    open_views: Callable[[], Views],
     *,
     show: Show = table_lines,
     read_line: Callable[[str], str] = input,
@@ -41,7 +47,7 @@ def sql_prompt(
     target = out or sys.stdout
     save_history = _with_history(history) if read_line is input else None
     try:
-        with quiet_spark(), SqlViews(spark, options) as views:
+        with quiet_spark(), open_views() as views:
             print(_HELP, file=target)
             for statement in read_statements(read_line):
                 for line in run_statement(views, statement, show):
@@ -51,13 +57,13 @@ def sql_prompt(
             save_history()
 
 
-def run_script(spark: AnySession, options: Mapping[str, str], lines: Iterable[str], show: Show) -> Iterator[str]:
+def run_script(open_views: Callable[[], Views], lines: Iterable[str], show: Show) -> Iterator[str]:
     """What the statements of a text print, with nothing around it; the first one that fails ends it."""
     statements = script_statements(lines)
     first = next(statements, None)
     if first is None:
         return  # nothing asked: no session for it
-    with quiet_spark(), SqlViews(spark, options) as views:
+    with quiet_spark(), open_views() as views:
         for statement in itertools.chain((first,), statements):
             with statement_errors():
                 yield from show(views.run(statement, once=True))
@@ -96,7 +102,7 @@ def quiet_spark() -> Iterator[None]:
         logger.disabled = before
 
 
-def run_statement(views: SqlViews, statement: str, show: Show = table_lines) -> Iterator[str]:
+def run_statement(views: Views, statement: str, show: Show = table_lines) -> Iterator[str]:
     """The lines a statement prints; what is wrong with it is one of them."""
     try:
         if statement == "\\d":
@@ -164,6 +170,11 @@ def split_statements(text: str) -> tuple[list[str], str]:
         else:
             current += token
     return done, current
+
+
+def show_as(output: str) -> Show:
+    """How results are printed: ``table``, ``jsonl``, ``json`` or ``csv``."""
+    return {"table": table_lines, "jsonl": json_lines, "json": json_array, "csv": csv_lines}[output]
 
 
 def _with_history(path: str | None) -> Callable[[], None] | None:
