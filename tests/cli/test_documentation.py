@@ -73,10 +73,8 @@ def test_generated_pages_are_what_the_code_says() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("page", ["docs/architecture.md", "README.md"])
-def test_modules_that_a_page_names_exist(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    named = set(PATH.findall(text))
+def test_modules_that_the_page_about_them_names_exist() -> None:
+    named = set(PATH.findall((DOCS / "architecture.md").read_text(encoding="utf-8")))
     assert len(named) > 10
     assert [path for path in sorted(named) if not _exists(path)] == []
 
@@ -84,6 +82,35 @@ def test_modules_that_a_page_names_exist(page: str) -> None:
 def _exists(path: str) -> bool:
     places = [base / path for base in (ROOT / "src" / "flaremq", ROOT)]
     return any(place.exists() or place.with_suffix(".py").exists() for place in places)
+
+
+LINK = re.compile(r"\]\(([^)]+)\)")
+
+
+def _examples(text: str) -> list[str]:
+    """What is typed and printed, without remarks."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.S | re.M)
+    return [re.sub(r" +#.*", "", block) for block in blocks]
+
+
+def test_the_readme_in_chinese_has_what_the_one_in_english_has() -> None:
+    english, chinese = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh-CN.md"))
+    assert _examples(chinese) == _examples(english)
+    levels = [re.findall(r"^(#+) ", text, re.M) for text in (english, chinese)]
+    assert levels[0] == levels[1] and len(levels[0]) > 9
+    links = [{link.partition("#")[0] for link in LINK.findall(text)} for text in (english, chinese)]
+    assert links[0] - links[1] - {"README.zh-CN.md", ""} == set()
+    bullets = [text.count("\n- **") for text in (english, chinese)]
+    assert bullets[0] == bullets[1] > 8
+
+
+@pytest.mark.parametrize(
+    "page", [*sorted(page.name for page in DOCS.glob("*.md")), "../README.md", "../README.zh-CN.md"]
+)
+def test_links_of_a_page_lead_somewhere(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    places = {link.partition("#")[0] for link in LINK.findall(text) if not link.startswith(("http", "#"))}
+    assert [place for place in sorted(places) if place and not (DOCS / page).parent.joinpath(place).exists()] == []
 
 
 IMPORTS = sorted(
