@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from benchmarks import rounds
 from benchmarks.access import access
 from benchmarks.clients import clients
+from benchmarks.dashboard import dashboard
 from benchmarks.growth import growth
 from benchmarks.metrics import metrics
 from benchmarks.replication import replication
@@ -123,6 +124,14 @@ _ALL = (
         "Sends with 64 under way to a broker that is scraped each second, beside one without the port; and one scrape "
         "of a broker with a million pairs of group and topic, of which 50,000 are told.",
         lambda context: metrics.run(context.settings, context.folder),
+    ),
+    Part(
+        "dashboard",
+        "Dashboard",
+        "Name server, broker and dashboard as processes of their own, 1,000 topics, 50 messages a second all the "
+        "while; 200 streams of pages are read as browsers read them. First paint: Chromium with nothing cached.",
+        lambda context: dashboard.run(context.settings, context.folder),
+        dashboard.why_not,
     ),
     Part(
         "growth",

@@ -21,7 +21,7 @@ from flaremq.client.consumer.consumer import Consumer
 from flaremq.client.options import ClientOptions, ConsumerOptions
 from flaremq.client.producer.producer import Producer
 from flaremq.client.producer.transactions import TransactionState
-from flaremq.clock import SystemClock
+from flaremq.clock import Clock, SystemClock
 from flaremq.dashboard.options import DashboardOptions
 from flaremq.dashboard.service import DashboardService
 from flaremq.message.message import Message
@@ -61,10 +61,13 @@ def _order(number: int) -> Message:
 class Shop:
     """Use it inside ``with``. ``url`` is the dashboard's."""
 
-    def __init__(self, folder: Path, *, can_change: bool = True, has_strangers: bool = True) -> None:
+    def __init__(
+        self, folder: Path, *, can_change: bool = True, has_strangers: bool = True, clock: Clock | None = None
+    ) -> None:
         self._folder = folder
         self._can_change = can_change
         self._has_strangers = has_strangers
+        self._clock = clock  # the dashboard's
         self._stack = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Future[Any]] = []
         self.sent: list[str] = []  # message ids of orders
@@ -210,7 +213,7 @@ class Shop:
             audit_folder=str(self._folder),
             client=ClientOptions(),
         )
-        self.service = DashboardService(options)
+        self.service = DashboardService(options, clock=self._clock)
         await self.service.start()
         self._stack.push_async_callback(self.service.stop)
         self.url = self.service.url

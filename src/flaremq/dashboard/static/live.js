@@ -89,7 +89,7 @@ class Page {
     let isNew = false;
     const parts = { notices: data.notices, items: data.items, brokers: data.brokers, top_topics: data.top_topics, top_groups: data.top_groups,
       queues: data.queues, groups: data.groups, members: data.members, levels: data.levels, timers: data.timers?.items,
-      halves: data.halves?.items };
+      halves: data.halves?.items, tables: data.tables?.items, archives: data.archives?.items };
     for (const [name, rows] of Object.entries(parts)) {
       if (!Array.isArray(rows)) continue;
       const key = JSON.stringify(rows.map((row) => row?.id ?? row));

@@ -1,0 +1,1 @@
+"""What watching a cluster costs it, and how soon a page is there."""
