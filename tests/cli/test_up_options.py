@@ -143,3 +143,47 @@ def test_a_broker_beside_a_name_server_on_any_free_port_is_known_to_it(tmp_path:
         while (outcome := flaremq("topic", "create", "orders", "-n", name_server)).code != 0:
             assert monotonic() < deadline, outcome.err
         assert up.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("of_file", "flag", "assigned", "port"),
+    [
+        ("", None, [], None),
+        ("", "", [], "8081"),
+        ("", "127.0.0.1:18081", [], "18081"),
+        ("grpcServerPort=9000", "", [], "9000"),
+        ("grpcServerPort=-1", "", [], "8081"),
+        ("grpcServerPort=9000", "127.0.0.1:18081", [], "18081"),
+        ("grpcServerPort=9000", "127.0.0.1:18081", ["grpcServerPort=9001"], "9001"),
+    ],
+)
+def test_the_port_of_grpc_comes_from_the_command_line_then_the_flag_then_the_file(
+    tmp_path: Path, of_file: str, flag: str | None, assigned: list[str], port: str | None
+) -> None:
+    found = told(tmp_path, *assigned, of_file=of_file).with_grpc(flag, "127.0.0.1")
+    assert found.broker_options(None, BROKER, NAME_SERVER).get("grpcServerPort") == port
+
+
+def test_the_port_of_grpc_is_at_the_broker_s_own_address(tmp_path: Path) -> None:
+    for arguments in (["--grpc", "127.0.0.2:8081"], ["--grpc", "127.0.0.1:8081", "--set", "bindAddress=127.0.0.3"]):
+        outcome = flaremq("up", "--data", tmp_path / "data", *arguments)
+        assert outcome.code == 2 and "the port of gRPC is at the broker's own address, 127.0.0." in outcome.err
+    outcome = flaremq("up", "--data", tmp_path / "data", "--grpc", "--replicas", 2)
+    assert outcome.code == 2 and "--grpc serves one broker" in outcome.err
+
+
+@pytest.mark.slow
+def test_two_brokers_of_a_machine_and_their_ports_of_grpc(tmp_path: Path) -> None:
+    port = free_ports(1)
+    place = ["--listen", "127.0.0.1:0", "--broker-listen", "127.0.0.1:0", *SMALL[:-2]]
+    with server("up", "--data", tmp_path / "one", *place, "--grpc", f"127.0.0.1:{port}", cwd=tmp_path) as one:
+        assert f"gRPC 127.0.0.1:{port}, data" in one.ready()
+        outcome = flaremq("up", "--data", tmp_path / "two", *place, "--grpc", f"127.0.0.1:{port}")
+        assert outcome.code == 3
+        assert f"cannot listen on 127.0.0.1:{port} for gRPC: " in outcome.err
+        assert outcome.out == ""
+        with server("up", "--data", tmp_path / "two", *place, "--grpc", "127.0.0.1:0", cwd=tmp_path) as two:
+            found = re.findall(r"gRPC 127.0.0.1:(\d+), data", two.ready())
+            assert found and int(found[0]) not in (0, port)
+            assert two.stop() == 0
+        assert one.stop() == 0

@@ -440,7 +440,7 @@ class BrokerOptions:
             **values,
             access=AccessOptions(**access),
             metrics=MetricsOptions(**metrics),
-            grpc=GrpcOptions(**grpc),
+            grpc=GrpcOptions(**grpc, is_port_set="grpc_server_port" in grpc),
             ignored_names=ignored,
         )
 

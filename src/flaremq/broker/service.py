@@ -40,7 +40,7 @@ from flaremq.log_lines import set_level
 from flaremq.metrics.options import is_enabled
 from flaremq.options_file import OptionsFile
 from flaremq.protocol.codes import RequestCode
-from flaremq.remoting.address import parse_addresses
+from flaremq.remoting.address import format_address, parse_addresses
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
 from flaremq.remoting.server import RemotingServer
@@ -301,7 +301,7 @@ class BrokerService:
     def grpc_address(self) -> str:
         """Where clients of RocketMQ 5 are served; empty: nowhere."""
         door = self.grpc_door
-        return "" if door is None or not door.port else f"{self.options.bind_address}:{door.port}"
+        return "" if door is None or not door.port else format_address(self.options.bind_address, door.port)
 
     @property
     def port(self) -> int:

@@ -5,7 +5,7 @@ Limits that all ports share (connections, slow peers, bytes in flight) stand amo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from flaremq.options import AT_START, PATH, check_values, option
@@ -21,9 +21,8 @@ class GrpcOptions:
     # fmt: off
     grpc_server_port: int = option(
         DEFAULT_PORT, rocketmq="grpcServerPort", affects="behaviour", fixed=AT_START, minimum=OFF, maximum=65535,
-        doc="Port of gRPC at `bindAddress`: 0 takes a free one, -1 serves none. Where 8081, the default, is taken, a "
-            "broker says so and goes on without; any other port must be free. With `listenPort=0` the default serves "
-            "none.")
+        doc="Port of gRPC at `bindAddress`: 0 takes a free one, -1 serves none. One that is set must be free; where it "
+            "is not set and 8081 is taken, a broker says so and goes on without. Not set, with `listenPort=0`: none.")
     grpc_tls_mode: str = option(
         "auto", flaremq="grpcTlsMode", affects="behaviour", fixed=AT_START,
         choices=("auto", "disabled", "permissive", "enforcing"),
@@ -134,9 +133,16 @@ class GrpcOptions:
         doc="Clients that may be registered at a time.")
     # fmt: on
 
+    # Whether somebody has asked for the port; no option, only the memory of how they were loaded.
+    is_port_set: bool = field(default=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         check_values(self)
 
     def is_served(self, listen_port: int) -> bool:
         """Whether a broker at this port opens the other one too."""
-        return self.grpc_server_port != OFF and not (self.grpc_server_port == DEFAULT_PORT and listen_port == 0)
+        return self.grpc_server_port != OFF and (self.is_asked_for or listen_port != 0)
+
+    @property
+    def is_asked_for(self) -> bool:
+        return self.is_port_set or self.grpc_server_port != DEFAULT_PORT

@@ -12,7 +12,6 @@ from flaremq.broker.parts import BrokerState
 from flaremq.errors import UnavailableError
 from flaremq.grpc.door import Door
 from flaremq.grpc.guard import CallGuard
-from flaremq.grpc.options import DEFAULT_PORT
 from flaremq.grpc.receipt_key import own_key, read_key
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
@@ -51,7 +50,7 @@ class BrokerDoor:
         try:
             await self._door.start(host, port)
         except UnavailableError as error:
-            if port != DEFAULT_PORT:
+            if self._options.grpc.is_asked_for:
                 raise
             _log.warning("no port for gRPC: %s; grpcServerPort names another one, or -1", error)
             return

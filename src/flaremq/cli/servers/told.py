@@ -15,6 +15,8 @@ from typing import Final
 from flaremq.access.options import AccessOptions
 from flaremq.cli.servers.child import free_broker_ports
 from flaremq.cli.servers.serve import split_listen
+from flaremq.errors import InvalidArgumentError
+from flaremq.grpc.options import DEFAULT_PORT, OFF
 from flaremq.options import load_properties, parse_assignments, rows_by_key
 from flaremq.remoting.address import format_address, parse_address
 from flaremq.remoting.options import RemotingOptions
@@ -58,6 +60,18 @@ class Told:
         if flag is None:
             place = {name: self.of_file.get(name, text) for name, text in place.items()}
         return {**place, "namesrvAddr": reachable(namesrv), **self._places, **self.settings}
+
+    def with_grpc(self, flag: str | None, bind_address: str) -> Told:
+        """The same with the port of gRPC that the flag asks for; empty: the one of the file, or the default one."""
+        if flag is None:
+            return self
+        _, port = parse_address(flag) if flag else ("", DEFAULT_PORT)
+        if flag and flag != format_address(bind_address, port):
+            raise InvalidArgumentError(
+                f"--grpc {flag}: the port of gRPC is at the broker's own address, {bind_address} (--broker-listen)"
+            )
+        of_file = self.of_file.get("grpcServerPort", "")
+        return self.with_options({"grpcServerPort": str(port) if flag or of_file in ("", str(OFF)) else of_file})
 
     @property
     def shared(self) -> dict[str, str]:

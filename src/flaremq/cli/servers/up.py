@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _NAME_SERVER: Final = "127.0.0.1:9876"
 _BROKER: Final = "127.0.0.1:10911"
+_GRPC: Final = "127.0.0.1:8081"
 
 
 @click.command()
@@ -57,6 +58,15 @@ _BROKER: Final = "127.0.0.1:10911"
     is_flag=True,
     help="Encrypt all connections; certificates are made below --data, unless tlsCertPath and tlsKeyPath name yours.",
 )
+@click.option(
+    "--grpc",
+    "grpc_listen",
+    metavar="[ADDR]",
+    is_flag=False,
+    flag_value="",
+    default=None,
+    help=f"Serve clients of RocketMQ 5 at {_GRPC} unless told otherwise; without it, where that is free.",
+)
 @dashboard_options
 @log_options
 def up(
@@ -68,6 +78,7 @@ def up(
     config_file: str | None,
     assignments: tuple[str, ...],
     is_encrypted: bool,
+    grpc_listen: str | None,
 ) -> None:
     """Name server and broker in one process, for development and small installations.
 
@@ -86,9 +97,16 @@ def up(
     if replicas is None:
         if controller_listen is not None:
             raise click.UsageError("--controller-listen needs --replicas")
-        _serve_one(told, listen, broker_listen, is_encrypted=is_encrypted)
+        _serve_one(_with_grpc(told, grpc_listen, broker_listen), listen, broker_listen, is_encrypted=is_encrypted)
+    elif grpc_listen is not None:
+        raise click.UsageError("--grpc serves one broker, and --replicas starts several")
     else:
         _serve_replicas(replicas, told, (listen, controller_listen, broker_listen), is_encrypted=is_encrypted)
+
+
+def _with_grpc(told: Told, flag: str | None, broker_listen: str | None) -> Told:
+    place = told.broker_options(broker_listen, _BROKER, _NAME_SERVER)
+    return told.with_grpc(flag, place["bindAddress"])
 
 
 def _serve_one(told: Told, listen: str | None, broker_listen: str | None, *, is_encrypted: bool) -> None:
