@@ -64,7 +64,7 @@ MAY_IMPORT = {
     "pipeline": STORE_SIDE | {"client", "look"},
     "sync": WIRE_SIDE | {"message", "client"},
     "testing": WIRE_SIDE | STORE_SIDE | {"broker", "namesrv", "client"},
-    "dashboard": WIRE_SIDE | STORE_SIDE | SERVERS | {"look"},
+    "dashboard": WIRE_SIDE | STORE_SIDE | SERVERS | {"look", "metrics"},
     "cli": WIRE_SIDE | STORE_SIDE | SERVERS | {"sync", "testing", "dashboard"},
 }
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from flaremq import Admin, Consumer, Message, Producer
 from flaremq.client.scan.group_commits import GroupCommits
 from flaremq.message.topics import dlq_topic
+from flaremq.protocol.codes import VERSION_TEXT
 from tests.support.dashboard_lab import DashboardLab, dashboard_lab
 
 PAGES = (
@@ -99,6 +100,7 @@ def test_brokers_and_stores_tell_what_the_broker_tells(tmp_path: Path) -> None:
             config = await admin.broker_config(name)
             found = await lab.browser.json(f"/api/brokers/{name}/options", limit=500)
             assert {one["name"]: one["value"] for one in found["items"]}.keys() == config.keys()
+            assert [one["name"] for one in found["items"] if not one["doc"] or one["default"] is None] == []
             changed = await lab.browser.json(f"/api/brokers/{name}/options", changed=1)
             assert "mappedFileSizeCommitLog" in {one["name"] for one in changed["items"]}
             (store,) = (await lab.browser.json("/api/store"))["brokers"]
@@ -195,6 +197,7 @@ def test_members_and_what_they_tell(tmp_path: Path) -> None:
                 assert group["group"]["online"] is True and group["group"]["kind"] == "push"
                 assert {row["topic"] for row in group["subscriptions"]} == {"%RETRY%billing", "orders"}
                 clients = await lab.browser.json("/api/clients", kind="consumer")
+                assert {client["version"] for client in clients["items"]} == {VERSION_TEXT}
                 assert [row["client_id"] for row in clients["items"]] == [member["client_id"]]
                 running = (await lab.browser.json(f"/api/clients/{member['client_id']}/running"))["running"]
                 assert running["error"] is None and "orders" in {row["topic"] for row in running["queues"]}

@@ -87,8 +87,10 @@ def test_pages_that_are_open_for_an_hour_do_not_grow(chromium: Any, fast_shop: S
             shown = [page.locator("#age-text").inner_text() for page in pages]
             while clock.now_ms() < began + until:
                 pages[0].wait_for_timeout(1000)
-            assert all(page.locator("#age-text").inner_text() != text for page, text in zip(pages, shown, strict=True))
-            assert all(page.locator("#age.is-live").count() == 1 for page in pages), "a stream ended"
+            now = [page.locator("#age-text").inner_text() for page in pages]
+            assert all(old != new for old, new in zip(shown, now, strict=True)), (shown, now)
+            for page in pages:  # who was too slow for a moment comes back by itself
+                page.locator("#age.is-live").wait_for()
             sizes.append(Sizes(pages))
         before, after = sizes
         grown = [new - old for old, new in zip(before.heaps, after.heaps, strict=True)]

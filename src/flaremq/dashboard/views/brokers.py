@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from flaremq.access.options import AccessOptions
 from flaremq.broker.options import BrokerOptions
 from flaremq.dashboard.data.broker_state import BrokerState
 from flaremq.dashboard.data.state import ClusterState
 from flaremq.dashboard.views.listing import Query, Row, chosen, listed
 from flaremq.dashboard.views.page import Page, because, page, rounded
 from flaremq.errors import NotFoundError
+from flaremq.grpc.options import GrpcOptions
+from flaremq.metrics.options import MetricsOptions
 from flaremq.options import OptionRow, rows_by_key
 from flaremq.remoting.options import RemotingOptions
 from flaremq.storage.options import StoreOptions
@@ -133,7 +136,7 @@ def options_page(state: ClusterState, name: str, query: Query, now_ms: int) -> P
 
 def _options(broker: BrokerState, query: Query) -> Row:
     known: dict[str, OptionRow] = {}
-    for layer in (RemotingOptions, StoreOptions, BrokerOptions):
+    for layer in (GrpcOptions, MetricsOptions, AccessOptions, RemotingOptions, StoreOptions, BrokerOptions):
         known.update(rows_by_key(layer))
     rows = [_option(name, value, known.get(name)) for name, value in (broker.config or {}).items()]
     if chosen(query, "changed", ("0", "1"), "0") == "1":

@@ -8,6 +8,7 @@ from flaremq.dashboard.data.state import ClusterState
 from flaremq.dashboard.views.listing import Query, Row, chosen, listed
 from flaremq.dashboard.views.page import Page, because, page
 from flaremq.errors import NotFoundError
+from flaremq.protocol.codes import version_text
 
 
 def clients_page(state: ClusterState, query: Query, now_ms: int) -> Page:
@@ -35,7 +36,7 @@ def clients_page(state: ClusterState, query: Query, now_ms: int) -> Page:
 
 
 def client_rows(state: ClusterState) -> list[Row]:
-    """Everybody in every role; the versions are told as numbers."""
+    """Everybody in every role."""
     rows: list[Row] = []
     for group in state.groups.values():
         if group.members is None:
@@ -62,7 +63,7 @@ def _row(kind: str, group: str, client_id: str, address: str, language: str, ver
         "group": group,
         "address": address,
         "language": language,
-        "version": version,
+        "version": version_text(version),
         "protocol": None,
         "tls": None,
         "last_heartbeat_ms": None,

@@ -13,6 +13,7 @@ from flaremq.dashboard.views.page import Page, because, page, rounded
 from flaremq.dashboard.views.topics import cut_notice
 from flaremq.errors import NotFoundError
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
+from flaremq.protocol.codes import version_text
 
 KINDS: Final = ("push", "pull", "pop", "grpc", "spark", "broadcast", "unknown")
 _SPARK_POINTS: Final = 30
@@ -154,7 +155,7 @@ def member_rows(group: GroupState) -> list[Row]:
             "client_id": client.client_id,
             "address": client.client_addr,
             "language": client.language,
-            "version": client.version,
+            "version": version_text(client.version),
             "queues": None,
         }
         for client in group.members.connection_set
