@@ -159,7 +159,7 @@ def run_increment(
             tasks = [ArchiveTask(task.archive, task.spec, task.spans, buffer_bytes=buffer_bytes) for task in tasks]
         if not tasks and not gaps and manifest.sequence:
             return Increment(recovered, [], [])
-        begin(root, manifest, sorted({span.queue.topic for span in spans}))
+        begin(root, sorted({span.queue.topic for span in spans}))
         receipts: list[Receipt] = []
         is_lost = None if options.fail_on_data_loss else source.is_lost
         for number, task in enumerate(tasks):

@@ -82,3 +82,12 @@ class LazyGroup(click.Group):
         close = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"see {ctx.command_path} --help."
         raise click.UsageError(f"{ctx.command_path} has no command {name!r}; {hint}", ctx)
+
+
+def refuse_options_before(ctx: click.Context) -> None:
+    """For a group that is a command too: what stands before the name of a command of it would do nothing."""
+    for parameter in ctx.command.params:
+        if parameter.name and ctx.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"{parameter.opts[0]} stands before {ctx.invoked_subcommand!r} and would do nothing; put it behind", ctx
+            )

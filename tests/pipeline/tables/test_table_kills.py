@@ -13,8 +13,8 @@ from tests.pipeline.tables.lab import FORMATS
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def run_killed(folder: Path, kind: str, limit: int) -> str:
-    command = [sys.executable, "-m", "tests.pipeline.tables.killed_runs", str(folder), kind, str(limit)]
+def run_killed(folder: Path, kind: str, limit: int, work: str = "table") -> str:
+    command = [sys.executable, "-m", "tests.pipeline.tables.killed_runs", str(folder), kind, str(limit), work]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -23,6 +23,20 @@ def run_killed(folder: Path, kind: str, limit: int) -> str:
 @pytest.mark.parametrize("kind", FORMATS)
 def test_run_killed_at_some_places_loses_nothing_and_adds_nothing_twice(tmp_path: Path, kind: str) -> None:
     assert "0 failed" in run_killed(tmp_path, kind, 6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work", ["compact", "expire"])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_upkeep_killed_at_some_places_changes_no_row(tmp_path: Path, kind: str, work: str) -> None:
+    assert "0 failed" in run_killed(tmp_path, kind, 3, work)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("work", ["compact", "expire"])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_upkeep_killed_in_any_function_changes_no_row(tmp_path: Path, kind: str, work: str) -> None:
+    assert "0 failed" in run_killed(tmp_path, kind, 400, work)
 
 
 @pytest.mark.soak

@@ -9,6 +9,7 @@ import click
 from flaremq.cli import failure
 from flaremq.cli import output as out
 from flaremq.cli.admin.credentials import pipeline_settings
+from flaremq.cli.groups import LazyGroup, refuse_options_before
 from flaremq.cli.parameters import output_option, read_properties, store_options
 from flaremq.cli.pipeline.asking import ask
 from flaremq.cli.pipeline.job import (
@@ -21,21 +22,31 @@ from flaremq.cli.pipeline.job import (
     spark_options,
     store_option,
 )
+from flaremq.cli.pipeline.tables import table_options, target_of
 from flaremq.cli.progress import task_progress
 from flaremq.errors import InvalidArgumentError
 
+archive_option = click.option("--to", metavar="DIR", help="The archive: a folder, or a URL such as s3://bucket/folder.")
+# command -> (module, one line for the overview)
+ARCHIVE_UPKEEP = {
+    "compact": ("flaremq.cli.pipeline.archive_upkeep:compact", "Small files into large ones, row for row the same."),
+}
 
-@click.command()
+
+@click.group(cls=LazyGroup, elsewhere=ARCHIVE_UPKEEP, invoke_without_command=True, subcommand_metavar="[COMMAND]")
 @source_options
-@click.option("--to", metavar="DIR", required=True, help="The archive: a folder, or a URL such as s3://bucket/folder.")
+@archive_option
 @click.option("--follow", is_flag=True, help="Go on as the log grows, until Ctrl-C.")
 @click.option(
     "--interval", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds between two looks."
 )
 @spark_options
 @output_option("json", "table")
+@click.pass_context
 def archive(
-    to: str,
+    ctx: click.Context,
+    /,
+    to: str | None,
     follow: bool,
     interval: float,
     master: str | None,
@@ -48,6 +59,11 @@ def archive(
     Run it again and only what is new is added; a run that was stopped is taken up where it ended. Read it with
     format("flaremq").option("archive", DIR), or with anything that reads Parquet.
     """
+    if ctx.invoked_subcommand is not None:
+        refuse_options_before(ctx)
+        return
+    if to is None:
+        raise click.UsageError("Missing option '--to': the folder of the archive.")
     from flaremq.pipeline.jobs.archive import archive as job
 
     options = options_of(**source)
@@ -149,6 +165,8 @@ def rebuild(
 )
 @click.option("--archive", metavar="DIR", help="Hold it against an archive.")
 @click.option("--replica", metavar="STORE", type=STORE, help="Hold it against a replica.")
+@click.option("--table", "tables", metavar="TABLE", multiple=True, help="Hold it against this table (repeatable).")
+@table_options
 @store_options
 @spark_options
 @output_option("json", "table")
@@ -158,6 +176,9 @@ def verify(
     against: str | None,
     archive: str | None,
     replica: str | None,
+    tables: tuple[str, ...],
+    warehouse: str | None,
+    table_settings: tuple[str, ...],
     config_file: str | None,
     assignments: tuple[str, ...],
     master: str | None,
@@ -181,6 +202,7 @@ def verify(
             against=against,
             archive=archive,
             replica=replica,
+            tables=[target_of(text, warehouse, table_settings) for text in tables],
             properties=properties,
             on_progress=progress,
         )

@@ -146,6 +146,28 @@ class Manifest:
             self._apply(files, gaps)
         self.sequence = number
 
+    def replace(self, removed: Sequence[ArchiveFile], added: Sequence[ArchiveFile]) -> None:
+        """Put files that hold the same runs in the place of others. Only under the root's lock.
+
+        A commit says what it adds, so one that takes away is written as a whole state.
+        """
+        if self._topics is not None:
+            raise InvalidArgumentError("a manifest that was loaded for some topics only cannot be committed to")
+        number = self.sequence + 1
+        if any(listed >= number for listed, _ in _listed(self.root)):
+            raise UnavailableError(f"the archive {self.root.location} was changed by another writer; start again")
+        gone = {id(file) for file in removed}
+        state = Manifest(self.root)
+        for file in self.files:
+            if id(file) not in gone:
+                state._add(file)
+        state._check(added)
+        state._apply(added, self.gaps)
+        self._write(number, "snapshot", state.files, self.gaps)
+        self._forget_before(self.snapshot_sequence)
+        self.files, self._segments, self._is_sorted = state.files, state._segments, False
+        self.sequence = self.snapshot_sequence = number
+
     def _check(self, files: Iterable[ArchiveFile]) -> None:
         for run in (run for file in files for run in file.runs):
             for known, _ in self.segments(run.queue, run.start, run.end):

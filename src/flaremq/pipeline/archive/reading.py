@@ -103,7 +103,10 @@ class ArchiveFiles:
             while len(self._files) >= self._open_max:
                 oldest = next(iter(self._files))
                 self._files.pop(oldest).close(force=True)
-            content = self._root.open_input(path)
+            try:
+                content = self._root.open_input(path)
+            except NotFoundError:  # merged with others since the manifest was loaded
+                content = self._root.open_set_aside(path)
             self._check_tail(entry, content)
             file = pq.ParquetFile(content, page_checksum_verification=True, pre_buffer=False)
         self._files[path] = file

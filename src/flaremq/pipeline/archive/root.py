@@ -20,6 +20,8 @@ from flaremq.errors import InvalidArgumentError, NotFoundError, StoreIOError, Un
 
 METADATA: Final = "_flaremq"  # a leading underscore: Spark, DuckDB and Hive look past it
 _TEMPORARY: Final = ".tmp"
+_SET_ASIDE: Final = f"{METADATA}/replaced"
+_REPLACED: Final = ".replaced"  # behind *.parquet: no reader takes it for a file of the archive
 
 
 class ArchiveRoot:
@@ -110,13 +112,14 @@ class ArchiveRoot:
         start = len(self.base) + 1
         return sorted(info.path[start:] for info in found if info.type == fs.FileType.File)
 
-    def times(self, folder: str) -> dict[str, int]:
-        """When each file below a folder was last changed, in milliseconds."""
+    def times_and_sizes(self, folder: str) -> dict[str, tuple[int, int]]:
+        """When each file below a folder was last changed, in milliseconds, and how many bytes it has."""
         selector = fs.FileSelector(self.full_path(folder), allow_not_found=True, recursive=True)
         with self._translated("listing", folder):
             found = self._files.get_file_info(selector)
         start = len(self.base) + 1
-        return {info.path[start:]: info.mtime_ns // 1_000_000 for info in found if info.type == fs.FileType.File}
+        files = [info for info in found if info.type == fs.FileType.File]
+        return {info.path[start:]: (info.mtime_ns // 1_000_000, int(info.size)) for info in files}
 
     def has(self, folder: str) -> bool:
         """Whether there is such a folder with something in it."""
@@ -142,6 +145,23 @@ class ArchiveRoot:
         """Remove a file; one that is gone already is fine."""
         with contextlib.suppress(NotFoundError), self._translated("removing", path):
             self._files.delete_file(self.full_path(path))
+
+    def set_aside(self, path: str) -> None:
+        """Keep a file that is no longer part of the archive for those who still look for it."""
+        kept = self.full_path(f"{_SET_ASIDE}/{path}{_REPLACED}")
+        with contextlib.suppress(NotFoundError), self._translated("setting aside", path):
+            if self.is_local:
+                self._make_folders(os.path.dirname(kept))
+                os.utime(self.full_path(path))  # the time of this, not of its writing
+            self._files.move(self.full_path(path), kept)
+
+    def open_set_aside(self, path: str) -> Any:
+        return self.open_input(f"{_SET_ASIDE}/{path}{_REPLACED}")
+
+    def remove_set_aside(self, older_than_ms: int) -> None:
+        for path, (changed_ms, _) in self.times_and_sizes(_SET_ASIDE).items():
+            if changed_ms < older_than_ms:
+                self.delete(path)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -42,15 +42,19 @@ class PartitionedWriter:
     def add(self, batch: pa.RecordBatch) -> None:
         """Rows with at least the table's columns."""
         for values, rows in split_by_partition(batch, self._layout.partitions):
-            file = self._open.pop(values, None)
-            if file is None:
-                if len(self._open) >= _OPEN_MAX:
-                    self._finish(next(iter(self._open)))
-                file = _OpenFile(self._root, self._layout.schema, self._path(values))
-            self._open[values] = file  # the one used last is the last to be closed
-            file.add(rows)
-            if file.size >= self._target_bytes:
-                self._finish(values)
+            self.add_to(values, rows)
+
+    def add_to(self, values: PartitionValues, rows: pa.RecordBatch) -> None:
+        """Rows that are all of this partition."""
+        file = self._open.pop(values, None)
+        if file is None:
+            if len(self._open) >= _OPEN_MAX:
+                self._finish(next(iter(self._open)))
+            file = _OpenFile(self._root, self._layout.schema, self._path(values))
+        self._open[values] = file  # the one used last is the last to be closed
+        file.add(rows)
+        if file.size >= self._target_bytes:
+            self._finish(values)
 
     def close(self) -> list[StagedFile]:
         """The files, all durable."""

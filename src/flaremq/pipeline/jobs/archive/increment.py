@@ -134,7 +134,7 @@ def plan_tasks(
     return tasks
 
 
-def begin(root: ArchiveRoot, manifest: Manifest, topics: Sequence[str]) -> None:
+def begin(root: ArchiveRoot, topics: Sequence[str]) -> None:
     """Say that files of these topics are about to be written."""
     root.write_bytes(_MARKER, orjson.dumps({"topics": sorted(topics), "startedMs": int(time.time() * 1000)}))
 
@@ -147,6 +147,12 @@ def finish(
     noted = [*gaps, *(gap for receipt in receipts for gap in _lost(receipt))]
     if files or noted or not manifest.sequence:  # the first run makes it an archive, if there is nothing to put in too
         manifest.commit(files, noted)
+    clear_traces(root, manifest, receipts)
+    return noted
+
+
+def clear_traces(root: ArchiveRoot, manifest: Manifest, receipts: Sequence[Receipt]) -> None:
+    """What a run leaves while it works, and the files of attempts that do not count. The manifest is committed."""
     for receipt in receipts:
         root.delete(receipt.path)
         if not root.is_local:
@@ -154,7 +160,6 @@ def finish(
     # Attempts that were given up, in an object store. Their notes stay: one may still write, the next run looks again.
     _remove_unknown(root, manifest, _noted_topics(root, [path for path in root.list(PENDING) if path != _MARKER]))
     root.delete(_MARKER)
-    return noted
 
 
 def recover(root: ArchiveRoot, manifest: Manifest) -> list[ArchiveFile]:

@@ -169,7 +169,7 @@ def _increment(
             return result
         session = started(spark)
         tasks = plan_tasks(source, spec, spans, location, options=options, parallelism=parallelism(session))
-        begin(root, manifest, sorted({span.queue.topic for span in spans}))
+        begin(root, sorted({span.queue.topic for span in spans}))
         receipts = run_tasks(session, tasks, run_archive_task, what="archive", on_progress=on_progress)
         noted = finish(root, manifest, receipts, gaps)
     return _added(result, [file for receipt in receipts for file in receipt.files], noted)

@@ -52,12 +52,13 @@ class ArchiveTask:
     spans: tuple[Span, ...]
     fail_on_data_loss: bool = True
     buffer_bytes: int = BUFFER_BYTES
+    salt: str = ""  # for names that files of the same spans do not have
 
     @property
     def name(self) -> str:
-        """Told by the spans alone, so a repetition has it too."""
+        """Told by the spans (and the salt) alone, so a repetition has it too."""
         text = orjson.dumps([(*span.queue, span.start, span.end) for span in self.spans])
-        return hashlib.blake2b(text, digest_size=8).hexdigest()
+        return hashlib.blake2b(text, digest_size=8, key=self.salt.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,15 @@ def check_table_options(options: ScanOptions) -> None:
         )
 
 
+def topic_targets(source: Source, options: ScanOptions, target: TableTarget) -> list[tuple[TableTarget, ScanOptions]]:
+    """The tables that a target names, and the topics of each."""
+    topics = sorted({extent.queue.topic for extent in source.extents(options.selector)})
+    if not target.is_for_each_topic:
+        return [(target, options)] if topics else []
+    each = replace(options, subscribe_pattern="")
+    return [(target.for_topic(topic), replace(each, topic=topic)) for topic in topics]
+
+
 class _Run:
     def __init__(
         self,
@@ -142,11 +151,7 @@ class _Run:
         self._report.tell(covered)
 
     def _planned(self, source: Source) -> list[TableWork]:
-        topics = sorted({extent.queue.topic for extent in source.extents(self._options.selector)})
-        if not self._target.is_for_each_topic:
-            return [self._work(self._target, self._options)] if topics else []
-        each = replace(self._options, subscribe_pattern="")
-        return [self._work(self._target.for_topic(topic), replace(each, topic=topic)) for topic in topics]
+        return [self._work(*each) for each in topic_targets(source, self._options, self._target)]
 
     def _work(self, target: TableTarget, options: ScanOptions) -> TableWork:
         known = self._works.get(target.text)

@@ -12,7 +12,8 @@ from flaremq.pipeline.tables.leases import leases
 from flaremq.pipeline.tables.model.lake_table import LakeTable
 
 _log = logging.getLogger(__name__)
-_SETTLED_MS: Final = 600_000  # a commit that a killed run had sent off has come to its end after so long
+SETTLED_MS: Final = 600_000  # a commit that a killed run had sent off has come to its end after so long
+RETENTION_MS: Final = 7 * 86_400_000  # so long readers may go on with a state that is no longer the newest
 _LOG_OF_DELTA: Final = "_delta_log/"
 
 
@@ -32,11 +33,11 @@ def remove_files_of(table: LakeTable, run: str) -> int:
 def remove_killed(table: LakeTable, now_ms: int | None = None) -> int:
     """Files of runs whose writer is gone, as far as no commit names them, and the marks of those runs."""
     now_ms = int(time.time() * 1000) if now_ms is None else now_ms
-    gone = [lease for lease in leases(table.root) if not lease.is_live(now_ms) and lease.beat_ms < now_ms - _SETTLED_MS]
+    gone = [lease for lease in leases(table.root) if not lease.is_live(now_ms) and lease.beat_ms < now_ms - SETTLED_MS]
     if not gone:
         return 0
     paths = table.root.list("", recursive=True)
-    needed = table.referenced()
+    needed = table.referenced(now_ms - RETENTION_MS)
     count = 0
     for lease in gone:
         for path in paths:
@@ -49,23 +50,26 @@ def remove_killed(table: LakeTable, now_ms: int | None = None) -> int:
     return count
 
 
-def remove_unreferenced(table: LakeTable, older_than_ms: int, *, dry_run: bool = False) -> list[str]:
-    """Files that no state of the table needs, no running writer has staged, and that are older than this time.
+def remove_unreferenced(
+    table: LakeTable, older_than_ms: int, since_ms: int, *, dry_run: bool = False
+) -> dict[str, int]:
+    """Files that no state of the table since ``since_ms`` needs, no running writer has staged, and that are older than
+    this time; with their sizes.
 
     What there is is listed first, then who writes, then what is needed: a writer that is gone when its mark is looked
     for has committed by then, so its files are among those needed; one that comes later has none among those listed.
     """
-    times = table.root.times("")
+    files = table.root.times_and_sizes("")
     writers = {lease.run for lease in leases(table.root) if lease.is_live(int(time.time() * 1000))}
-    needed = table.referenced()
-    found = []
-    for path, changed_ms in sorted(times.items()):
+    needed = table.referenced(since_ms)
+    found = {}
+    for path, (changed_ms, size) in sorted(files.items()):
         name = path.rpartition("/")[2]
         if path in needed or changed_ms >= older_than_ms or _is_ours(path) or path.startswith(_LOG_OF_DELTA):
             continue
         if any(name.startswith(run) for run in writers):
             continue
-        found.append(path)
+        found[path] = size
         if not dry_run:
             table.root.delete(path)
     return found

@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flaremq.errors import InvalidArgumentError, NotFoundError
 from flaremq.pipeline.jobs.verify.check import StoreCheck
@@ -25,6 +25,9 @@ from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.files.directory import read_small_file
 from flaremq.storage.files.filesystem import LocalFileSystem, write_atomically
 from flaremq.storage.verify.chain import QueueVerdict
+
+if TYPE_CHECKING:
+    from flaremq.pipeline.jobs.verify.tables import TableProof
 
 KIND = "flaremq-certificate"
 VERSION = 1
@@ -89,12 +92,17 @@ class Certificate:
         return {index["file"]: index for index in self.fields["indexes"]}
 
     @property
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """By their addresses; none in certificates from before they were kept."""
+        return {table["table"]: table for table in self.fields.get("tables", ())}
+
+    @property
     def config(self) -> dict[str, str]:
         return dict(self.fields["config"])
 
 
-def certify(check: StoreCheck, *, verdict: str, broker_name: str) -> Certificate:
-    """The certificate of a check that has just been made."""
+def certify(check: StoreCheck, *, verdict: str, broker_name: str, tables: Sequence[TableProof] = ()) -> Certificate:
+    """The certificate of a check that has just been made, and of the tables that were held against the store."""
     reader = check.reader
     fields: dict[str, Any] = {
         "kind": KIND,
@@ -121,6 +129,8 @@ def certify(check: StoreCheck, *, verdict: str, broker_name: str) -> Certificate
         "config": config_digests(reader),
         "checkpoint": reader.checkpoint,
     }
+    if tables:
+        fields["tables"] = [proof.certified() for proof in tables]
     fields[DIGEST] = _digest(fields)
     return Certificate(fields)
 

@@ -29,7 +29,7 @@ class Difference:
     """``where`` names the file, queue or range; ``offset`` the first byte or queue offset that differs, if known."""
 
     state: State
-    what: str  # log, queue, index, config, archive, replica
+    what: str  # log, queue, index, config, archive, table, replica
     where: str
     detail: str
     offset: int | None = None

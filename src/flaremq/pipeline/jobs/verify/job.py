@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.jobs.runner import TaskRunner
@@ -29,6 +29,10 @@ from flaremq.storage.at_rest.pieces import PIECE_BYTES
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.verify.finding import Finding, Summary
 
+if TYPE_CHECKING:
+    from flaremq.pipeline.jobs.verify.tables import TableProof
+    from flaremq.pipeline.tables.model.target import TableTarget
+
 SOUND, DAMAGED, DIFFERS = "sound", "damaged", "differs"
 
 
@@ -42,6 +46,7 @@ class VerifyResult:
     differences: tuple[Difference, ...]
     certificate: str | None  # where it was written
     archived_equal: int | None  # messages found the same in the archive
+    tables: tuple[TableProof, ...]
     seconds: float
 
     @property
@@ -68,6 +73,7 @@ class VerifyResult:
             "differences": [difference.to_json() for difference in self.differences],
             "certificate": self.certificate,
             "archivedEqual": self.archived_equal,
+            "tables": [proof.summary() for proof in self.tables],
             "seconds": round(self.seconds, 3),
         }
 
@@ -80,6 +86,7 @@ def verify(
     against: str | None = None,
     archive: str | None = None,
     replica: str | None = None,
+    tables: Sequence[TableTarget] = (),
     broker_name: str | None = None,
     properties: Mapping[str, str] | None = None,
     piece_bytes: int | None = None,
@@ -88,8 +95,8 @@ def verify(
     """Check the store at ``path``, which no process may hold open.
 
     ``certificate`` is a file to write, ``against`` an earlier one; ``archive`` and ``replica`` are directories to hold
-    it against. ``properties`` are options of its broker that no file tells. Without a session everything runs in this
-    process.
+    it against, ``tables`` those of the lakehouse that were made of it. ``properties`` are options of its broker that no
+    file tells. Without a session everything runs in this process.
     """
     started = time.monotonic()
     earlier = None if against is None else Certificate.load(against)
@@ -112,14 +119,10 @@ def verify(
         differences = [] if earlier is None else [*compare(earlier, check)]
         if other is not None:
             differences += _compare_replica(runner, check, other, properties)
-        equal = None
-        if archive is not None:
-            from flaremq.pipeline.jobs.verify.archive import compare_archive
-
-            equal, found = compare_archive(
-                runner, path=reader.layout.root, archive=archive, broker_name=name, geometry=properties
-            )
-            differences += found
+        equal, found = _compare_archive(runner, reader, archive, name, properties)
+        differences += found
+        proofs, found = _compare_tables(runner, reader, tables, name, properties, earlier)
+        differences += found
         result = VerifyResult(
             reader.layout.root,
             check.summary,
@@ -127,10 +130,11 @@ def verify(
             tuple(differences),
             None if certificate is None else os.path.abspath(certificate),
             equal,
+            tuple(proofs),
             0.0,
         )
         if certificate is not None:
-            certify(check, verdict=result.verdict, broker_name=name).save(certificate)
+            certify(check, verdict=result.verdict, broker_name=name, tables=proofs).save(certificate)
     return replace(result, seconds=time.monotonic() - started)
 
 
@@ -147,6 +151,46 @@ def _compare_replica(
         pieces=check.pieces,
         log_end=check.summary.log_end,
     )
+
+
+def _compare_archive(
+    runner: TaskRunner,
+    reader: StoreReader,
+    archive: str | None,
+    broker_name: str,
+    properties: Mapping[str, str] | None,
+) -> tuple[int | None, list[Difference]]:
+    if archive is None:
+        return None, []
+    from flaremq.pipeline.jobs.verify.archive import compare_archive
+
+    return compare_archive(
+        runner, path=reader.layout.root, archive=archive, broker_name=broker_name, geometry=properties
+    )
+
+
+def _compare_tables(
+    runner: TaskRunner,
+    reader: StoreReader,
+    targets: Sequence[TableTarget],
+    broker_name: str,
+    properties: Mapping[str, str] | None,
+    earlier: Certificate | None,
+) -> tuple[list[TableProof], list[Difference]]:
+    """Tables against the store, and against what an earlier certificate says of them."""
+    if not targets:
+        return [], []
+    from flaremq.pipeline.jobs.verify.tables import compare_table, prove_of_store
+
+    proofs: list[TableProof] = []
+    found: list[Difference] = []
+    for target in targets:
+        proof = prove_of_store(runner, reader.layout.root, target, broker_name, properties)
+        proofs.append(proof)
+        found += proof.differences
+        if earlier is not None:
+            found += compare_table(runner, earlier, target)
+    return proofs, found
 
 
 def _check_new_file(path: str) -> None:

@@ -39,6 +39,8 @@ _TRIES: Final = 20
 _PARTITIONS: Final = "flaremq.partitionBy"  # of the table: which column a day is of
 _RUN: Final = "flaremq.run"
 _HISTORY: Final = 20
+_HOUR_MS: Final = 3_600_000
+_MINUTE_MS: Final = 60_000  # whole hours are what delta-rs takes; one that has just begun is not counted
 
 
 class DeltaLakeTable:
@@ -172,9 +174,17 @@ class DeltaLakeTable:
         self._table.cleanup_metadata()
         return {}
 
-    def referenced(self) -> set[str]:
+    def referenced(self, since_ms: int | None = None) -> set[str]:
         self._refresh()
-        return {file.handle for file in self._live_files()}
+        found = {file.handle for file in self._live_files()}
+        if since_ms is None:
+            return found
+        hours = max(0, -(-(int(time.time() * 1000) - since_ms - _MINUTE_MS) // _HOUR_MS))
+        return found | (self._removed(0) - self._removed(hours))
+
+    def _removed(self, hours: int) -> set[str]:
+        """Files that a state from before that many hours had, and none since."""
+        return set(self._table.vacuum(retention_hours=hours, dry_run=True, enforce_retention_duration=False))
 
     def version(self) -> str:
         return str(self._table.version())
@@ -222,6 +232,7 @@ class DeltaLakeTable:
         partitions = self._partitions()
         for row in pa.table(self._table.get_add_actions(flatten=False)).to_pylist():
             values = row.get("partition") or {}
+            first = (row.get("min") or {}).get("physicalOffset")
             found.append(
                 LiveFile(
                     f"{self._target.path}/{row['path']}",
@@ -230,6 +241,7 @@ class DeltaLakeTable:
                     tuple(_value(values.get(field.name), field) for field in partitions),
                     row["path"],
                     is_whole=row["num_records"] is not None and row["path"] not in changed,
+                    first_physical=-1 if first is None else int(first),
                 )
             )
         return found

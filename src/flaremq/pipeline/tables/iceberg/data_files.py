@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.conversions import from_bytes
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
@@ -12,6 +13,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.typedef import Record
+from pyiceberg.types import LongType
 
 from flaremq.errors import UnavailableError
 from flaremq.pipeline.tables.model.partitions import PartitionField
@@ -55,14 +57,17 @@ def data_file(table: Table, location: str, file: StagedFile) -> DataFile:
     )
 
 
-def live_file(task: Any, spec_id: int) -> LiveFile:
+def live_file(task: Any, table: Table) -> LiveFile:
     """Of a task that PyIceberg plans for a scan. Files of another partitioning are left as they are."""
     file = task.file
+    place = table.schema().find_field("physicalOffset") if "physicalOffset" in table.schema().column_names else None
+    bound = (file.lower_bounds or {}).get(place.field_id) if place is not None else None
     return LiveFile(
         file.file_path,
         file.record_count,
         file.file_size_in_bytes,
         tuple(file.partition),
         file,
-        is_whole=not task.delete_files and file.spec_id == spec_id,
+        is_whole=not task.delete_files and file.spec_id == table.spec().spec_id,
+        first_physical=-1 if bound is None else int(from_bytes(LongType(), bound)),
     )

@@ -19,7 +19,6 @@ from typing import Any, Final, Self
 import pyarrow as pa
 from pyiceberg.exceptions import (
     CommitFailedException,
-    NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
@@ -36,6 +35,7 @@ from flaremq.pipeline.model.spans import QueueRef
 from flaremq.pipeline.tables.iceberg import snapshots
 from flaremq.pipeline.tables.iceberg.catalog import open_catalog
 from flaremq.pipeline.tables.iceberg.data_files import data_file, live_file, partition_fields
+from flaremq.pipeline.tables.iceberg.rewrite import Rewrite
 from flaremq.pipeline.tables.model.coverage import Coverage, Covered, coverage_from_text, coverage_text, restricted
 from flaremq.pipeline.tables.model.lake_table import FileLayout
 from flaremq.pipeline.tables.model.partitions import PartitionField
@@ -90,8 +90,9 @@ class IcebergTable:
         catalog = open_catalog(target, create=True)
         try:
             catalog.create_namespace_if_not_exists(target.parts[:-1])
-        except NamespaceAlreadyExistsError:
-            pass
+        except Exception:  # another was faster: SQLite's own error then, or the catalog's
+            if not catalog.namespace_exists(target.parts[:-1]):
+                raise
         try:
             making = catalog.create_table_transaction(target.parts, schema, properties=_PROPERTIES | dict(properties))
             with making as transaction:
@@ -151,8 +152,7 @@ class IcebergTable:
 
     def live_files(self) -> list[LiveFile]:
         self._table.refresh()
-        spec = self._table.spec().spec_id
-        return [live_file(task, spec) for task in self._table.scan().plan_files()]
+        return [live_file(task, self._table) for task in self._table.scan().plan_files()]
 
     def replace(self, run: str, removed: Sequence[LiveFile], added: Sequence[StagedFile]) -> bool:
         for _ in self._tries():
@@ -164,7 +164,7 @@ class IcebergTable:
             summary = {RUN: run, OFFSETS: coverage_text(self._all_covered())}
             transaction = self._transaction()
             try:
-                with transaction.update_snapshot(snapshot_properties=summary).overwrite() as rewrite:
+                with Rewrite.of(transaction, self._table.io, summary) as rewrite:
                     for file in removed:
                         rewrite.delete_data_file(file.handle)
                     for staged in added:
@@ -186,7 +186,7 @@ class IcebergTable:
         self._table.refresh()
         return {"snapshots": snapshots.expire(self._table, older_than_ms, keep)}
 
-    def referenced(self) -> set[str]:
+    def referenced(self, since_ms: int | None = None) -> set[str]:
         self._table.refresh()
         start = f"{self._table.location()}/"
         return {path.removeprefix(start) for path in snapshots.referenced(self._table)}

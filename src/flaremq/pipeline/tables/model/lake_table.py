@@ -67,8 +67,9 @@ class LakeTable(Protocol):
     def expire(self, older_than_ms: int, keep: int) -> Mapping[str, int]:
         """Forget states from before that time, but for the newest ``keep``; counts of what was forgotten."""
 
-    def referenced(self) -> set[str]:
-        """Paths below ``root`` of all files that some state still needs."""
+    def referenced(self, since_ms: int | None = None) -> set[str]:
+        """Paths below ``root`` of all files that some state still needs. Where old states are not kept as such (Delta),
+        those of states since that time, too."""
 
     def version(self) -> str:
         """Names the newest state."""

@@ -24,7 +24,8 @@ class StagedFile:
 @dataclass(frozen=True, slots=True)
 class LiveFile:
     """A file of the newest state. ``handle`` is what the format needs to remove it; ``is_whole`` unless rows of it were
-    deleted by somebody without writing it anew, so that its bytes alone do not say what it holds."""
+    deleted by somebody without writing it anew, so that its bytes alone do not say what it holds. ``first_physical`` is
+    the place in the log of its first message, as far as the format tells: by it files stand in the log's order."""
 
     location: str  # as PyArrow opens it
     rows: int
@@ -32,6 +33,7 @@ class LiveFile:
     partition: PartitionValues
     handle: Any
     is_whole: bool = True
+    first_physical: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,101 @@
+"""Forgetting old states: what is needed stays, by whoever needs it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from flaremq.errors import InvalidArgumentError
+from flaremq.pipeline.jobs.table.compact import compact
+from flaremq.pipeline.jobs.table.expire import expire
+from flaremq.pipeline.tables.leases import leased
+from tests.pipeline.tables.lab import HOUR_MS, TableLab
+
+LONG_AGO = 1_600_000_000
+
+
+def aged(lab: TableLab) -> None:
+    """All files as if they were written long ago; what a log says of them is of today."""
+    for path in lab.lake.rglob("*"):
+        if path.is_file():
+            os.utime(path, (LONG_AGO, LONG_AGO))
+
+
+def compacted(lab: TableLab) -> None:
+    for _ in range(3):
+        lab.put(8)
+        lab.run()
+    compact(None, lab.target())
+    aged(lab)
+
+
+def test_files_of_forgotten_states_are_removed_and_no_row_with_them(lab: TableLab) -> None:
+    compacted(lab)
+    assert len(lab.data_files()) == 4
+    would = expire(lab.target(), retention_ms=0, dry_run=True)
+    assert len(lab.data_files()) == 4 and would.is_dry_run
+    result = expire(lab.target(), retention_ms=0)
+    assert len(lab.data_files()) == 1
+    assert len(result.files) >= 3 and result.file_bytes > 0
+    assert result.snapshots == (3 if lab.kind == "iceberg" else 0)
+    assert lab.offsets() == lab.expected_offsets()
+    assert expire(lab.target(), retention_ms=0).files == ()
+
+
+def test_states_within_the_retention_time_can_still_be_read(lab: TableLab) -> None:
+    compacted(lab)
+    expire(lab.target(), retention_ms=HOUR_MS)
+    assert len(lab.data_files()) == 4, "the state before the merge is some seconds old"
+
+
+def test_newest_states_are_kept_as_many_as_wanted(lab: TableLab) -> None:
+    compacted(lab)
+    if lab.kind == "delta":
+        pytest.skip("a state of Delta's is kept by time alone")
+    assert expire(lab.target(), retention_ms=0, keep=2).snapshots == 2
+    assert len(lab.data_files()) == 4
+
+
+def test_files_of_a_writer_at_work_are_not_removed_however_old(lab: TableLab) -> None:
+    compacted(lab)
+    folder = lab.data_files()[0].parent
+    orphans = [folder / "0123456789abcdef-00000-0000.parquet", folder / "fedcba9876543210-00000-0000.parquet"]
+    for orphan in orphans:
+        orphan.write_bytes(b"half a file")
+        os.utime(orphan, (LONG_AGO, LONG_AGO))
+    with leased(lab.open().root, "0123456789abcdef"):
+        expire(lab.target(), retention_ms=0)
+    assert [orphan.exists() for orphan in orphans] == [True, False]
+
+
+def test_files_that_nobody_names_stay_until_they_are_old(lab: TableLab) -> None:
+    compacted(lab)
+    young = lab.data_files()[0].parent / "part-of-another-engine.parquet"
+    young.write_bytes(b"not committed yet")
+    expire(lab.target(), retention_ms=0)
+    assert young.exists(), "less than ten minutes old"
+    day_ago = time.time() - 86_400
+    os.utime(young, (day_ago, day_ago))
+    expire(lab.target(), retention_ms=2 * 86_400_000)
+    assert young.exists(), "younger than the retention time"
+    expire(lab.target(), retention_ms=HOUR_MS)
+    assert not young.exists()
+
+
+def test_what_is_not_of_the_table_alone_is_left(lab: TableLab) -> None:
+    compacted(lab)
+    mark = Path(lab.open().root.full_path("_flaremq/writers/kept.txt"))
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.write_text("a note")
+    os.utime(mark, (LONG_AGO, LONG_AGO))
+    expire(lab.target(), retention_ms=0)
+    assert mark.exists()
+
+
+@pytest.mark.parametrize(("retention_ms", "keep"), [(-1, 1), (0, 0)])
+def test_impossible_times_and_counts_are_refused(lab: TableLab, retention_ms: int, keep: int) -> None:
+    with pytest.raises(InvalidArgumentError):
+        expire(lab.target(), retention_ms=retention_ms, keep=keep)
