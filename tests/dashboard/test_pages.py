@@ -63,6 +63,9 @@ def test_lists_and_details_tell_what_the_admin_calls_tell(tmp_path: Path) -> Non
                 f"{q.topic}/{q.broker_name}/{q.queue_id}": (e.consumer_offset, e.broker_offset)
                 for q, e in stats.offset_table.items()
             }
+            (by_topic,) = detail["topics"]
+            assert (by_topic["topic"], by_topic["lag"], by_topic["in_flight"]) == ("orders", 12, 0)
+            assert by_topic["delay_ms"] == max(one["delay_ms"] for one in detail["queues"]) > 0
             assert (await browser.json("/api/topics/orders/queues"))["total"] == len(status)
             assert (await browser.json("/api/groups/billing/queues", sort="-lag"))["items"][0]["lag"] == 3
             totals = (await browser.json("/api/overview"))["totals"]

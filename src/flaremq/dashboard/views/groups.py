@@ -122,12 +122,23 @@ def group_page(state: ClusterState, name: str, now_ms: int) -> Page:
         "consume_from": None if members is None else members.consume_from_where,
         "subscriptions": _subscriptions(group),
         "queues": queues[:_QUEUES_SHOWN],
-        "topics": [
-            {"id": topic, "topic": topic, "lag": lag_of(places), "in_per_second": None, "out_per_second": None}
-            for topic, places in sorted(group.of_topics().items())
-        ],
+        "topics": [_of_topic(state, topic, places, now_ms) for topic, places in sorted(group.of_topics().items())],
         "history": series_of(group.rings, ("lag", "in", "out")),
         "resettable": not is_system_group(group.name) and not group.is_broadcast,
+    }
+
+
+def _of_topic(state: ClusterState, name: str, places: list[Place], now_ms: int) -> Row:
+    """``delay_ms`` of the queue that is furthest behind."""
+    topic = state.topics.get(name)
+    delays = [delay for place in places if (delay := _delay(place, now_ms)) is not None]
+    return {
+        "id": name,
+        "topic": name,
+        "lag": lag_of(places),
+        "in_flight": sum(max(0, place.pulled - place.committed) for place in places),
+        "delay_ms": max(delays, default=None),
+        "in_per_second": None if topic is None else rounded(topic.in_per_second),
     }
 
 
@@ -200,7 +211,6 @@ def _queue(state: ClusterState, key: QueueKey, place: Place, now_ms: int) -> Row
         "lag": place.lag,
         "consumed_ms": place.consumed_ms or None,
         "delay_ms": _delay(place, now_ms),
-        "client_id": None,
         "lost": None if end is None else max(0, end.low - place.committed),
     }
 
