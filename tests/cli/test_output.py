@@ -48,6 +48,13 @@ def test_a_body_is_shortened_before_a_key(monkeypatch: pytest.MonkeyPatch) -> No
     assert row["keys"] in line and line.rstrip().endswith("…")
 
 
+def test_an_id_is_whole_in_a_narrow_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    row = {"id": "7F0000016D866A5844D760853BAB8A21", "since": "2026-11-16 17:06:59", "topic": "a" * 40, "tries": 3}
+    line = printed([row | {"keys": "k" * 30, "body": "b" * 99}], out.TABLE).splitlines()[1]
+    assert row["id"] in line and row["since"] in line and cell_len(line) <= 80
+
+
 def test_title_is_no_markup() -> None:
     assert "group [bold]x" in printed([{"a": 1, "b": "wide enough"}], out.TABLE, title="group [bold]x")
 

@@ -24,6 +24,7 @@ JSONL = "jsonl"
 TABLE = "table"
 _TEXT_WIDTHS_LEAST = (10, 4)  # what a text column is cut to, and what it is cut to when that is not enough
 _BODY = "body"  # the column that is shortened before any other
+_WHOLE = ("id", "address")  # columns that are not shortened: they are there to be given to another command
 _TABLE_ROWS = 200  # rows whose width is weighed together; a stream of any length is printed in such pieces
 
 
@@ -175,7 +176,7 @@ def _print_table(rows: Iterator[Mapping[str, Any]], columns: Sequence[str], titl
         numeric = [all(isinstance(row.get(name), int) for row in block) for name in names]
         natural = [max(cell_len(name), *(line[at].cell_len for line in cells)) for at, name in enumerate(names)]
         times = [all(_is_time(row.get(name)) for row in block) for name in names]
-        fixed = [is_number or is_time for is_number, is_time in zip(numeric, times, strict=True)]
+        fixed = [any(of_column) for of_column in zip(numeric, times, (name in _WHOLE for name in names), strict=True)]
         widths = _fitted(natural, fixed, console.width, first=names.index(_BODY) if _BODY in names else None)
         for name, is_number, width in zip(names, numeric, widths, strict=True):
             table.add_column(name, justify="right" if is_number else "left", no_wrap=True, width=width)
@@ -199,7 +200,7 @@ def _is_time(value: object) -> bool:
 
 def _fitted(widths: Sequence[int], fixed: Sequence[bool], total: int, first: int | None = None) -> list[int]:
     """Column widths that fit into ``total``, with a blank on either side of each. Column ``first`` gives way first,
-    then the longest text; a number or a time never does, because a cut one is a wrong one."""
+    then the longest text; a number, a time, an id or an address never does, because a cut one is a wrong one."""
     fitted = list(widths)
     excess = sum(fitted) + 2 * len(fitted) - total
     texts = sorted((at for at, is_fixed in enumerate(fixed) if not is_fixed), key=lambda at: (at != first, -widths[at]))

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from flaremq.client.consumer.received import ReceivedMessage
 
 F = TypeVar("F", bound=Callable[..., Any])
-_COLUMNS = out.headings(
-    "brokerName=broker, queueId=queue, queueOffset=offset, originTopic=topic, storeTimestamp=since, "
-    "deliveries, tags, keys, messageId=id, body"
-)
+_COLUMNS = out.headings("messageId=id, storeTimestamp=since, originTopic=topic, deliveries=tries, keys, body")
 _RESULT_COLUMNS = out.headings("messageId=id, topic, status, error")
 _AT_ONCE = 64
 _NAMED = 5  # messages in a question
