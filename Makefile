@@ -92,10 +92,11 @@ format: setup ## rewrite the sources as ruff wants them
 bench: setup ## our own measurements
 	$(BIN)/python -m benchmarks
 
-interop: setup ## real clients and stores: Java, Go, Node, mqadmin, a real RocketMQ; needs Java
+interop: setup ## real clients and stores: Java, Go, Node, mqadmin, a real RocketMQ, an object store; needs Java
 	.ci/java build
 	tests/interop/fetch.sh
-	FLAREMQ_INTEROP_REQUIRED=1 $(BIN)/python -m pytest -m interop tests/interop
+	.ci/versitygw .cache/versitygw
+	FLAREMQ_INTEROP_REQUIRED=1 $(BIN)/python -m pytest -m interop tests/interop tests/pipeline/objects
 
 wire: setup ## the core of it: real clients and mqadmin against our servers, in a few minutes
 	.ci/wire $(BIN)/python

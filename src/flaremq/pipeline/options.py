@@ -33,6 +33,7 @@ from flaremq.pipeline.bodies.columns import ScanColumns, scan_columns
 from flaremq.pipeline.bodies.decoder import BodyDecoder
 from flaremq.pipeline.bodies.format import FORMATS, MODES, PERMISSIVE, RAW, BodyFormat, make_format
 from flaremq.pipeline.model.by_queue import ASSIGN_FORM, TIMES_FORM, ByQueue, parse_assign, parse_times, times_text
+from flaremq.pipeline.model.object_settings import is_object_secret, is_object_setting, object_settings
 from flaremq.pipeline.model.source import ReadRequest, TopicSelector, WireOptions
 from flaremq.storage.arrow.bodies import AS_NULL, BAD_BODIES, BodyRule
 from flaremq.storage.at_rest.indexes import IndexGeometry
@@ -224,6 +225,7 @@ class ScanOptions:
     # fmt: on
     geometry: Mapping[str, str] = field(default_factory=dict)  # of the store, by RocketMQ's names
     client: Mapping[str, str] = field(default_factory=dict, repr=False)  # of the wire client; secrets among them
+    objects: Mapping[str, str] = field(default_factory=dict, repr=False)  # fs.s3a.…: how object stores are reached
 
     def __post_init__(self) -> None:
         check_values(self)
@@ -324,7 +326,9 @@ def parse_options(given: Mapping[str, str]) -> ScanOptions:
     values: dict[str, Any] = {}
     geometry: dict[str, str] = {}
     client: dict[str, str] = {}
-    for key, (name, text) in spelled_options(given, _known_names(), _OF_SPARK).items():
+    objects = object_settings(given)
+    plain = {name: text for name, text in given.items() if not is_object_setting(name)}
+    for key, (name, text) in spelled_options(plain, _known_names(), _OF_SPARK).items():
         if key in _NOT_EMPTY and not split_list(text):
             raise InvalidArgumentError(f"{name} is empty: leave the option out to read all")
         if key in GEOMETRY:
@@ -339,12 +343,12 @@ def parse_options(given: Mapping[str, str]) -> ScanOptions:
     paths = next((text for name, text in given.items() if name.lower() == "paths"), None)
     if paths is not None and "path" not in values:
         values["path"] = _joined_paths(paths)
-    return ScanOptions(**values, geometry=geometry, client=client)
+    return ScanOptions(**values, geometry=geometry, client=client, objects=objects)
 
 
 def is_secret(name: str) -> bool:
     """Whether an option, in whatever case, is one that nobody may be shown."""
-    return any(row.secret and row.key.lower() == name.lower() for row in rows(ClientOptions))
+    return is_object_secret(name) or any(row.secret and row.key.lower() == name.lower() for row in rows(ClientOptions))
 
 
 def spelled_options(
@@ -359,7 +363,7 @@ def spelled_options(
             continue
         key = known.get(folded)
         if key is None and (said := _OF_KAFKA.get(folded)):
-            raise InvalidArgumentError(f"option {name} is one of Kafka's: {said} (docs/from-spark-sql-kafka.md)")
+            raise InvalidArgumentError(f"option {name} is one of Kafka's: {said} (docs/kafka-migration.md)")
         if key is None:
             raise InvalidArgumentError(f"{find_unknown_names([name], known.values())[0]}{hint}")
         if key in found:

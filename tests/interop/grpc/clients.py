@@ -19,7 +19,7 @@ PYTHON = "python"
 CLIENTS = (JAVA, PYTHON)
 _RUN_S = 180.0
 _JAVA_VERSION = jvm.pinned_versions("ROCKETMQ_CLIENT_JAVA_VERSION")[0]
-JAVA_JARS = f"java-grpc-{_JAVA_VERSION}"
+_JAVA_JARS = f"java-grpc-{_JAVA_VERSION}"
 _JVM = ("-Xms128m", "-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
 
 Command = tuple[list[str], Mapping[str, str]]  # with what is added to the environment
@@ -27,9 +27,9 @@ Command = tuple[list[str], Mapping[str, str]]  # with what is added to the envir
 
 def java_command(arguments: Sequence[str], scratch: Path, *, main: str = "GrpcWire") -> Command:
     sources = [jvm.JAVA / "Json.java", *(HERE / "java").glob("*.java")]
-    classes = jvm.compiled_sources(JAVA_JARS, sources)
+    classes = jvm.compiled_sources(_JAVA_JARS, sources)
     log = [f"-Duser.home={scratch}", f"-Drocketmq.log.root={scratch / 'logs'}", "-Drocketmq.log.level=warn"]
-    class_path = f"{classes}:{jvm.jar_folder(JAVA_JARS)}/*"
+    class_path = f"{classes}:{jvm.jar_folder(_JAVA_JARS)}/*"
     return ["java", *_JVM, *log, "-cp", class_path, main, *arguments], {}
 
 
@@ -69,7 +69,7 @@ def listing(client: str, scratch: Path) -> Command:
 def why_not(client: str) -> str | None:
     """Why this client cannot be run here, or None when it can."""
     if client == JAVA:
-        return jvm.why_not(JAVA_JARS, "rocketmq-client-java")
+        return jvm.why_not(_JAVA_JARS, "rocketmq-client-java")
     return None if _packages().is_dir() else f"no {client} client in {_packages()}: run tests/interop/fetch.sh grpc"
 
 

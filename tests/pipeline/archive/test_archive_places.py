@@ -110,7 +110,7 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     class FromUri:
         @staticmethod
         def from_uri(uri: str) -> tuple[object, str]:
-            return Foldered(), uri.removeprefix("s3://")
+            return Foldered(), uri.removeprefix("gs://")
 
     class Files:
         FileSystem = FromUri
@@ -119,7 +119,7 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         FileType = fs.FileType
 
     monkeypatch.setattr(archive_root, "fs", Files)
-    return "s3://bucket/archive"
+    return "gs://bucket/archive"
 
 
 def test_archive_in_an_object_store_is_written_resumed_and_read(bucket: str) -> None:

@@ -81,7 +81,7 @@ def archive(root: Path, out: Path) -> None:
         manifest = Manifest.load_or_new(place)
         spans, gaps = find_missing(manifest, source, options, now_ms=0)
         tasks = plan_tasks(source, spec, spans, str(out), options=options, parallelism=1)
-        begin(place, manifest, [TOPIC])
+        begin(place, [TOPIC])
         finish(place, manifest, [run_archive_task(task) for task in tasks], gaps)
 
 

@@ -1,7 +1,7 @@
-"""``flaremq up``, ``namesrv``, ``broker``, ``controller``, ``proxy``.
+"""``flaremq up``, ``namesrv``, ``broker``, ``controller``.
 
 Owns: commands that start servers.
-May import: the root of ``cli``, ``broker``, ``namesrv``, ``controller``, ``proxy``.
+May import: the root of ``cli``, ``broker``, ``namesrv``, ``controller``.
 Start reading: ``up``, ``serve``, ``child``.
 """
 

@@ -5,6 +5,9 @@
 after it. Data files are written, and durable, before the commit that names them; a file no commit names does not
 belong to the archive.
 
+A commit is the making of its delta file: of several writers that loaded the same state one can make it, the others
+have to load the state again. So whoever commits knows everything that was committed before.
+
 A file is JSON lines: a header, one object an entry, and an end line with the number of entries and the CRC-32 of all
 bytes before it. Entries tell their topic first, so that a reader of one topic of a large archive skips the others
 unparsed.
@@ -12,8 +15,10 @@ unparsed.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
+import uuid
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -21,11 +26,12 @@ from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
-from flaremq.errors import CorruptionError, InvalidArgumentError, NotFoundError, UnavailableError
+from flaremq.errors import CorruptionError, InvalidArgumentError, NotFoundError, StoreIOError, UnavailableError
 from flaremq.pipeline.archive.entries import ArchiveFile, ArchiveGap, QueueRun, file_from_json, gap_from_json
 from flaremq.pipeline.archive.root import METADATA, ArchiveRoot
 from flaremq.pipeline.model.spans import QueueRef, Span
 
+_log = logging.getLogger(__name__)
 VERSION: Final = 1
 _NAME: Final = re.compile(r"manifest-(\d{10})\.(delta|snapshot)\.jsonl")
 _DELTAS_MAX: Final = 32  # a load reads at most so many files beside the snapshot
@@ -90,7 +96,10 @@ class Manifest:
                     expected=_path(manifest.sequence + 1, "delta"),
                     found=_path(number, kind),
                 )
-            for entry in _entries(root, _path(number, kind), manifest._topics):
+            is_whole, entries = _entries(root, _path(number, kind), manifest._topics)
+            if is_whole:
+                manifest._forget()
+            for entry in entries:
                 manifest._take(entry)
             manifest.sequence = number
         return manifest
@@ -132,41 +141,56 @@ class Manifest:
         """Make these part of the archive, all at once. Only under the root's lock."""
         if self._topics is not None:
             raise InvalidArgumentError("a manifest that was loaded for some topics only cannot be committed to")
-        number = self.sequence + 1
-        if any(listed >= number for listed, _ in _listed(self.root)):
-            raise UnavailableError(f"the archive {self.root.location} was changed by another writer; start again")
         self._check(files)
-        if number - self.snapshot_sequence > _DELTAS_MAX:
-            self._apply(files, gaps)
-            self._write(number, "snapshot", self.files, self.gaps)
-            self._forget_before(self.snapshot_sequence)
-            self.snapshot_sequence = number
-        else:
-            self._write(number, "delta", files, gaps)
-            self._apply(files, gaps)
-        self.sequence = number
+        self._make(_content(self.sequence + 1, "delta", files, gaps))
+        for file in files:
+            self._add(file)
+        self.gaps += gaps
+        if self.sequence - self.snapshot_sequence > _DELTAS_MAX:
+            self._condense()
 
     def replace(self, removed: Sequence[ArchiveFile], added: Sequence[ArchiveFile]) -> None:
         """Put files that hold the same runs in the place of others. Only under the root's lock.
 
-        A commit says what it adds, so one that takes away is written as a whole state.
+        A commit says what it adds, so one that takes away is the whole state, and says so: what was before does not
+        count. The snapshot that follows has the same.
         """
         if self._topics is not None:
             raise InvalidArgumentError("a manifest that was loaded for some topics only cannot be committed to")
-        number = self.sequence + 1
-        if any(listed >= number for listed, _ in _listed(self.root)):
-            raise UnavailableError(f"the archive {self.root.location} was changed by another writer; start again")
         gone = {id(file) for file in removed}
         state = Manifest(self.root)
         for file in self.files:
             if id(file) not in gone:
                 state._add(file)
         state._check(added)
-        state._apply(added, self.gaps)
-        self._write(number, "snapshot", state.files, self.gaps)
-        self._forget_before(self.snapshot_sequence)
+        for file in added:
+            state._add(file)
+        self._make(_content(self.sequence + 1, "snapshot", state.files, self.gaps))
         self.files, self._segments, self._is_sorted = state.files, state._segments, False
-        self.sequence = self.snapshot_sequence = number
+        self._condense()
+
+    def _make(self, content: bytes) -> None:
+        """The commit itself."""
+        self._refuse_if_stale(_listed(self.root))
+        self.root.create_bytes(_path(self.sequence + 1, "delta"), content)
+        # A writer that slept on its way here may have made a file that others had made and, after a snapshot, removed.
+        self._refuse_if_stale((number, kind) for number, kind in _listed(self.root) if kind == "snapshot")
+        self.sequence += 1
+
+    def _refuse_if_stale(self, listed: Iterable[tuple[int, str]]) -> None:
+        if any(number > self.sequence for number, _ in listed):
+            raise UnavailableError(f"the archive {self.root.location} was changed by another writer; start again")
+
+    def _condense(self) -> None:
+        """Write everything as a snapshot. The commit is done, so this may fail; then the next one does it."""
+        try:
+            path = _path(self.sequence, "snapshot")
+            self.root.write_bytes(path, _content(self.sequence, "snapshot", self.files, self.gaps))
+            self._forget_before(self.snapshot_sequence)
+        except StoreIOError as error:
+            _log.warning("a snapshot of the archive was not written, the next commit tries again: %s", error)
+            return
+        self.snapshot_sequence = self.sequence
 
     def _check(self, files: Iterable[ArchiveFile]) -> None:
         for run in (run for file in files for run in file.runs):
@@ -175,26 +199,14 @@ class Manifest:
                     f"{run.queue} [{run.start}, {run.end}) is archived already, as [{known.start}, {known.end})"
                 )
 
-    def _apply(self, files: Sequence[ArchiveFile], gaps: Sequence[ArchiveGap]) -> None:
-        for file in files:
-            self._add(file)
-        self.gaps += gaps
-
-    def _write(self, number: int, kind: str, files: Sequence[ArchiveFile], gaps: Sequence[ArchiveGap]) -> None:
-        header = {"flaremqArchive": VERSION, "sequence": number, "kind": kind, "createdMs": int(time.time() * 1000)}
-        lines = [orjson.dumps(header)]
-        ordered = sorted(files, key=lambda file: (file.topic, file.day, file.path or ""))
-        lines += [orjson.dumps({"topic": file.topic, "file": file.to_json()}) for file in ordered]
-        lines += [orjson.dumps({"topic": gap.span.queue.topic, "gap": gap.to_json()}) for gap in gaps]
-        content = b"\n".join(lines) + b"\n"
-        end = orjson.dumps({"end": len(lines) - 1, "crc32": zlib.crc32(content)})
-        self.root.create_bytes(_path(number, kind), content + end + b"\n")
-
     def _forget_before(self, sequence: int) -> None:
         """Remove what the snapshot before this one had replaced: a reader that began there has long finished."""
         for number, kind in _listed(self.root):
             if number < sequence:
                 self.root.delete(_path(number, kind))
+
+    def _forget(self) -> None:
+        self.files, self.gaps, self._segments = [], [], {}
 
     def _take(self, entry: dict[str, Any]) -> None:
         if "file" in entry:
@@ -216,6 +228,23 @@ class Manifest:
         return self._segments
 
 
+def _content(number: int, kind: str, files: Sequence[ArchiveFile], gaps: Sequence[ArchiveGap]) -> bytes:
+    header = {
+        "flaremqArchive": VERSION,
+        "sequence": number,
+        "kind": kind,
+        "createdMs": int(time.time() * 1000),
+        "writer": uuid.uuid4().hex,  # no two writers ever write the same bytes
+    }
+    lines = [orjson.dumps(header)]
+    ordered = sorted(files, key=lambda file: (file.topic, file.day, file.path or ""))
+    lines += [orjson.dumps({"topic": file.topic, "file": file.to_json()}) for file in ordered]
+    lines += [orjson.dumps({"topic": gap.span.queue.topic, "gap": gap.to_json()}) for gap in gaps]
+    content = b"\n".join(lines) + b"\n"
+    end = orjson.dumps({"end": len(lines) - 1, "crc32": zlib.crc32(content)})
+    return content + end + b"\n"
+
+
 def _path(number: int, kind: str) -> str:
     return f"{METADATA}/manifest-{number:010d}.{kind}.jsonl"
 
@@ -225,7 +254,8 @@ def _listed(root: ArchiveRoot) -> list[tuple[int, str]]:
     return [(int(match[1]), match[2]) for match in names if match is not None]
 
 
-def _entries(root: ArchiveRoot, path: str, topics: frozenset[str] | None) -> Iterator[dict[str, Any]]:
+def _entries(root: ArchiveRoot, path: str, topics: frozenset[str] | None) -> tuple[bool, Iterator[dict[str, Any]]]:
+    """Whether the file is everything there is, and what stands in it."""
     data = root.read_bytes(path)
     at = data.rfind(b"\n", 0, len(data) - 1) + 1
     try:
@@ -242,6 +272,5 @@ def _entries(root: ArchiveRoot, path: str, topics: frozenset[str] | None) -> Ite
             "a manifest is damaged", path=root.full_path(path), expected=crc, found=zlib.crc32(data[:at])
         )
     wanted = None if topics is None else tuple(b'{"topic":%s,' % orjson.dumps(topic) for topic in topics)
-    for line in lines[1:]:
-        if wanted is None or line.startswith(wanted):
-            yield orjson.loads(line)
+    entries = (orjson.loads(line) for line in lines[1:] if wanted is None or line.startswith(wanted))
+    return header.get("kind") == "snapshot", entries

@@ -1,7 +1,7 @@
 """ArchiveRoot: the directory of an archive, on a local disk or in a store PyArrow knows (``s3://``, ``gs://``, …).
 
 A file appears under its name whole or not at all. On a local disk that takes a temporary name, a sync of the file, a
-rename and a sync of the folder; an object store shows an object when its upload is complete.
+rename and a sync of the folder; an object store shows an object when its upload is complete. ``s3://`` is ``objects``.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ import contextlib
 import fcntl
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, Any, Final
 from urllib.parse import quote
 
 from pyarrow import fs
 
 from flaremq.errors import InvalidArgumentError, NotFoundError, StoreIOError, UnavailableError
+from flaremq.pipeline.archive.objects import ObjectStore
+from flaremq.pipeline.model.object_settings import is_s3
 
 METADATA: Final = "_flaremq"  # a leading underscore: Spark, DuckDB and Hive look past it
 _TEMPORARY: Final = ".tmp"
@@ -27,12 +29,18 @@ _REPLACED: Final = ".replaced"  # behind *.parquet: no reader takes it for a fil
 class ArchiveRoot:
     """Reads and writes below one directory; paths are relative to it, with ``/``."""
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, settings: Mapping[str, str] | None = None) -> None:
+        """``settings`` say how object stores are reached, see ``object_settings``."""
         if not location:
             raise InvalidArgumentError("an archive needs a directory or a URI such as s3://bucket/folder")
         self.location = location
+        self.settings = dict(settings or {})
+        self._objects: ObjectStore | None = None
         try:
-            if "://" in location:
+            if is_s3(location):
+                self._objects = ObjectStore(location, self.settings)
+                self._files, self.base = self._objects.files, self._objects.base
+            elif "://" in location:
                 self._files, self.base = fs.FileSystem.from_uri(location)
             else:
                 self._files, self.base = fs.LocalFileSystem(), os.path.abspath(location)
@@ -62,12 +70,15 @@ class ArchiveRoot:
         if not self.is_local:
             with self._translated("writing", path):
                 stream = self._files.open_output_stream(self.full_path(path))
-            try:
-                with stream:
+                try:
                     yield stream
-            except BaseException:
-                self.delete(path)  # closing it has made an object of what was written so far
-                raise
+                    self._complete(stream, path)
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        stream.close()
+                    with contextlib.suppress(StoreIOError):
+                        self.delete(path)  # closing it has made an object of what was written so far
+                    raise
             return
         full = self.full_path(path)
         folder, name = os.path.split(full)
@@ -86,6 +97,15 @@ class ArchiveRoot:
                 raise
             _sync_folder(folder)
 
+    def _complete(self, stream: Any, path: str) -> None:
+        """Close the stream. If the answer to that was lost, the object is there all the same."""
+        size = stream.tell()
+        try:
+            stream.close()
+        except OSError:
+            if self.size(path) != size:
+                raise
+
     def write_bytes(self, path: str, data: bytes) -> None:
         with self.replacing(path) as file:
             file.write(data)
@@ -93,16 +113,26 @@ class ArchiveRoot:
     def create_bytes(self, path: str, data: bytes) -> None:
         """A file that nobody else may make at the same time; UnavailableError if somebody did.
 
-        PyArrow has no conditional writes, so in an object store two writers within the same moment are usually
-        found out by reading back, and then at most one of them goes on. On a local disk there is a lock.
+        On a local disk there is a lock, in S3 a conditional write. PyArrow has none for other stores: there two writers
+        within the same moment are usually found out by reading back, and then at most one of them goes on.
         """
         if self.is_local:
             self.write_bytes(path, data)
+            return
+        if self._objects is not None:
+            # The key is what lies behind the bucket's name.
+            self._objects.create(self.full_path(path).partition("/")[2], data, lambda: self._found(path))
             return
         with self._translated("writing", path), self._files.open_output_stream(self.full_path(path)) as stream:
             stream.write(data)
         if self.read_bytes(path) != data:
             raise UnavailableError(f"{self.full_path(path)} was written by another job at the same time; start again")
+
+    def _found(self, path: str) -> bytes | None:
+        try:
+            return self.read_bytes(path)
+        except NotFoundError:
+            return None
 
     def list(self, folder: str, *, recursive: bool = False) -> list[str]:
         """Paths of the files below a folder, sorted; none if there is no such folder."""

@@ -5,4 +5,14 @@ May import: the other rooms of ``pipeline``, PySpark.
 Start reading: ``session``, ``tasks``, ``archive.job``.
 """
 
-__all__ = ["body_schema", "follow", "group_lag", "package", "runner", "session", "store_place", "tasks"]
+__all__ = [
+    "body_schema",
+    "follow",
+    "group_lag",
+    "object_access",
+    "package",
+    "runner",
+    "session",
+    "store_place",
+    "tasks",
+]

@@ -5,4 +5,4 @@ May import: nothing of the other rooms.
 Start reading: ``spans``, ``source``.
 """
 
-__all__ = ["by_queue", "columns", "source", "spans"]
+__all__ = ["by_queue", "columns", "object_settings", "source", "spans"]

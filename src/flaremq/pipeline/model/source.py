@@ -128,6 +128,7 @@ class SourceSpec:
     geometry: Mapping[str, str] = field(default_factory=dict)
     wire: WireOptions = field(default_factory=WireOptions)
     fail_on_data_loss: bool = True
+    objects: Mapping[str, str] = field(default_factory=dict, repr=False)  # how object stores are reached
 
 
 class Source(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 class ArchiveSource(Source):
     """Reads an archive. One thread; the archive may grow meanwhile, ``extents`` and ``refresh`` take notice."""
 
-    def __init__(self, location: str) -> None:
-        self.root = ArchiveRoot(location)
+    def __init__(self, location: str, settings: Mapping[str, str] | None = None) -> None:
+        self.root = ArchiveRoot(location, settings)
         self._files = ArchiveFiles(self.root)
         self._manifest: Manifest | None = None
         self._topics: frozenset[str] | None = frozenset()  # what of it is loaded; None: everything

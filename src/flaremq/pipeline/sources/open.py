@@ -27,6 +27,7 @@ def source_spec(options: ScanOptions) -> SourceSpec:
         geometry=dict(options.geometry),
         wire=options.wire,
         fail_on_data_loss=options.fail_on_data_loss,
+        objects=dict(options.objects),
     )
 
 
@@ -36,7 +37,7 @@ def open_source(spec: SourceSpec) -> Source:
     if spec.archive is not None:
         from flaremq.pipeline.sources.archive import ArchiveSource
 
-        archive = ArchiveSource(spec.archive)
+        archive = ArchiveSource(spec.archive, spec.objects)
         if not spec.paths and spec.name_server is None:
             return archive
         from flaremq.pipeline.sources.tiered import TieredSource

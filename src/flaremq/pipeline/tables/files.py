@@ -32,7 +32,7 @@ class PartitionedWriter:
 
     def __init__(self, layout: FileLayout, name: str, *, target_bytes: int = TARGET_BYTES) -> None:
         self._layout = layout
-        self._root = ArchiveRoot(layout.location)
+        self._root = ArchiveRoot(layout.location, layout.objects)
         self._name = f"{name}-{uuid.uuid4().hex[:8]}"
         self._target_bytes = target_bytes
         self._open: dict[PartitionValues, _OpenFile] = {}

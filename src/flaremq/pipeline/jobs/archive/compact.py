@@ -21,6 +21,7 @@ from flaremq.pipeline.archive.root import ArchiveRoot
 from flaremq.pipeline.archive.row_digest import RowDigest
 from flaremq.pipeline.jobs.archive.increment import begin, clear_traces, recover
 from flaremq.pipeline.jobs.archive.task import BUFFER_BYTES, ArchiveTask, Receipt, run_archive_task
+from flaremq.pipeline.jobs.object_access import object_access
 from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.session import AnySession
 from flaremq.pipeline.jobs.tasks import Progress
@@ -73,7 +74,7 @@ def compact_archive(
     No other job may write to the archive meanwhile; on a local disk one that tries is refused. Without a session
     everything runs in this process.
     """
-    root = ArchiveRoot(archive)
+    root = ArchiveRoot(archive, object_access({}, spark, archive))
     location = root.base if root.is_local else archive
     runner = TaskRunner(spark, on_progress)
     Manifest.load(root)  # what is no archive gets no folder for a lock
@@ -108,10 +109,11 @@ def _merge(
     bundles: Sequence[Bundle],
     file_bytes: int,
 ) -> list[ArchiveFile]:
-    spec = SourceSpec(archive=location)
+    spec = SourceSpec(archive=location, objects=root.settings)
     salt = uuid.uuid4().hex  # names that none of the files before can have
     tasks = [
-        ArchiveTask(location, spec, tuple(_spans(bundle)), buffer_bytes=file_bytes, salt=salt) for bundle in bundles
+        ArchiveTask(location, spec, tuple(_spans(bundle)), buffer_bytes=file_bytes, salt=salt, run=salt[:8])
+        for bundle in bundles
     ]
     topics = sorted({file.topic for bundle in bundles for file in bundle})
     begin(root, topics)

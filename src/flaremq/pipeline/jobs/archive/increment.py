@@ -3,6 +3,10 @@
 The order makes a crash harmless at any point: a marker that work has begun, data files, a receipt by each task, the
 manifest; then receipts and marker go. The next run takes over what receipts tell, removes what nobody tells of, and
 goes on from there.
+
+An object store has no lock, so there a run that is taken over may live still. It is shut out first: the commit by which
+it is taken over, empty if need be, makes its own impossible. And there only files of attempts that left notes are
+removed: those of other runs that began later are none of ours.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
@@ -19,7 +24,7 @@ from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.pipeline.archive.entries import UNREADABLE, ArchiveFile, ArchiveGap, QueueRun
 from flaremq.pipeline.archive.manifest import Manifest
 from flaremq.pipeline.archive.root import METADATA, ArchiveRoot, topic_folder
-from flaremq.pipeline.jobs.archive.task import BEGUN, PENDING, RECEIPT, ArchiveTask, Receipt, read_receipts
+from flaremq.pipeline.jobs.archive.task import BEGUN, PENDING, PREFIX, RECEIPT, ArchiveTask, Receipt, read_receipts
 from flaremq.pipeline.model.columns import schema_of
 from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec
 from flaremq.pipeline.model.spans import QueueExtent, QueueRef, SizeProfile, Span
@@ -125,18 +130,20 @@ def plan_tasks(
     if small:
         groups.append(small)
     tasks = []
+    run = uuid.uuid4().hex[:8]
     for group in groups:
         size = sum(profile.size_bytes for profile in group)
         spread = min(max(1, parallelism), size // _SPREAD_BYTES_MIN)
         wanted = max(1, spread, -(-size // TASK_BYTES))
         for piece in _merged(plan(group, PlanLimits(target_bytes=TASK_BYTES)), wanted):
-            tasks.append(ArchiveTask(archive, spec, piece, options.fail_on_data_loss))
+            tasks.append(ArchiveTask(archive, spec, piece, options.fail_on_data_loss, run=run))
     return tasks
 
 
 def begin(root: ArchiveRoot, topics: Sequence[str]) -> None:
-    """Say that files of these topics are about to be written."""
-    root.write_bytes(_MARKER, orjson.dumps({"topics": sorted(topics), "startedMs": int(time.time() * 1000)}))
+    """Say that files of these topics are about to be written. In an object store each attempt says so itself."""
+    if root.is_local:
+        root.write_bytes(_MARKER, orjson.dumps({"topics": sorted(topics), "startedMs": int(time.time() * 1000)}))
 
 
 def finish(
@@ -158,7 +165,9 @@ def clear_traces(root: ArchiveRoot, manifest: Manifest, receipts: Sequence[Recei
         if not root.is_local:
             root.delete(receipt.path.removesuffix(RECEIPT) + BEGUN)
     # Attempts that were given up, in an object store. Their notes stay: one may still write, the next run looks again.
-    _remove_unknown(root, manifest, _noted_topics(root, [path for path in root.list(PENDING) if path != _MARKER]))
+    runs = {_attempt(receipt.path).partition("-")[0] for receipt in receipts}
+    left = [path for path in root.list(PENDING) if _attempt(path).partition("-")[0] in runs and path != _MARKER]
+    _remove_unknown(root, manifest, _noted_topics(root, left), left)
     root.delete(_MARKER)
 
 
@@ -170,29 +179,36 @@ def recover(root: ArchiveRoot, manifest: Manifest) -> list[ArchiveFile]:
     adopted: list[ArchiveFile] = []
     gaps: list[ArchiveGap] = []
     topics = _noted_topics(root, pending)
-    for receipt in read_receipts(root):
+    for receipt in read_receipts(root, pending):
         topics |= {file.topic for file in receipt.files}
         if all(_is_adoptable(root, manifest, file, adopted) for file in receipt.files):
             adopted += receipt.files
             gaps += _lost(receipt)
-    if adopted or gaps:
+    if adopted or gaps or not root.is_local:
         manifest.commit(adopted, gaps)
         _log.info("took over %d files of a run that was cut short", len(adopted))
-    _remove_unknown(root, manifest, topics)
+    _remove_unknown(root, manifest, topics, pending)
     for path in pending:
         root.delete(path)
     return adopted
 
 
-def _remove_unknown(root: ArchiveRoot, manifest: Manifest, topics: Collection[str]) -> None:
+def _remove_unknown(root: ArchiveRoot, manifest: Manifest, topics: Collection[str], pending: Sequence[str]) -> None:
+    """Files that no commit names: on a local disk all of the topics; in an object store those of these attempts."""
     if not topics:
         return
     known = {file.path for file in manifest.files}
+    attempts = tuple(f"{PREFIX}{_attempt(path)}-" for path in pending)
     for topic in sorted(topics):
         for path in root.list(topic_folder(topic), recursive=True):
-            if path not in known:
+            if path not in known and (root.is_local or path.rpartition("/")[2].startswith(attempts)):
                 _log.info("removed %s, which no commit names", root.full_path(path))
                 root.delete(path)
+
+
+def _attempt(path: str) -> str:
+    """Of which attempt this note or receipt is."""
+    return path.rpartition("/")[2].removesuffix(RECEIPT).removesuffix(BEGUN)
 
 
 def _lost(receipt: Receipt) -> list[ArchiveGap]:

@@ -23,6 +23,7 @@ from flaremq.pipeline.jobs.archive.increment import (
     recover,
 )
 from flaremq.pipeline.jobs.archive.task import run_archive_task
+from flaremq.pipeline.jobs.object_access import with_object_access
 from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.tasks import Progress, parallelism, run_tasks
 from flaremq.pipeline.options import ScanOptions, parse_options
@@ -97,9 +98,10 @@ def archive(
     if follow and interval <= 0:
         raise InvalidArgumentError(f"an interval of {interval} seconds leaves no pause; give more than 0")
     stop = stop or threading.Event()
+    parsed = with_object_access(parsed, spark, out)
     with open_source(source_spec(parsed)) as source:
         source.extents(parsed.selector)  # a wrong place or topic leaves nothing behind at the other end
-    root = ArchiveRoot(out)
+    root = ArchiveRoot(out, parsed.objects)
     check_place(root, [path for _, path in source_spec(parsed).paths])
     # Executors may have another working directory.
     location = root.base if root.is_local else out

@@ -4,8 +4,9 @@ A task that is run again writes the same files. When all of them are durable it 
 driver died before the commit loses none of the finished work: the next run finds the receipts.
 
 On a local disk the files of a repetition have the same names: each takes its place whole, so nobody can tell. An object
-that is being replaced can be lost if the writer fails, so there each attempt has names of its own, and only those of
-the attempt whose receipt is committed count. It leaves a note before it writes, by which the others' are found.
+that is being replaced can be lost if the writer fails, so there each attempt has names of its own, which begin with
+that of its run, and only those of the attempt whose receipt is committed count. It leaves a note before it writes, by
+which the others' are found.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, Final, Self
 import orjson
 import pyarrow as pa
 
-from flaremq.errors import CorruptionError, UnavailableError
+from flaremq.errors import CorruptionError, NotFoundError, UnavailableError
 from flaremq.pipeline.archive.entries import ArchiveFile, QueueRun, file_from_json
 from flaremq.pipeline.archive.parquet import portions, schema_for, write_parquet
 from flaremq.pipeline.archive.root import METADATA, ArchiveRoot, partition_folder
@@ -38,6 +39,7 @@ _log = logging.getLogger(__name__)
 PENDING: Final = f"{METADATA}/pending"
 RECEIPT: Final = ".receipt.json"
 BEGUN: Final = ".begun.json"
+PREFIX: Final = "part-"  # of the names of data files
 BUFFER_BYTES: Final = (
     64 << 20
 )  # rows held to be sorted; then a file ends. A worker with one and a half stays below 512 MB
@@ -53,6 +55,7 @@ class ArchiveTask:
     fail_on_data_loss: bool = True
     buffer_bytes: int = BUFFER_BYTES
     salt: str = ""  # for names that files of the same spans do not have
+    run: str = "0"  # what files and notes in an object store begin with
 
     @property
     def name(self) -> str:
@@ -116,8 +119,8 @@ def archive_batches(
     task: ArchiveTask, batches: Iterable[pa.RecordBatch], is_lost: Callable[[Span], bool] | None = None
 ) -> Receipt:
     """The same for batches at hand."""
-    root = ArchiveRoot(task.archive)
-    name = task.name if root.is_local else f"{task.name}-{uuid.uuid4().hex[:8]}"
+    root = ArchiveRoot(task.archive, task.spec.objects)
+    name = task.name if root.is_local else f"{task.run}-{task.name}-{uuid.uuid4().hex[:8]}"
     if not root.is_local:
         topics = sorted({span.queue.topic for span in task.spans})
         root.write_bytes(f"{PENDING}/{name}{BEGUN}", orjson.dumps({"topics": topics}))
@@ -141,12 +144,14 @@ def archive_batches(
     return receipt
 
 
-def read_receipts(root: ArchiveRoot) -> Iterator[Receipt]:
-    """Every receipt there is."""
-    for path in root.list(PENDING):
+def read_receipts(root: ArchiveRoot, pending: Iterable[str]) -> Iterator[Receipt]:
+    """Every receipt among these files."""
+    for path in pending:
         if path.endswith(RECEIPT):
             try:
                 yield Receipt.from_json(path, orjson.loads(root.read_bytes(path)))
+            except NotFoundError:
+                continue  # committed this moment, by the run it is of
             except (ValueError, KeyError, TypeError) as error:
                 raise CorruptionError("a receipt cannot be read; remove it", path=root.full_path(path)) from error
 
@@ -208,7 +213,7 @@ def _write_files(
     files = []
     for left, ((topic, day_number), runs) in enumerate(sorted(drained.items()), 1 - len(drained)):
         day = day_text(day_number)
-        path = f"{partition_folder(topic, day)}/part-{name}-{part:03d}.parquet"
+        path = f"{partition_folder(topic, day)}/{PREFIX}{name}-{part:03d}.parquet"
         entries = tuple(run.closed() for run in runs)
         schema = schema_for(batch for run in runs for batch in run.batches)
         with root.replacing(path) as file:

@@ -17,6 +17,7 @@ import orjson
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.compression import INFLATED_SIZE_MAX
 from flaremq.message.write_stream import stem_of
+from flaremq.pipeline.jobs.object_access import with_object_access
 from flaremq.pipeline.jobs.replay.rows import SCHEMA
 from flaremq.pipeline.jobs.replay.task import ReplayReport, ReplayTask, run_replay_task
 from flaremq.pipeline.jobs.session import AnySession, started
@@ -84,6 +85,7 @@ def replay(
     parsed = options if isinstance(options, ScanOptions) else parse_options(options)
     if rate is not None and rate <= 0:
         raise InvalidArgumentError(f"a rate of {rate} messages a second sends nothing; give more than 0, or none")
+    parsed = with_object_access(parsed, spark)
     spec = source_spec(parsed)
     name = replay_id or default_replay_id(parsed, spec, to_name_server, to_path, to_topic, keep_queues=keep_queues)
     sink = checked_target(_sink_options(name, to_name_server, to_path, to_topic, to_options or {}))

@@ -14,6 +14,7 @@ from typing import Any
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.jobs.group_lag import delay_offsets, group_lags
+from flaremq.pipeline.jobs.object_access import with_object_access
 from flaremq.pipeline.jobs.report import sections
 from flaremq.pipeline.jobs.report.disk import disk_json, forecast, measure_disk
 from flaremq.pipeline.jobs.report.html import render_page
@@ -64,7 +65,7 @@ def report(
     """Read everything that ``options`` (those of the Spark source) name and tell what it is; ``out`` gets the page."""
     if top < 1 or reserved_hours < 1:
         raise InvalidArgumentError(f"top ({top}) and reserved_hours ({reserved_hours}) must be at least 1")
-    chosen = parse_options(options)
+    chosen = with_object_access(parse_options(options), spark)
     for name, value in (("keys", chosen.keys), ("columns", chosen.columns)):
         if value:
             raise InvalidArgumentError(f"a report takes no {name}: it is about all messages of a range; leave it out")

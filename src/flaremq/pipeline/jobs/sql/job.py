@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.bodies.ddl import ddl_of_type
+from flaremq.pipeline.jobs.object_access import with_object_access
 from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.sql.tables import SCHEMAS, view_rows
 from flaremq.pipeline.jobs.sql.usage import StandIns, cloned
@@ -33,8 +34,8 @@ class SqlViews:
     def __init__(self, spark: AnySession, options: Mapping[str, str]) -> None:
         if any(name.lower() == "columns" for name in options):
             raise InvalidArgumentError("columns are chosen by the statement itself; leave the option out")
-        self._options = dict(options)
-        self._parsed = parse_options(options)
+        self._parsed = with_object_access(parse_options(options), spark)
+        self._options = {**options, **self._parsed.objects}
         self._spec = source_spec(self._parsed)
         with open_source(self._spec) as source:
             scan_spans(source, self._parsed)  # told now what every statement would stumble over

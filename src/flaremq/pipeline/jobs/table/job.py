@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.jobs.follow import follow_up
+from flaremq.pipeline.jobs.object_access import object_access, with_object_access
 from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.session import AnySession
 from flaremq.pipeline.jobs.table.increment import DeadLetters, Increment, TableLossError, TableWork, add_increment
@@ -89,6 +90,8 @@ def table(
     parsed = options if isinstance(options, ScanOptions) else parse_options(options)
     check_table_options(parsed)
     TableColumns.of(parsed)
+    parsed = with_object_access(parsed, spark)
+    target = replace(target, objects=object_access(target.objects, spark, target.path, target.warehouse))
     if follow and interval <= 0:
         raise InvalidArgumentError(f"an interval of {interval} seconds leaves no pause; give more than 0")
     run = _Run(TaskRunner(spark, on_progress), parsed, target, settings or TableSettings(), on_commit)

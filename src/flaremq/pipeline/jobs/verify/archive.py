@@ -16,6 +16,7 @@ import pyarrow as pa
 from flaremq.errors import CorruptionError, InvalidArgumentError
 from flaremq.pipeline.archive.entries import DELETED, ArchiveGap
 from flaremq.pipeline.archive.manifest import Manifest
+from flaremq.pipeline.archive.root import ArchiveRoot
 from flaremq.pipeline.archive.row_digest import DIGEST_COLUMNS, RowDigest, digest_batch
 from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.verify.difference import Difference, State
@@ -35,17 +36,22 @@ class _ArchivedSpan:
     size_bytes: int
 
 
-def check_archive(archive: str, broker_name: str) -> None:
+def check_archive(archive: ArchiveRoot, broker_name: str) -> None:
     """Before anything is read: whether there is an archive, and whether it can be of this store."""
-    _broker(Manifest.load(archive), broker_name, archive)
+    _broker(Manifest.load(archive), broker_name, archive.location)
 
 
 def compare_archive(
-    runner: TaskRunner, *, path: str, archive: str, broker_name: str, geometry: Mapping[str, str] | None = None
+    runner: TaskRunner,
+    *,
+    path: str,
+    archive: ArchiveRoot,
+    broker_name: str,
+    geometry: Mapping[str, str] | None = None,
 ) -> tuple[int, list[Difference]]:
     """How many messages were found equal, and what was not."""
     manifest = Manifest.load(archive)
-    broker = _broker(manifest, broker_name, archive)
+    broker = _broker(manifest, broker_name, archive.location)
     store = SourceSpec(paths=((broker, path),), geometry=dict(geometry or {}), fail_on_data_loss=False)
     with open_source(store) as source:
         extents = {extent.queue: extent for extent in source.extents(TopicSelector())}
@@ -81,7 +87,7 @@ def compare_archive(
         if extent.max_offset > extent.min_offset:
             detail = f"offsets [{extent.min_offset}, {extent.max_offset}) were never archived"
             differences.append(Difference(State.BEHIND, "archive", str(queue), detail, extent.min_offset))
-    archive_spec = SourceSpec(archive=archive)
+    archive_spec = SourceSpec(archive=archive.location, objects=archive.settings)
     tasks = [partial(_compare, store, archive_spec, group) for group in _grouped(runs)]
     equal = 0
     for count, found in runner.run(tasks, "archive"):

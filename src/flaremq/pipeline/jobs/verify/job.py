@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flaremq.errors import InvalidArgumentError
+from flaremq.pipeline.archive.root import ArchiveRoot
+from flaremq.pipeline.jobs.object_access import object_access
 from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.session import AnySession
 from flaremq.pipeline.jobs.store_place import StorePlace, open_store, place_of, without_log_place
@@ -102,24 +104,23 @@ def verify(
     earlier = None if against is None else Certificate.load(against)
     if certificate is not None:
         _check_new_file(certificate)
-    if archive is not None:
-        check_log_below(path, properties or {})
+    kept = None if archive is None else _kept(archive, path, properties, spark)
     runner = TaskRunner(spark, on_progress)
     name = broker_name or source_spec(parse_options({"path": path})).paths[0][0]
     with contextlib.ExitStack() as held:
         reader = held.enter_context(open_store(path, properties))
         other = None if replica is None else held.enter_context(open_store(replica, without_log_place(properties)))
-        if archive is not None:
+        if kept is not None:
             from flaremq.pipeline.jobs.verify.archive import check_archive
 
-            check_archive(archive, name)
+            check_archive(kept, name)
         block_bytes = piece_bytes or (PIECE_BYTES if earlier is None else earlier.block_bytes)
         marks = marks_of(earlier) if earlier is not None else None if certificate is None else Marks()
         check = check_store(reader, _place(reader, properties), runner, block_bytes, marks)
         differences = [] if earlier is None else [*compare(earlier, check)]
         if other is not None:
             differences += _compare_replica(runner, check, other, properties)
-        equal, found = _compare_archive(runner, reader, archive, name, properties)
+        equal, found = _compare_archive(runner, reader, kept, name, properties)
         differences += found
         proofs, found = _compare_tables(runner, reader, tables, name, properties, earlier)
         differences += found
@@ -156,7 +157,7 @@ def _compare_replica(
 def _compare_archive(
     runner: TaskRunner,
     reader: StoreReader,
-    archive: str | None,
+    archive: ArchiveRoot | None,
     broker_name: str,
     properties: Mapping[str, str] | None,
 ) -> tuple[int | None, list[Difference]]:
@@ -191,6 +192,11 @@ def _compare_tables(
         if earlier is not None:
             found += compare_table(runner, earlier, target)
     return proofs, found
+
+
+def _kept(archive: str, path: str, properties: Mapping[str, str] | None, spark: AnySession | None) -> ArchiveRoot:
+    check_log_below(path, properties or {})
+    return ArchiveRoot(archive, object_access({}, spark, archive))
 
 
 def _check_new_file(path: str) -> None:

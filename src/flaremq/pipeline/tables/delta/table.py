@@ -48,13 +48,13 @@ class DeltaLakeTable:
 
     def __init__(self, target: TableTarget, table: DeltaTable) -> None:
         self.name = target.text
-        self.root = ArchiveRoot(target.path)
+        self.root = ArchiveRoot(target.path, target.objects)
         self._target = target
         self._table = table
 
     @classmethod
     def find(cls, target: TableTarget) -> Self | None:
-        options = dict(target.options) or None
+        options = target.storage_options() or None
         with _translated(target):
             if not DeltaTable.is_deltatable(target.path, storage_options=options):
                 return None
@@ -72,7 +72,7 @@ class DeltaLakeTable:
         if any(field.is_day and field.name in schema.names for field in partitions):
             raise InvalidArgumentError("a column called day is in the way of the partition of that name")
         text = ",".join(f"day({field.column})" if field.is_day else field.column for field in partitions) or "none"
-        options = dict(target.options) or None
+        options = target.storage_options() or None
         with _translated(target):
             DeltaTable.create(
                 target.path,
@@ -89,7 +89,7 @@ class DeltaLakeTable:
         partitions = self._partitions()
         kept = {field.name for field in partitions}
         schema = pa.schema([field for field in self.columns() if field.name not in kept])
-        return FileLayout(self._target.path, schema, partitions)
+        return FileLayout(self._target.path, schema, partitions, self._target.objects)
 
     def columns(self) -> pa.Schema:
         return pa.schema(self._table.schema())

@@ -31,6 +31,7 @@ from pyiceberg.transforms import DayTransform, IdentityTransform, Transform
 
 from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.pipeline.archive.root import ArchiveRoot
+from flaremq.pipeline.model.object_settings import settings_of_table
 from flaremq.pipeline.model.spans import QueueRef
 from flaremq.pipeline.tables.iceberg import snapshots
 from flaremq.pipeline.tables.iceberg.catalog import open_catalog
@@ -68,7 +69,9 @@ class IcebergTable:
 
     def __init__(self, target: TableTarget, table: Table) -> None:
         self.name = target.text
-        self.root = ArchiveRoot(table.location())
+        # A catalog may hand out an account for each table.
+        self._objects = settings_of_table(table.io.properties) | dict(target.objects)
+        self.root = ArchiveRoot(table.location(), self._objects)
         self._table = table
 
     @classmethod
@@ -109,7 +112,9 @@ class IcebergTable:
 
     def layout(self) -> FileLayout:
         location = f"{self._table.location()}/data"
-        return FileLayout(location, schema_to_pyarrow(self._table.schema()), partition_fields(self._table))
+        return FileLayout(
+            location, schema_to_pyarrow(self._table.schema()), partition_fields(self._table), self._objects
+        )
 
     def columns(self) -> pa.Schema:
         return schema_to_pyarrow(self._table.schema(), include_field_ids=False)

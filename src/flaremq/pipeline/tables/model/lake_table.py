@@ -9,7 +9,7 @@ left out, whoever else writes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ class FileLayout:
     location: str  # the folder they are below
     schema: pa.Schema  # of the files, with the ids a format wants in them
     partitions: tuple[PartitionField, ...]
+    objects: Mapping[str, str] = field(default_factory=dict, repr=False)  # how an object store is reached
 
 
 class LakeTable(Protocol):

@@ -12,6 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from flaremq.errors import InvalidArgumentError
+from flaremq.pipeline.model.object_settings import (
+    account_of,
+    bucket_of,
+    is_object_setting,
+    is_s3,
+    object_settings,
+    settings_of_table,
+)
 
 ICEBERG: Final = "iceberg"
 DELTA: Final = "delta"
@@ -33,6 +41,7 @@ class TableTarget:
     path: str = ""
     warehouse: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    objects: Mapping[str, str] = field(default_factory=dict, repr=False)  # how object stores are reached
 
     @property
     def text(self) -> str:
@@ -50,6 +59,12 @@ class TableTarget:
         parts = tuple(part.replace(TOPIC, name) for part in self.parts)
         return replace(self, parts=parts, path=self.path.replace(TOPIC, name))
 
+    def storage_options(self) -> dict[str, str]:
+        """What delta-rs has to be told to get to the table."""
+        if not is_s3(self.path):
+            return dict(self.options)
+        return account_of(bucket_of(self.path), self.objects).of_delta() | dict(self.options)
+
     @property
     def dead_letters(self) -> TableTarget:
         """The table beside it for rows whose body does not fit."""
@@ -62,16 +77,20 @@ def parse_target(text: str, *, warehouse: str | None = None, options: Mapping[st
     kind, colon, rest = text.partition(":")
     if not colon or kind not in (ICEBERG, DELTA) or not rest:
         raise InvalidArgumentError(f"{text!r} is no table: write iceberg:CATALOG.db.orders or delta:PATH")
-    options = dict(options or {})
+    given = dict(options or {})
+    objects = settings_of_table(given) | object_settings(given)
+    options = {name: value for name, value in given.items() if not is_object_setting(name)}
     if kind == DELTA:
         if warehouse is not None:
             raise InvalidArgumentError("a Delta table has no warehouse: its place is the PATH of delta:PATH")
         path = rest if "://" in rest else os.path.abspath(rest)
-        return TableTarget(DELTA, path=path.rstrip("/"), options=options)
+        return TableTarget(DELTA, path=path.rstrip("/"), options=options, objects=objects)
     catalog, *parts = rest.split(".")
     if len(parts) < 2 or not all((catalog, *parts)):
         raise InvalidArgumentError(
             f"{text!r} does not name a table in a namespace of a catalog: write iceberg:CATALOG.db.orders, or "
             "iceberg:CATALOG.db.{topic} for a table a topic"
         )
-    return TableTarget(ICEBERG, catalog=catalog, parts=tuple(parts), warehouse=warehouse, options=options)
+    return TableTarget(
+        ICEBERG, catalog=catalog, parts=tuple(parts), warehouse=warehouse, options=options, objects=objects
+    )
