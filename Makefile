@@ -103,6 +103,7 @@ wire: setup ## the core of it: real clients and mqadmin against our servers, in 
 
 soak: setup ## long random histories and kill loops
 	.ci/etcd .cache/etcd
+	.ci/chromium
 	PATH="$(CURDIR)/.cache/etcd/usr/bin:$$PATH" HYPOTHESIS_PROFILE=soak $(PYTEST) -m soak
 
 coverage: setup ## which lines the tests run

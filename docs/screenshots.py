@@ -20,6 +20,7 @@ from tests.dashboard.browser.shop import TOKEN, TRACED, Shop  # noqa: E402
 FOLDER = ROOT / "docs" / "images" / "dashboard"
 SIZE = {"width": 1200, "height": 800}
 BUSY_SECONDS = 40  # until the curves have something to show
+TABLE = "iceberg:lake.sales.orders"
 COLOURS_MAX, COMMON_COLOURS = 64, 16
 # Name of the picture: address, and what is done before it is taken.
 PAGES = {
@@ -51,9 +52,11 @@ def main(names: list[str]) -> None:
     if chromium is None:
         raise SystemExit("chromium is not installed: see .ci/chromium")
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, Shop(Path(folder), has_strangers=False) as shop:
+    with tempfile.TemporaryDirectory() as folder, Shop(Path(folder), has_strangers=False, tables=(TABLE,)) as shop:
         shop.keep_busy()
-        time.sleep(BUSY_SECONDS)
+        for _ in range(2):
+            time.sleep(BUSY_SECONDS / 2)
+            write_table(shop.name_server, folder)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
             for scheme in ("light", "dark"):
@@ -63,6 +66,15 @@ def main(names: list[str]) -> None:
                     take(page, shop, name, scheme)
                 context.close()
             browser.close()
+
+
+def write_table(name_server: str, folder: str) -> None:
+    """What `pipeline table` does, under a group of its own."""
+    from flaremq.pipeline.jobs.table import table
+    from flaremq.pipeline.tables.model.target import parse_target
+
+    options = {"nameServer": name_server, "topic": "orders", "consumerGroup": "orders-to-iceberg"}
+    table(None, options, parse_target(TABLE, warehouse=f"{folder}/lake"))
 
 
 def take(page: Any, shop: Shop, name: str, scheme: str) -> None:

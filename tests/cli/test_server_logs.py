@@ -42,6 +42,7 @@ def test_the_life_of_a_store_is_in_the_log_by_default(tmp_path: Path) -> None:
         name_server, _ = ADDRESS.findall(up.ready())
         until_registered(name_server)
         assert flaremq("message", "send", "T", "body", "-n", name_server).code == 0
+        assert flaremq("topic", "create", "made", "--queues", "3", "-n", name_server).code == 0
         assert flaremq("config", "set", "fileReservedTime=48", "-n", name_server).code == 0
         up.process.kill()
         up.wait()
@@ -54,6 +55,7 @@ def test_the_life_of_a_store_is_in_the_log_by_default(tmp_path: Path) -> None:
         r"INFO .*stopping on SIGTERM",
         rf"INFO .*{data} is closed cleanly",
         rf"INFO .*{data} is open; it is empty",
+        r"INFO .*127\.0\.0\.1:\d+ sets topic {.*'readQueueNums': 3.*'topicName': 'made'",
         r"WARNING .*127\.0\.0\.1:\d+ changes options: fileReservedTime='48' \(was '72'\)",
         rf"WARNING .*{data} was not closed cleanly; recovery read the log from",
         rf"INFO .*{data} is closed cleanly",

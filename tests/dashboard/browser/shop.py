@@ -62,12 +62,19 @@ class Shop:
     """Use it inside ``with``. ``url`` is the dashboard's."""
 
     def __init__(
-        self, folder: Path, *, can_change: bool = True, has_strangers: bool = True, clock: Clock | None = None
+        self,
+        folder: Path,
+        *,
+        can_change: bool = True,
+        has_strangers: bool = True,
+        clock: Clock | None = None,
+        tables: tuple[str, ...] = (),
     ) -> None:
         self._folder = folder
         self._can_change = can_change
         self._has_strangers = has_strangers
         self._clock = clock  # the dashboard's
+        self._tables = tables  # of the lakehouse, below the folder
         self._stack = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Future[Any]] = []
         self.sent: list[str] = []  # message ids of orders
@@ -211,6 +218,8 @@ class Shop:
             listen="127.0.0.1:0",
             token_file=str(token) if self._can_change else None,
             audit_folder=str(self._folder),
+            tables=self._tables,
+            warehouse=str(self._folder / "lake"),
             client=ClientOptions(),
         )
         self.service = DashboardService(options, clock=self._clock)

@@ -49,7 +49,7 @@ class GroupHandler:
             )
         check_attribute_limits(config.attributes)
         self._groups.update(config)
-        _log.info("%s sets group %s", connection.peer, config)
+        _log.info("%s sets group %s", connection.peer, config.to_value())
         await self._groups.save_changes()
         return RemotingCommand.response()
 

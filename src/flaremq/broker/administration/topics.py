@@ -69,8 +69,9 @@ class TopicHandler:
         self._check(config)
         attributes = changed_attributes({} if old is None else old.attributes, header.attributes, is_new=old is None)
         self._check_message_type(attributes)
-        self._topics.update(replace(config, attributes=attributes))
-        _log.info("%s sets topic %s", connection.peer, config)
+        config = replace(config, attributes=attributes)
+        self._topics.update(config)
+        _log.info("%s sets topic %s", connection.peer, config.to_value())
         await self._topics.save_changes()
         return RemotingCommand.response()
 
