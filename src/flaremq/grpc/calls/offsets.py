@@ -36,7 +36,7 @@ class Offsets:
         self._seconds = limits.request_timeout_ms / 1000
 
     async def pull_message(self, request: Any, call: Call, send: Send) -> None:
-        group = group_of(request.group)
+        group = await self._group(request.group)
         topic, broker, queue_id = await self._queue(request.message_queue)
         poll_ms = max(0, min(to_ms(request.long_polling_timeout), self._limits.max_long_polling_ms))
         left = call.remaining()
@@ -76,7 +76,7 @@ class Offsets:
         await send(classes.PullMessageResponse(next_offset=int(following) if following else request.offset))
 
     async def update_offset(self, request: Any, call: Call) -> Any:
-        group = group_of(request.group)
+        group = await self._group(request.group)
         topic, broker, queue_id = await self._queue(request.message_queue)
         fields = {"consumerGroup": group, "commitOffset": str(_offset(request.offset))}
         await self._ask(RequestCode.UPDATE_CONSUMER_OFFSET, broker, topic, queue_id, fields, call)
@@ -100,6 +100,13 @@ class Offsets:
             code, fields = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {"timestamp": str(to_ms(request.timestamp))}
         reply = await self._ask(code, broker, topic, queue_id, fields, call)
         return classes.QueryOffsetResponse(status=OK, offset=reply.int_field("offset"))
+
+    async def _group(self, resource: Any) -> str:
+        """A group that exists, from now on if need be."""
+        name = group_of(resource)
+        if await self._backend.find_group(name) is None:
+            raise Refused(Code.CONSUMER_GROUP_NOT_FOUND, f"consumer group {name} does not exist")
+        return name
 
     async def _queue(self, queue: Any) -> tuple[str, str, int]:
         """Topic, broker and number of a queue that exists."""
