@@ -66,7 +66,7 @@ class GuardedLab:
 
     async def _start(self) -> None:
         own = {"listenPort": "0", "kvConfigPath": str(self.folder / "names" / "kvConfig.json")}
-        shared = {name: text for name, text in self.settings.items() if not name.startswith("ha")}
+        shared = {name: text for name, text in self.settings.items() if not name.startswith(("ha", "grpc"))}
         self.namesrv = NamesrvService(NamesrvOptions.from_properties(own | shared))
         await self._serve(self.namesrv)
         if self._wants_controller:

@@ -207,7 +207,7 @@ class GrpcConnection(asyncio.Protocol):
         assert guard is not None
         refusal = guard.identify(exchange.call, self)
         if isinstance(refusal, tuple):
-            exchange.refuse(refusal)
+            exchange.turn_down(refusal)
         elif refusal is not None:
             exchange.work(self._refuse_later(exchange, refusal))
 

@@ -112,6 +112,10 @@ class Exchange:
         """The call ends with a reply that says why there is no other."""
         raise NotImplementedError
 
+    def turn_down(self, refusal: Refusal) -> None:
+        """The guard does not know who calls."""
+        self.refuse(refusal)
+
     def close(self, status: StatusCode, message: str = "") -> None:
         """The call ends with a status of gRPC."""
         if self.end():
@@ -252,14 +256,22 @@ class ServerStream(Unary):
 class Bidi(ServerStream):
     """Many of both. It is its handler's ``Stream``."""
 
-    __slots__ = ("_inbox", "_wakes")
+    __slots__ = ("_inbox", "_refusal", "_wakes")
 
     def __init__(self, connection: GrpcConnection, stream: Stream, entry: Entry, call: Call, encoding: str) -> None:
         super().__init__(connection, stream, entry, call, encoding)
         self._inbox: deque[bytes] = deque()
         self._wakes: asyncio.Future[None] | None = None
+        self._refusal: Refusal | None = None
+
+    def turn_down(self, refusal: Refusal) -> None:
+        """Clients write first, and take a stream that has ended by then for one that is broken."""
+        self._refusal = refusal
 
     def message(self, data: bytes) -> None:
+        if self._refusal is not None:
+            self.refuse(self._refusal)
+            return
         if len(self._inbox) >= _INBOX_MAX:
             raise GrpcError(StatusCode.RESOURCE_EXHAUSTED, "requests come faster than they are answered")
         self._inbox.append(data)
