@@ -265,6 +265,11 @@ class ScanOptions:
         return TopicSelector(names=split_list(self.topic), pattern=self.subscribe_pattern or None)
 
     @property
+    def names_topics(self) -> bool:
+        """Whether these are not simply all."""
+        return bool(self.topic or self.subscribe_pattern or self.assign)
+
+    @property
     def group(self) -> str:
         """The group a stream reports its progress under; empty if none."""
         if not self.group_id_prefix:

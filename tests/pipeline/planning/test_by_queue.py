@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from flaremq.errors import InvalidArgumentError, NotFoundError
+from flaremq.pipeline.jobs.replay.job import default_replay_id
 from flaremq.pipeline.model.by_queue import parse_assign, parse_times, times_text
+from flaremq.pipeline.model.source import SourceSpec
 from flaremq.pipeline.model.spans import QueueRef
 from flaremq.pipeline.options import parse_options
+from flaremq.pipeline.planning.by_topic import for_topic
 from flaremq.pipeline.planning.partitions import scan_spans
 from flaremq.pipeline.scan import scan
 from flaremq.pipeline.sources.open import open_source, source_spec
@@ -138,6 +141,32 @@ def test_a_group_is_named_by_its_prefix_and_what_is_read() -> None:
 def test_what_contradicts_or_belongs_to_kafka_is_told(given: dict[str, str], sentence: str) -> None:
     with pytest.raises(InvalidArgumentError, match=sentence):
         parse_options({"path": "/s"} | given)
+
+
+def test_options_of_one_of_several_topics_say_what_was_said_of_it() -> None:
+    said = {"a": {"b": {"0": 5}}, "c": {"b": {"0": 7}}}
+    options = parse_options({"path": "/s", "topic": "a,c,d", "startingOffsets": json.dumps(said)})
+    found = {topic: for_topic(options, topic) for topic in ("a", "c", "d")}
+    assert [each.topic for each in found.values()] == ["a", "c", "d"]
+    assert json.loads(found["c"].starting_offsets) == {"c": said["c"]} and found["d"].starting_offsets == ""
+    options = parse_options({"path": "/s", "assign": '{"a": [0], "c": [1]}', "startingOffsets": "earliest"})
+    assert for_topic(options, "c").selector.names == ("c",) and for_topic(options, "c").starting_offsets == "earliest"
+    assert options.names_topics and not parse_options({"path": "/s"}).names_topics
+
+
+def test_replays_of_other_queues_or_from_other_times_are_other_replays() -> None:
+    def name(**choice: Any) -> str:
+        options = parse_options({"path": "/s"} | {key: json.dumps(value) for key, value in choice.items()})
+        return default_replay_id(options, SourceSpec(), None, "/t", None, keep_queues=False)
+
+    names = [
+        name(),
+        name(assign={"a": [0]}),
+        name(assign={"a": [1]}),
+        name(startingOffsetsByTimestamp={"a": 5}),
+        name(endingOffsetsByTimestamp={"a": 5}),
+    ]
+    assert len(set(names)) == len(names) and name(assign={"a": [1]}) == names[2]
 
 
 def test_a_pause_may_have_a_unit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -103,3 +104,12 @@ def test_parts_of_messages_or_queues_are_refused(lab: TableLab, name: str, text:
     lab.put(4)
     with pytest.raises(InvalidArgumentError, match="a table holds whole"):
         table(None, lab.options(**{name: text}), lab.target(), TableSettings())
+
+
+def test_single_queues_may_have_a_table_a_topic_too(lab: TableLab) -> None:
+    lab.put(8, topic="orders")
+    lab.put(8, topic="users")
+    assign = json.dumps({"orders": [0], "users": [1]})
+    results = table(None, lab.options("", assign=assign), lab.target("{topic}"))
+    held = {row["topic"]: row["queueId"] for name in ("orders", "users") for row in lab.rows(name)}
+    assert len(results) == 2 and held == {"orders": 0, "users": 1}

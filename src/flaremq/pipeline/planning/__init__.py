@@ -5,4 +5,4 @@ May import: ``model``, ``options``.
 Start reading: ``planner``, ``cutting``.
 """
 
-__all__ = ["offsets", "partitions", "planner", "pushdown"]
+__all__ = ["by_topic", "offsets", "partitions", "planner", "pushdown"]

@@ -119,6 +119,9 @@ def default_replay_id(
     """The same for the same messages to the same place."""
     choice: list[object] = [options.topic, options.subscribe_pattern, options.starting_offsets, options.ending_offsets]
     choice += [options.starting_timestamp, options.ending_timestamp, sorted(options.tags), sorted(options.key_list)]
+    # Only where they are given: replays from before there were these go on under the ids they have.
+    by_queue = [options.assign, options.starting_offsets_by_timestamp, options.ending_offsets_by_timestamp]
+    choice += [by_queue] if any(by_queue) else []
     place = [spec.paths, spec.name_server, spec.archive]
     target = [to_name_server, None if to_path is None else os.path.abspath(to_path), to_topic, keep_queues]
     text = orjson.dumps([place, choice, target])

@@ -72,8 +72,8 @@ def report(
     path = None if out is None else _checked_out(out)
     now = int(time.time() * 1000) if now_ms is None else now_ms
     spec = source_spec(chosen)
-    is_whole = not (chosen.topic or chosen.subscribe_pattern or chosen.tags)
-    if not (chosen.topic or chosen.subscribe_pattern):
+    is_whole = not (chosen.names_topics or chosen.tags)
+    if not chosen.names_topics:
         chosen = replace(chosen, subscribe_pattern=_EVERY_TOPIC.pattern or "")
     with open_source(spec) as source:
         extents = source.extents(_EVERY_TOPIC)
@@ -160,7 +160,7 @@ def _source_json(options: ScanOptions, spec: SourceSpec, *, is_whole: bool) -> d
         "place": options.path or options.name_server or options.archive,
         "archive": options.archive or None,
         "brokers": [name for name, _ in spec.paths],
-        "topic": options.topic or None,
+        "topic": options.topic or ",".join(options.selector.names) or None,
         "subscribePattern": None
         if options.subscribe_pattern == _EVERY_TOPIC.pattern
         else options.subscribe_pattern or None,

@@ -43,7 +43,7 @@ def view_rows(name: str, spec: SourceSpec, options: ScanOptions) -> pa.Table:
     with open_source(spec) as source:
         if name == "groups":
             return _table(name, _group_rows(spec, source.extents(_EVERY_TOPIC)))
-        selector = options.selector if options.topic or options.subscribe_pattern else _EVERY_TOPIC
+        selector = options.selector if options.names_topics else _EVERY_TOPIC
         return _table(name, _queue_rows(source, source.extents(selector)))
 
 

@@ -20,6 +20,7 @@ from flaremq.pipeline.jobs.tasks import Progress
 from flaremq.pipeline.model.source import Source
 from flaremq.pipeline.model.spans import QueueRef
 from flaremq.pipeline.options import ScanOptions, parse_options
+from flaremq.pipeline.planning.by_topic import for_topic
 from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.pipeline.tables.files import TARGET_BYTES
 from flaremq.pipeline.tables.model.coverage import Covered
@@ -118,8 +119,7 @@ def topic_targets(source: Source, options: ScanOptions, target: TableTarget) -> 
     topics = sorted({extent.queue.topic for extent in source.extents(options.selector)})
     if not target.is_for_each_topic:
         return [(target, options)] if topics else []
-    each = replace(options, subscribe_pattern="")
-    return [(target.for_topic(topic), replace(each, topic=topic)) for topic in topics]
+    return [(target.for_topic(topic), for_topic(options, topic)) for topic in topics]
 
 
 class _Run:
