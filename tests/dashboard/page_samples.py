@@ -321,7 +321,7 @@ def full_pages() -> dict[str, dict[str, Any]]:
             message_model="CLUSTERING",
             consume_from="LAST",
             subscriptions=[subscription | {"by": [{"client_id": HOSTILE, "expression": HOSTILE}]}],
-            queues=[group_queue | {"delay_ms": 5, "lost": 1}],
+            queues=[group_queue | {"delay_ms": 5, "lost": 1, "spark": [1.0, 9.0]}],
             history=history,
             topics=[
                 {"id": HOSTILE, "topic": HOSTILE, "lag": 9, "in_per_second": 1.0} | {"in_flight": 2, "delay_ms": 5}

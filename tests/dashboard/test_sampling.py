@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from flaremq.clock import ManualClock
+from flaremq.dashboard.data import table_steps
 from flaremq.dashboard.data.broker_state import bytes_of
 from flaremq.dashboard.data.files import file_of, log_files
 from flaremq.dashboard.data.reader import ClusterReader
@@ -16,7 +17,7 @@ from flaremq.dashboard.data.sampler import Sampler
 from flaremq.dashboard.data.slice_steps import GROUPS_A_SLICE, TOPICS_A_SLICE
 from flaremq.dashboard.data.state import ClusterState
 from flaremq.dashboard.views.brokers import brokers_page
-from flaremq.dashboard.views.groups import groups_page
+from flaremq.dashboard.views.groups import groups_page, queue_rows
 from flaremq.dashboard.views.overview import overview_page
 from flaremq.dashboard.views.topics import topics_page
 from flaremq.errors import InvalidArgumentError
@@ -152,6 +153,33 @@ def test_lag_that_grows_for_five_minutes_is_said_once_it_has() -> None:
         assert ("lag_growing" in codes) is (minute >= 5), minute
         lab.fake.behind += 10
         lab.clock.advance(60_000)
+
+
+def test_the_lag_of_each_queue_is_kept_for_a_quarter_of_an_hour() -> None:
+    lab = Lab(FakeReader(["orders"], ["billing"]))
+    lab.fake.behind = 0
+    lab.look()
+    (group,) = lab.state.groups.values()
+    assert group.queue_lags == {}, "nothing lags, nothing is kept"
+    told = []
+    for behind in range(1, 71):
+        lab.fake.behind = behind
+        lab.clock.advance(14_000)  # and a second for the look
+        lab.look()
+        told.append([row["lag"] for row in queue_rows(lab.state, group, lab.clock.now_ms())])
+    rows = queue_rows(lab.state, group, lab.clock.now_ms())
+    assert [row["spark"] for row in rows] == [list(map(float, column))[-60:] for column in zip(*told, strict=True)]
+    assert len(rows[0]["spark"]) == 60
+
+
+def test_queues_whose_lag_is_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_steps, "QUEUES_RINGED_MAX", 3)
+    lab = Lab(FakeReader(["orders"], [f"group-{number}" for number in range(9)]))
+    lab.fake.behind = 5
+    for _ in range(3):
+        lab.clock.advance(20_000)
+        lab.look()
+    assert 0 < sum(len(group.queue_lags) for group in lab.state.groups.values()) <= 3
 
 
 def test_a_cluster_that_is_away_leaves_what_was_known() -> None:

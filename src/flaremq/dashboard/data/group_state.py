@@ -15,6 +15,8 @@ from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 _RATE_SECONDS: Final = 10.0  # clients report every five
 _MINUTE_MS: Final = 60_000
 GROWING_MINUTES: Final = 5
+QUEUE_STEP_MS: Final = 15_000
+QUEUE_LENGTH: Final = 60  # a quarter of an hour
 _CONSUME_KINDS: Final = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
 
 
@@ -52,6 +54,7 @@ class GroupState:
     failure: str = ""
     moved_alone_ms: int = 0  # when its offsets last moved with nobody connected: a job that keeps its own progress
     rings: dict[str, Ring] = field(default_factory=dict)  # lag, in, out; empty while it has no offsets
+    queue_lags: dict[QueueKey, Ring] = field(default_factory=dict)  # empty while none of its queues lags
     _in: Meter = field(default_factory=lambda: Meter(_RATE_SECONDS))
     _out: Meter = field(default_factory=lambda: Meter(_RATE_SECONDS))
     _minutes: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=GROWING_MINUTES + 1))
@@ -71,6 +74,18 @@ class GroupState:
         minute = now_ms // _MINUTE_MS
         if places and (not self._minutes or self._minutes[-1][0] != minute):
             self._minutes.append((minute, self.lag or 0))
+
+    def note_queue_lags(self, now_ms: int, room: int) -> None:
+        """A point for each queue, in at most so many rings more. A group that keeps up gets none."""
+        if not self.queue_lags and (len(self.places) > room or not any(place.lag for place in self.places.values())):
+            return
+        for key in self.queue_lags.keys() - self.places.keys():
+            del self.queue_lags[key]
+        for key, place in self.places.items():
+            ring = self.queue_lags.get(key)
+            if ring is None:
+                ring = self.queue_lags[key] = Ring(QUEUE_STEP_MS, QUEUE_LENGTH)
+            ring.note(now_ms, place.lag)
 
     # How far
 

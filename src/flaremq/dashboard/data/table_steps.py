@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from flaremq.clock import Clock
-from flaremq.dashboard.data.group_state import GroupState, Place, QueueKey
+from flaremq.dashboard.data.group_state import QUEUE_STEP_MS, GroupState, Place, QueueKey
 from flaremq.dashboard.data.names import topic_kind
 from flaremq.dashboard.data.reader import ClusterReader
 from flaremq.dashboard.data.reasons import reason_of
@@ -19,6 +19,7 @@ from flaremq.protocol.bodies.stats import ConsumeStatsList
 from flaremq.protocol.bodies.topic import TopicConfig
 
 RINGED_MAX: Final = 2_000  # topics, and groups: 4 KB a ring
+QUEUES_RINGED_MAX: Final = 5_000  # of all groups: half a KB a ring
 
 
 class TableSteps:
@@ -28,6 +29,7 @@ class TableSteps:
         self._state = state
         self._reader = reader
         self._clock = clock
+        self._queues_slot = 0  # when queues were noted last
 
     async def read_tables(self) -> None:
         """Settings of all topics and groups."""
@@ -141,6 +143,19 @@ class TableSteps:
                 group.rings["lag"].note(now_ms, group.lag)
                 group.rings["in"].note(now_ms, group.in_per_second)
                 group.rings["out"].note(now_ms, group.out_per_second)
+        self._note_queues(now_ms)
+
+    def _note_queues(self, now_ms: int) -> None:
+        slot = now_ms // QUEUE_STEP_MS
+        if slot == self._queues_slot:
+            return
+        self._queues_slot = slot
+        groups = self._state.groups.values()
+        count = sum(len(group.queue_lags) for group in groups)
+        for group in groups:
+            before = len(group.queue_lags)
+            group.note_queue_lags(now_ms, QUEUES_RINGED_MAX - count)
+            count += len(group.queue_lags) - before
 
 
 def _rings(*names: str) -> dict[str, Ring]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from flaremq.dashboard.data.group_state import GroupState, Place, QueueKey, lag_of
+from flaremq.dashboard.data.group_state import QUEUE_LENGTH, GroupState, Place, QueueKey, lag_of
 from flaremq.dashboard.data.names import is_system_group
-from flaremq.dashboard.data.ring import series_of
+from flaremq.dashboard.data.ring import Ring, series_of
 from flaremq.dashboard.data.state import ClusterState
 from flaremq.dashboard.views.listing import Query, Row, chosen, listed
 from flaremq.dashboard.views.page import Page, because, page, rounded
@@ -193,10 +193,10 @@ def _subscriptions(group: GroupState) -> list[Row]:
 
 
 def queue_rows(state: ClusterState, group: GroupState, now_ms: int) -> list[Row]:
-    return [_queue(state, key, place, now_ms) for key, place in sorted(group.places.items())]
+    return [_queue(state, key, place, group.queue_lags.get(key), now_ms) for key, place in sorted(group.places.items())]
 
 
-def _queue(state: ClusterState, key: QueueKey, place: Place, now_ms: int) -> Row:
+def _queue(state: ClusterState, key: QueueKey, place: Place, lags: Ring | None, now_ms: int) -> Row:
     topic = state.topics.get(key.topic)
     end = None if topic is None else topic.ends.get((key.broker, key.queue))
     return {
@@ -209,6 +209,7 @@ def _queue(state: ClusterState, key: QueueKey, place: Place, now_ms: int) -> Row
         "min_offset": None if end is None else end.low,
         "max_offset": place.high,
         "lag": place.lag,
+        "spark": [] if lags is None else lags.recent(QUEUE_LENGTH),
         "consumed_ms": place.consumed_ms or None,
         "delay_ms": _delay(place, now_ms),
         "lost": None if end is None else max(0, end.low - place.committed),
