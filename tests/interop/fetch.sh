@@ -5,12 +5,13 @@
 #   tests/interop/fetch.sh store        the message store of each pinned RocketMQ release (Maven)
 #   tests/interop/fetch.sh servers      its name server, broker, clients and mqadmin (Maven)
 #   tests/interop/fetch.sh go node      the Go client (a program of ours, built with it) and ali-ons for Node
-#   tests/interop/fetch.sh grpc         the clients of RocketMQ 5 that speak gRPC: Java (Maven), Python (pip)
+#   tests/interop/fetch.sh grpc         the clients of RocketMQ 5 that speak gRPC: Java (Maven), Python (pip), Node (npm)
 #   tests/interop/fetch.sh proxy        RocketMQ's own proxy (Maven)
 #   tests/interop/fetch.sh 5.5.0        the message store of one release
 #
 # What is fetched goes to .cache/rocketmq of the project, or to $FLAREMQ_ROCKETMQ_JARS: <version>, <version>-servers,
-# go-<digest>, node-<digest>, java-grpc-<version>, python-grpc-<digest>, proxy-<version>. A folder appears only
+# go-<digest>, node-<digest>, java-grpc-<version>, python-grpc-<digest>, node-grpc-<digest>,
+# proxy-<version>. A folder appears only
 # when it is complete, so an interrupted run leaves nothing half done; a folder that exists is left alone. Without Go or Node their part is left out with a word on it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -74,16 +75,16 @@ go_client() {
     finish "$name" program
 }
 
-node_client() {
+node_modules() { # NAME FOLDER: what the package files of a program name
     if ! command -v npm >/dev/null; then
-        echo "node: not installed, so ali-ons is not fetched"
+        echo "node: not installed, so $1 is not fetched"
         return 0
     fi
     local name
-    name=node-$(cd "$here/wire/node" && digest package.json package-lock.json)
+    name=$1-$(cd "$2" && digest package.json package-lock.json)
     begin "$name" || return 0
     mkdir "$work/modules"
-    cp "$here/wire/node/package.json" "$here/wire/node/package-lock.json" "$work/modules"
+    cp "$2/package.json" "$2/package-lock.json" "$work/modules"
     (cd "$work/modules" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
     finish "$name" modules
 }
@@ -111,9 +112,10 @@ for what in "$@"; do
     grpc)
         maven "java-grpc-$ROCKETMQ_CLIENT_JAVA_VERSION" "$ROCKETMQ_CLIENT_JAVA_VERSION" rocketmq-client-java
         python_grpc_client
+        node_modules node-grpc "$here/grpc/node"
         ;;
     proxy) maven "proxy-$ROCKETMQ_PROXY_VERSION" "$ROCKETMQ_PROXY_VERSION" rocketmq-proxy ;;
-    node) node_client ;;
+    node) node_modules node "$here/wire/node" ;;
     [0-9]*) maven "$what" "$what" rocketmq-store ;;
     *)
         echo "fetch.sh: $what is none of store, servers, go, node, grpc, proxy or a version" >&2

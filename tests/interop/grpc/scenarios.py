@@ -33,6 +33,20 @@ ALL = (
 PREPARED = ("relay",)
 CORE = frozenset(("send", "push", "tags", "fifo", "delay", "transaction", "retry", "dead_letters", "unknown_topic"))
 
+# What the program for Node has of them.
+NODE = (
+    "change_invisible",
+    "transaction",
+    "delay",
+    "retry",
+    "send",
+    "push",
+    "tags",
+    "sql",
+    "fifo",
+    "refused",
+)
+
 # Of topics that take other messages than normal ones.
 TYPES: Mapping[str, str] = {
     "fifo": "FIFO",
@@ -47,6 +61,11 @@ GROUPS: Mapping[str, Mapping[str, Any]] = {
     "fifo_dead_letters": {"consume_message_orderly": True, "retry_max_times": 1},
     "dead_letters": {"retry_max_times": 1},
 }
+
+
+def of(client: str) -> tuple[str, ...]:
+    """The scenarios of a client that need nothing done before."""
+    return NODE if client == "node" else ALL
 
 
 def topic(run: str, scenario: str) -> str:
