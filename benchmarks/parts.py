@@ -10,6 +10,7 @@ from benchmarks.access import access
 from benchmarks.clients import clients
 from benchmarks.dashboard import dashboard
 from benchmarks.growth import growth
+from benchmarks.grpc import grpc
 from benchmarks.metrics import metrics
 from benchmarks.replication import replication
 from benchmarks.rounds import Measurement, Outcome
@@ -81,6 +82,15 @@ _ALL = (
         "default, SYNC (on disk when acknowledged) ours. Processor time and memory are those of the servers.",
         lambda context: wire.run(context.settings, context.folder),
         wire.why_not,
+        needs_peers=True,
+    ),
+    Part(
+        "grpc",
+        "Clients of RocketMQ 5",
+        "Our broker's port of gRPC beside RocketMQ's proxy 5.5.0 in local mode, broker and proxy in one process; both "
+        "driven by RocketMQ's Java client 5.2.0 in one JVM, plain text, ASYNC flush, on the same machine.",
+        lambda context: grpc.run(context.settings, context.folder),
+        grpc.why_not,
         needs_peers=True,
     ),
     Part(

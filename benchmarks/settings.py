@@ -29,6 +29,7 @@ class Settings:
     wire_warm_seconds: int
     wire_seconds: int
     wire_backlog: int  # messages that are stored first, then consumed
+    grpc_backlog: int  # messages that are stored first, then received and acknowledged
     wire_starts: int  # of servers and of one-shot commands
     spark_rounds: int  # our session and Kafka's take turns this often
     spark_rows: int  # of 1 KB; a second store of ours holds ten times as many
@@ -65,6 +66,7 @@ FULL = Settings(
     wire_warm_seconds=3,
     wire_seconds=6,
     wire_backlog=1_000_000,
+    grpc_backlog=200_000,
     wire_starts=3,
     spark_rounds=3,
     spark_rows=1_200_000,
@@ -100,6 +102,7 @@ QUICK = Settings(
     wire_warm_seconds=2,
     wire_seconds=4,
     wire_backlog=300_000,
+    grpc_backlog=50_000,
     wire_starts=1,
     spark_rounds=1,
     spark_rows=200_000,
@@ -135,6 +138,7 @@ SMOKE = Settings(
     wire_warm_seconds=1,
     wire_seconds=1,
     wire_backlog=20_000,
+    grpc_backlog=2_000,
     wire_starts=1,
     spark_rounds=1,
     spark_rows=20_000,

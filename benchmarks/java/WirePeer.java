@@ -2,11 +2,9 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
@@ -404,46 +402,6 @@ public final class WirePeer {
     private static void sleepUntil(long time) {
         for (long left = time - System.nanoTime(); left > 0; left = time - System.nanoTime()) {
             LockSupport.parkNanos(left);
-        }
-    }
-
-    /** Times of one thread. */
-    private static final class Samples {
-        long[] values = new long[1 << 12];
-        int count;
-
-        void add(long value) {
-            if (count == values.length) {
-                values = Arrays.copyOf(values, 2 * count);
-            }
-            values[count++] = value;
-        }
-    }
-
-    /** Times of all threads, and the figures made of them. */
-    private static final class Times {
-        private long[] all = new long[0];
-
-        synchronized void merge(Samples samples) {
-            int before = all.length;
-            all = Arrays.copyOf(all, before + samples.count);
-            System.arraycopy(samples.values, 0, all, before, samples.count);
-        }
-
-        synchronized int count() {
-            return all.length;
-        }
-
-        private double at(double share) {
-            return all.length == 0 ? 0 : all[Math.min(all.length - 1, (int) (share * all.length))] / 1000.0;
-        }
-
-        synchronized String json(long messages, double seconds, long failed) {
-            Arrays.sort(all);
-            return String.format(Locale.ROOT,
-                "{\"messages\":%d,\"seconds\":%.3f,\"msg_s\":%.1f,\"calls\":%d,\"failed\":%d,\"p50_us\":%.1f,\"p99_us\":%.1f,"
-                    + "\"p999_us\":%.1f,\"max_us\":%.1f}",
-                messages, seconds, messages / seconds, all.length, failed, at(0.5), at(0.99), at(0.999), at(1));
         }
     }
 }

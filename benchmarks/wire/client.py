@@ -1,4 +1,4 @@
-"""The load of the measurements over the wire: RocketMQ's Java client in one JVM, ``java/WirePeer.java``."""
+"""The load of the measurements over the wire: RocketMQ's Java clients, each in one JVM; ``java/WirePeer.java``."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from benchmarks.process_tree import processor_seconds
 from benchmarks.timing import Row, machine_seconds
 from tests.interop import jvm
 
-DRIVER = Path(__file__).resolve().parent.parent / "java" / "WirePeer.java"
+JAVA = Path(__file__).resolve().parent.parent / "java"
 VERSION = "5.5.0"
 _HEAP = ("-Xms1g", "-Xmx2g", "-XX:+UseG1GC")
 _TASK_S = 600.0
 
 
-class WireClient:
-    """Runs one task at a time and measures what the processes of the servers used meanwhile."""
+class JavaClient:
+    """A driver in a JVM. Runs one task at a time and measures what the processes of the servers used meanwhile."""
 
-    def __init__(self, folder: Path, *, header: str = "ROCKETMQ") -> None:
-        jars = f"{VERSION}-servers"
-        classes = jvm.compiled_sources(jars, [DRIVER])
+    def __init__(self, folder: Path, jars: str, driver: str, properties: Mapping[str, str]) -> None:
+        """``driver``: the name of a class below ``java``; it may use ``Times``."""
+        classes = jvm.compiled_sources(jars, [JAVA / f"{driver}.java", JAVA / "Times.java"])
         folder.mkdir(parents=True, exist_ok=True)
         self._log = folder / "client.log"
-        command = ["java", *_HEAP, *jvm.OPENED_INTERNALS, f"-Drocketmq.serialize.type={header}"]
-        command += [f"-Duser.home={folder}", "-Drocketmq.client.logUseSlf4j=true"]
-        command += [f"-Drmq.logback.configurationFile={jvm.JAVA / 'logback.xml'}"]
-        command += ["-cp", f"{classes}:{jvm.jar_folder(jars)}/*", "WirePeer"]
+        command = ["java", *_HEAP, *jvm.OPENED_INTERNALS, f"-Duser.home={folder}"]
+        command += [f"-D{name}={value}" for name, value in properties.items()]
+        command += ["-cp", f"{classes}:{jvm.jar_folder(jars)}/*", driver]
         with self._log.open("w") as errors:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
@@ -43,7 +43,7 @@ class WireClient:
         self._marks: dict[str, _Marks] = {}
         self._reader.start()
 
-    def __enter__(self) -> WireClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -89,6 +89,18 @@ class WireClient:
             elif line.startswith("{"):
                 self._lines.put((time.monotonic(), line))
         self._lines.put(None)
+
+
+class WireClient(JavaClient):
+    """RocketMQ's client of the remoting protocol."""
+
+    def __init__(self, folder: Path, *, header: str = "ROCKETMQ") -> None:
+        properties = {
+            "rocketmq.serialize.type": header,
+            "rocketmq.client.logUseSlf4j": "true",
+            "rmq.logback.configurationFile": str(jvm.JAVA / "logback.xml"),
+        }
+        super().__init__(folder, f"{VERSION}-servers", "WirePeer", properties)
 
 
 class _Marks:

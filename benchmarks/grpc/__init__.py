@@ -1,0 +1,1 @@
+"""The port of gRPC beside RocketMQ's proxy."""
