@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,31 @@ def test_tables_are_shown_with_their_lag(tmp_path: Path, monkeypatch: pytest.Mon
             (address,) = re.findall(r'href="([^"]*format=csv&amp;list=%2Ftables[^"]*)"', html)
             text = (await lab.browser.get("/" + address.replace("&amp;", "&").lstrip("./"))).text
             assert [row["lag"] for row in csv.DictReader(io.StringIO(text))] == ["4", "4", ""]
+
+    asyncio.run(run())
+
+
+def test_a_catalog_that_does_not_answer_keeps_no_page_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_PATIENCE_SECONDS", 0.05)
+    go_on = threading.Event()
+
+    def stuck(*_: object) -> None:
+        go_on.wait(60)
+        raise LookupError("the catalog has <b>moved</b>")
+
+    monkeypatch.setattr("flaremq.pipeline.tables.open.find_table", stuck)
+
+    async def run() -> None:
+        async with dashboard_lab(tmp_path, tables=("delta:/lake/orders",)) as lab:
+            try:
+                (row,) = (await lab.browser.json("/api/spark"))["tables"]["items"]
+                assert (row["table"], row["error"]) == ("delta:/lake/orders", "it is still being read")
+            finally:
+                go_on.set()
+            while (row := (await lab.browser.json("/api/spark"))["tables"]["items"][0])["error"].startswith("it is"):
+                await asyncio.sleep(0.02)
+            assert row["error"] == "LookupError: the catalog has <b>moved</b>"
+            assert "<b>moved" not in (await lab.browser.get("/spark")).text
 
     asyncio.run(run())
 

@@ -7,6 +7,7 @@ thread and not more often than every few seconds, however many look. The lag fol
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,9 @@ from flaremq.visible import visible
 if TYPE_CHECKING:
     from flaremq.pipeline.tables.model.target import TableTarget
 
+_log = logging.getLogger(__name__)
 _SECONDS: Final = 10.0  # between two looks
+_PATIENCE_SECONDS: Final = 5.0  # of a page for one of them
 _TABLES_MAX: Final = 100  # of one name with {topic}
 
 
@@ -43,20 +46,28 @@ class Tables:
     def __init__(self, names: Sequence[str], warehouse: str | None) -> None:
         self.names = names
         self._warehouse = warehouse
-        self._found: list[_Found] = []
+        self._found = [_Found(name, error="it is still being read") for name in names]
         self._read_at: float | None = None
-        self._lock = asyncio.Lock()
+        self._reading: asyncio.Task[None] | None = None
 
     async def rows(self, state: ClusterState) -> list[dict[str, Any]]:
+        """As they are, or as they were: a catalog that does not answer keeps no page waiting."""
         if not self.names:
             return []
-        async with self._lock:
-            if self._read_at is None or time.monotonic() - self._read_at >= _SECONDS:
-                # A copy for the thread; what the loop has belongs to the loop.
-                queues = {topic.name: _queues(topic) for topic in state.topics.values() if topic.kind == "user"}
-                self._found = await asyncio.to_thread(_look, self.names, self._warehouse, queues)
-                self._read_at = time.monotonic()
+        is_old = self._read_at is None or time.monotonic() - self._read_at >= _SECONDS
+        if self._reading is None and is_old:
+            # A copy for the thread; what the loop has belongs to the loop.
+            queues = {topic.name: _queues(topic) for topic in state.topics.values() if topic.kind == "user"}
+            self._reading = asyncio.create_task(self._read(queues))
+        if self._reading is not None:
+            await asyncio.wait({self._reading}, timeout=_PATIENCE_SECONDS)
         return [_row(found, state) for found in self._found]
+
+    async def _read(self, queues: Mapping[str, Sequence[tuple[str, int]]]) -> None:
+        try:
+            self._found = await asyncio.to_thread(_look, self.names, self._warehouse, queues)
+        finally:
+            self._read_at, self._reading = time.monotonic(), None
 
     def topics(self, state: ClusterState) -> list[TopicState]:
         """Those whose ends the lag needs."""
@@ -103,6 +114,9 @@ def _read(target: TableTarget, queues: Mapping[str, Sequence[tuple[str, int]]]) 
         return _Found(target.text, len(files), *sizes, table.version(), covered)
     except (FlareMQError, OSError) as error:
         return _Found(target.text, error=visible(str(error)))
+    except Exception as error:  # catalogs are programs of others, each with errors of its own
+        _log.warning("%s cannot be read", target.text, exc_info=True)
+        return _Found(target.text, error=visible(f"{type(error).__name__}: {error}"))
 
 
 def _row(found: _Found, state: ClusterState) -> dict[str, Any]:
