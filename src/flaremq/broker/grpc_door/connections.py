@@ -98,6 +98,12 @@ class CallConnection(_NoSocket):
         for command in FrameDecoder(header_limit=REPLY_HEADER_SIZE_MAX).receive(b"".join(parts), 0):
             self.reply(command, command)
 
+    def expire(self) -> None:
+        """There is no answer in time."""
+        if not self.answer.done():
+            self.answer.set_exception(TimeoutError())
+            self.answer.exception()  # retrieved: the caller may have gone as well
+
     def close(self) -> None:
         super().close()
         if not self.answer.done():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from flaremq.grpc.messages.enums import Code
@@ -11,6 +12,7 @@ from flaremq.message.topics import GROUP_LENGTH_MAX, LEGAL_NAME, NAME_BYTES_MAX,
 CLIENT_ID_MAX: Final = 1024
 _SYSTEM_GROUP: Final = "CID_RMQ_SYS_"
 _SHOWN: Final = 64
+_CONTROL: Final = re.compile("[\\x00-\\x1f\\x7f-\\x9f]").search
 
 
 def topic_of(resource: Any) -> str:
@@ -58,4 +60,4 @@ def client_id_of(text: str) -> str:
 
 def has_control(text: str) -> bool:
     """Whether Java calls any of the characters a control character."""
-    return any(character < " " or "\x7f" <= character <= "\x9f" for character in text)
+    return _CONTROL(text) is not None
