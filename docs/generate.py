@@ -28,6 +28,7 @@ from flaremq.metrics.server_monitor import SERVER_FAMILIES
 from flaremq.namesrv.figures import CATALOGUE as NAMESRV_FAMILIES
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.options import OptionRow, markdown_table, rows
+from flaremq.proxy.options import ProxyOptions
 from flaremq.remoting.options import RemotingOptions
 from flaremq.storage.option_names import IGNORED_BY_ROCKETMQ, NOT_IMPLEMENTED, OTHER_LAYERS
 from flaremq.storage.options import StoreOptions
@@ -92,6 +93,12 @@ LAYERS: tuple[tuple[str, str, type[Any], type[Any] | None], ...] = (
     ("Metrics of a name server", "They stand in the same file.", NamesrvMetricsOptions, None),
     ("Controller", "`flaremq controller -c FILE` reads them.", ControllerOptions, None),
     ("Metrics of a controller", "They stand in the same file.", ControllerMetricsOptions, None),
+    (
+        "Proxy",
+        "`flaremq proxy -c FILE` reads them, and those of gRPC, of the network and of access control.",
+        ProxyOptions,
+        None,
+    ),
     ("Clients", "Arguments of `ClientOptions`; producers and consumers have them too.", ClientOptions, None),
     ("Producer", "Arguments of `ProducerOptions`.", ProducerOptions, ClientOptions),
     ("Consumer", "Arguments of `ConsumerOptions`.", ConsumerOptions, ClientOptions),
@@ -110,6 +117,7 @@ def options_page() -> str:
     names = "\n".join(f"- {sentence}." for sentence in IGNORED_BY_ROCKETMQ.values())
     server_rows = [*store_rows, *rows(BrokerOptions), *rows(RemotingOptions), *rows(NamesrvOptions)]
     server_rows += [*rows(ControllerOptions), *rows(AccessOptions), *rows(MetricsOptions), *rows(GrpcOptions)]
+    server_rows += rows(ProxyOptions)
     parts.append(
         "## Names without a row\n\n"
         f"Ours alone, unknown to RocketMQ and ignored by it: {_own_names(server_rows)}.\n\n"
@@ -219,7 +227,7 @@ ROOMS_BEGIN = "<!-- rooms: written by `make docs` from the packages; change it t
 ROOMS_END = "<!-- end of rooms -->\n"
 LAYERS_UPWARDS = (
     *("metrics", "message", "protocol", "replication", "storage", "remoting", "access", "grpc", "server"),
-    *("namesrv", "controller", "broker", "client", "testing", "pipeline", "dashboard", "cli"),
+    *("proxy", "namesrv", "controller", "broker", "client", "testing", "pipeline", "dashboard", "cli"),
 )
 
 

@@ -30,7 +30,7 @@ BASE = {"core", "interpreted"} | {
 }
 STORE_SIDE = {"storage", "message"} | BASE
 WIRE_SIDE = {"remoting", "protocol"} | BASE
-SERVERS = {"access", "grpc", "broker", "namesrv", "controller", "client", "pipeline"}
+SERVERS = {"access", "grpc", "proxy", "broker", "namesrv", "controller", "client", "pipeline"}
 
 # What each part may import; a part may always import itself.
 MAY_IMPORT = {
@@ -61,6 +61,7 @@ MAY_IMPORT = {
     "client": WIRE_SIDE | {"message"},
     "grpc": WIRE_SIDE | {"message", "access", "metrics"},
     "broker": WIRE_SIDE | STORE_SIDE | {"access", "metrics", "server", "replication", "grpc"},
+    "proxy": WIRE_SIDE | {"message", "access", "grpc"},
     "pipeline": STORE_SIDE | {"client", "look"},
     "sync": WIRE_SIDE | {"message", "client"},
     "testing": WIRE_SIDE | STORE_SIDE | {"broker", "namesrv", "client"},

@@ -20,6 +20,7 @@ from flaremq.grpc.options import GrpcOptions
 from flaremq.metrics.options import ControllerMetricsOptions, MetricsOptions, NamesrvMetricsOptions
 from flaremq.namesrv.options import NamesrvOptions
 from flaremq.options import rows
+from flaremq.proxy.options import ProxyOptions
 from flaremq.remoting.options import RemotingOptions
 from flaremq.storage.option_names import OTHER_LAYERS_OWN
 from flaremq.storage.options import StoreOptions, unknown_names
@@ -37,6 +38,7 @@ LAYERS = (
     GrpcOptions,
     NamesrvOptions,
     ControllerOptions,
+    ProxyOptions,
     MetricsOptions,
     NamesrvMetricsOptions,
     ControllerMetricsOptions,

@@ -24,6 +24,7 @@ COMMANDS = {
     "namesrv": ("flaremq.cli.servers.namesrv:namesrv", "Start a name server."),
     "broker": ("flaremq.cli.servers.broker:broker", "Start a broker, or several of one cluster."),
     "controller": ("flaremq.cli.servers.controller:controller", "Start a controller: elects masters of brokers."),
+    "proxy": ("flaremq.cli.servers.proxy:proxy", "Start a proxy: gRPC for clients of RocketMQ 5."),
     "dashboard": ("flaremq.cli.dashboard.command:dashboard", "Web pages about a cluster, as it changes."),
     "topic": ("flaremq.cli.admin.topic:topic", "Topics: list, create, delete, status, route."),
     "group": ("flaremq.cli.admin.group:group", "Groups: list, create, delete, progress, connections, reset."),

@@ -1,7 +1,9 @@
 """Doors for clients of RocketMQ 5: a broker of ours with its port of gRPC, or RocketMQ's proxy in local mode.
 
-    with opened("flaremq", folder) as door: ...     # `flaremq up`
-    with opened("proxy", folder) as door: ...       # the real proxy and broker in one process, a real name server
+    with opened("flaremq", folder) as door: ...                 # `flaremq up`
+    with opened("proxy", folder) as door: ...                   # the real proxy and broker in one process
+    with opened("before-flaremq", folder) as door: ...          # `flaremq proxy` before servers of ours
+    with opened("before-rocketmq-5.5.0", folder) as door: ...   # and before real ones
 
 Options are the same for both. Topics and groups are made by our administration, which both understand.
 """
@@ -24,6 +26,7 @@ from tests.support.ports import free_ports
 
 OURS = "flaremq"
 PROXY = "proxy"
+BEFORE = "before-"  # `flaremq proxy` before these servers
 _VERSION = jvm.pinned_versions("ROCKETMQ_PROXY_VERSION")[0]
 _BROKER = {
     **servers.SMALL_OPTIONS,
@@ -100,29 +103,38 @@ def opened(
     options: Mapping[str, str] | None = None,
     signer: probe.Signer | None = None,
     name_server_options: Mapping[str, str] | None = None,
+    flags: tuple[str, ...] = servers.TEST_JVM,
+    for_tests: bool = True,
 ) -> Iterator[Door]:
     """A door that takes calls; ``options`` beside those of all tests, ``signer`` who may administrate."""
     port = free_ports()
-    settings = {**_BROKER, **(options or {}), "grpcServerPort": str(port)}
+    is_before = target.startswith(BEFORE)
+    settings = {**(_BROKER if for_tests else {}), **(options or {}), "grpcServerPort": "-1" if is_before else str(port)}
     behind = servers.Servers(
-        f"rocketmq-{_VERSION}" if target == PROXY else target,
+        f"rocketmq-{_VERSION}" if target == PROXY else target.removeprefix(BEFORE),
         folder,
         options=settings,
         name_server_options=name_server_options,
         signer=signer,
-        broker_side=ProxyServers(_VERSION) if target == PROXY else None,
+        flags=flags,
+        broker_side=ProxyServers(_VERSION, flags=flags) if target == PROXY else None,
     )
+    address = f"127.0.0.1:{port}"
+    proxy: ServerProcess | None = None
     try:
         behind.start()
-        address = f"127.0.0.1:{port}"
+        if is_before:
+            proxy = servers.FlareMQ().proxy(folder, address, behind.name_server, {})
         probe.wait("port of gRPC", lambda: probe.is_open(address), seconds=servers.READY_S)
         yield Door(target, behind, address, signer)
     finally:
+        if proxy is not None:
+            proxy.kill()
         behind.close()
 
 
 def why_not(target: str) -> str | None:
     """Why there can be no such door here, or None when there can."""
-    if target == OURS:
-        return None
+    if target != PROXY:
+        return servers.why_not(target.removeprefix(BEFORE))
     return servers.why_not(f"rocketmq-{_VERSION}") or jvm.why_not(f"proxy-{_VERSION}", "rocketmq-proxy")

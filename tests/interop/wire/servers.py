@@ -135,6 +135,10 @@ class FlareMQ:
         arguments = ["broker", "-n", name_server, "--data", str(folder / "store"), "--listen", address]
         return self._start(arguments, folder, "broker", options)
 
+    def proxy(self, folder: Path, address: str, name_server: str, options: Mapping[str, str]) -> ServerProcess:
+        """Only what gRPC has: there is no store."""
+        return self._start(["proxy", "-n", name_server, "--listen", address], folder, "proxy", options)
+
     def _start(self, arguments: list[str], folder: Path, name: str, options: Mapping[str, str]) -> ServerProcess:
         command = [sys.executable, "-m", "flaremq", *arguments]
         for key, value in options.items():

@@ -1,7 +1,7 @@
-"""``flaremq up``, ``namesrv``, ``broker``, ``controller``.
+"""``flaremq up``, ``namesrv``, ``broker``, ``controller``, ``proxy``.
 
 Owns: commands that start servers.
-May import: the root of ``cli``, ``broker``, ``namesrv``, ``controller``.
+May import: the root of ``cli``, ``broker``, ``namesrv``, ``controller``, ``proxy``.
 Start reading: ``up``, ``serve``, ``child``.
 """
 

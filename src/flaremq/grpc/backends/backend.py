@@ -1,7 +1,7 @@
 """Backend: what the calls need of brokers, wherever those are.
 
 A broker that opens the door itself answers in its own process (``broker.grpc_door``); ``flaremq proxy`` asks the
-brokers of a cluster over the wire (``cluster``). Both speak RocketMQ's remoting requests, so a call does not know
+brokers of a cluster over the wire (``flaremq.proxy``). Both speak RocketMQ's remoting requests, so a call does not know
 which of them it has, and whatever guards a request on its own port does so here.
 """
 
