@@ -25,6 +25,7 @@ from flaremq.pipeline.jobs.verify.job import verify
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from tests.pipeline.conftest import SIZES, fill_store
+from tests.support import planted
 
 COUNT = 120
 
@@ -95,6 +96,7 @@ def main(url: str, folder: Path) -> None:
     steps.run("refused", lambda: run_tasks(spark, [7], _refusal(), what="refuse"))
     steps.run("batch", lambda: sorted(map(list, read().groupBy("topic").count().collect())))
     steps.run("missing", lambda: _error(lambda: read(topic="ordres").count()))
+    steps.run("secret", lambda: _error(lambda: read(accessKey="app", secretKey=planted.CLIENT).count()))
     steps.run("sink", sink)
     steps.run("stream", stream)
     steps.run("table", table)

@@ -20,6 +20,7 @@ from tests.pipeline.cluster.standalone import bare_python
 from tests.pipeline.conftest import ROOT
 from tests.pipeline.spark.connect_server import ConnectServer
 from tests.pipeline.spark.connect_session import COUNT
+from tests.support.planted import found_in
 
 _COUNTS = [["%RETRY%billing", COUNT // 5], ["orders", COUNT // 5 * 3], ["users", COUNT // 5]]
 
@@ -44,6 +45,8 @@ def test_source_stream_sink_tables_and_every_job_work_through_a_server(tmp_path:
     assert found["refused"] == "InvalidArgumentError: task 7 is refused"
     assert found["batch"] == found["sql"] == _COUNTS
     assert "did you mean orders?" in found["missing"]
+    assert "change that secret, and write secretKey 'env:NAME'" in found["secret"]
+    assert not found_in(json.dumps(found))
     assert found["sink"] == COUNT // 5
     assert found["stream"] == COUNT // 5 * 3
     assert found["table"] == COUNT // 5

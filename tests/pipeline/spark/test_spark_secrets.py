@@ -14,6 +14,7 @@ from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.options import parse_options
 from flaremq.pipeline.sink.options import parse_sink_options
 from flaremq.pipeline.spark.catalog_tables import table_options, with_note
+from flaremq.pipeline.spark.datasource import FlareMQDataSource
 from tests.pipeline.conftest import ROOT
 from tests.pipeline.spark.test_spark_tables import SCHEMA
 from tests.support import planted
@@ -54,6 +55,22 @@ def test_a_table_notes_where_a_secret_is_and_refuses_one() -> None:
         assert not found_in(str(caught.value))
         with pytest.raises(InvalidArgumentError, match=f"{name} is given to a table"):
             table_options(table | {name: planted.CLIENT})  # among its properties
+
+
+def test_a_session_of_connect_names_its_secrets_and_gives_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its server keeps statements with their options; what Spark tells planners of it is what ``test_spark_connect``
+    sees in a real one."""
+    FlareMQDataSource(dict(ACCOUNT))
+    monkeypatch.setenv("SPARK_JOB_ARTIFACT_UUID", "c28b0263-8798-458c-a89e-97073a0e2e8f")
+    monkeypatch.delenv("SPARK_CONNECT_MODE", raising=False)
+    for name in ("secretKey", "SECRETKEY", "securityToken"):
+        with pytest.raises(InvalidArgumentError, match=r"write (secretKey|securityToken) 'env:NAME'") as caught:
+            FlareMQDataSource({"nameServer": "h:1", "accessKey": "app", name: planted.CLIENT})
+        assert not found_in(str(caught.value))
+    for named in ({"secretKeyFile": "/key"}, {"secretKey": "file:/key"}, {"secretKey": "env:KEY"}):
+        FlareMQDataSource({"nameServer": "h:1", "accessKey": "app", **named})
+    monkeypatch.setenv("SPARK_CONNECT_MODE", "0")  # a driver of its own, with artifacts
+    FlareMQDataSource(dict(ACCOUNT))
 
 
 @pytest.mark.spark

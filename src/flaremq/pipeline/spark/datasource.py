@@ -34,6 +34,7 @@ from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.pipeline.sources.worker import kept_source, settle
 from flaremq.pipeline.spark.catalog_tables import reader_options, table_options, with_note
 from flaremq.pipeline.spark.shipped import reduced
+from flaremq.pipeline.spark.statements import check_secrets
 from flaremq.pipeline.spark.stream_files import FILES_DDL
 
 _PUSHDOWN_CALLER = "data_source_pushdown_filters.py"
@@ -41,6 +42,10 @@ _PUSHDOWN_CALLER = "data_source_pushdown_filters.py"
 
 class FlareMQDataSource(DataSource):
     """Messages as a table and as a stream; a sink for both."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        check_secrets(options)
 
     @classmethod
     def name(cls) -> str:
