@@ -102,7 +102,7 @@ def _allow(user: str, rights: Iterable[tuple[str, str]]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def lab(folder: Path, **options: Any) -> AsyncIterator[Lab]:
+async def lab(folder: Path, *, grpc_port: int = OFF, **options: Any) -> AsyncIterator[Lab]:
     """A running broker with the topics ``orders``, ``open`` and ``replies`` and the groups ``good`` and ``own``."""
     access = AccessOptions(
         authentication_enabled=True,
@@ -111,7 +111,7 @@ async def lab(folder: Path, **options: Any) -> AsyncIterator[Lab]:
     )
     broker = BrokerService(
         folder / "store",
-        BrokerOptions(listen_port=free_ports(), access=access, grpc=GrpcOptions(grpc_server_port=OFF), **options),
+        BrokerOptions(listen_port=free_ports(), access=access, grpc=GrpcOptions(grpc_server_port=grpc_port), **options),
     )
     await broker.start()
     assert broker.access is not None and broker.access.users is not None

@@ -36,8 +36,12 @@ def guard_of_calls(own: Guard) -> CallGuard:
     )
 
 
-def call_of(method: str, name: str, secret: bytes, **more: Any) -> Call:
-    """A call that is signed; an empty name: it is not."""
+def proof_of(name: str, secret: bytes) -> dict[str, str]:
+    """The headers by which a call is signed; an empty name: it is not."""
     signature = hmac.digest(secret, _TIME.encode(), "sha1").hex()
     proof = f"MQv2-HMAC-SHA1 Credential={name}/x, SignedHeaders=x-mq-date-time, Signature={signature}"
-    return Call(method, {"authorization": proof, "x-mq-date-time": _TIME} if name else {}, **more)
+    return {"authorization": proof, "x-mq-date-time": _TIME} if name else {}
+
+
+def call_of(method: str, name: str, secret: bytes, **more: Any) -> Call:
+    return Call(method, proof_of(name, secret), **more)

@@ -1,17 +1,57 @@
-"""Calls of gRPC at the guard of all ports: what nobody has thought of is closed, and what is pushed to callers."""
+"""Calls of gRPC at the guard of all ports: over the wire, where nobody has thought of a call, and what is pushed."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
+
+from google.protobuf.text_format import Parse
 
 from flaremq.access.callers.caller_guard import Registered
 from flaremq.grpc.call import Call
 from flaremq.grpc.messages import classes
 from flaremq.grpc.messages.enums import Code
-from flaremq.grpc.messages.methods import METHODS, Method
-from tests.access.grpc_caller import Place, call_of, guard_of_calls
+from flaremq.grpc.messages.methods import METHODS, Method, Shape
+from tests.access.attack_lab import lab, secret_of
+from tests.access.grpc_caller import Place, call_of, guard_of_calls, proof_of
+from tests.access.test_call_table import CALLS
 from tests.access.test_guard import APP, ROOT, Gate
 from tests.support.fake_connection import FakeConnection
+from tests.support.grpc_lab import METADATA, Client, client_of
+from tests.support.ports import free_ports
+
+_STRANGERS = (("", b""), ("nobody", b"a secret"), ("victim", b"a wrong secret"))
+
+
+async def _status(client: Client, name: str, proof: dict[str, str]) -> int:
+    """The status in the first reply to a call of the table."""
+    method = METHODS[name.partition(" ")[0]]
+    request: Any = Parse(CALLS[name][0], method.request())
+    settings = {"metadata": (*METADATA, *proof.items()), "timeout": 20}
+    if method.shape is Shape.UNARY:
+        reply = await client.unary(method.name, request, **settings)
+    else:
+        reply = await client.stream(method.name, request, **settings).read()
+    return int(reply.status.code)
+
+
+def test_no_call_reaches_a_broker_without_its_proof_and_its_rights(tmp_path: Path) -> None:
+    """The requests are about a topic and a group that none of these accounts may use."""
+
+    async def run() -> list[str]:
+        port, passed = free_ports(), []
+        async with lab(tmp_path, grpc_port=port), client_of(port) as client:
+            for name, (_, needs) in CALLS.items():
+                callers = [*_STRANGERS, *([("attacker", secret_of("attacker").encode())] if needs else [])]
+                for user, secret in callers:
+                    status = await _status(client, name, proof_of(user, secret))
+                    passed += [f"{name} of {user!r}: {status}"] if status != Code.UNAUTHORIZED else []
+            own = await _status(client, "QueryRoute", proof_of("root", secret_of("root").encode()))
+            assert own == Code.TOPIC_NOT_FOUND
+        return passed
+
+    assert asyncio.run(run()) == []
 
 
 def test_a_call_without_a_row_is_for_super_users_only(tmp_path: Path) -> None:
