@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 from flaremq.grpc.calls.sessions import Session
@@ -16,6 +17,7 @@ from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.headers.consume import CheckTransactionStateRequestHeader
 
+_log = logging.getLogger(__name__)
 _RESULTS: Final = {
     Code.OK: "CR_SUCCESS",
     Code.FAILED_TO_CONSUME_MESSAGE: "CR_LATER",
@@ -52,6 +54,10 @@ class Questions:
     def _check_transaction(self, session: Session, broker: str, request: RemotingCommand) -> None:
         header = CheckTransactionStateRequestHeader.decode(request.ext)
         record = _record(request)
+        if record.topic not in session.topics:
+            # Its group was called so, and the broker cannot know who is behind a proxy. Somebody else will be asked.
+            _log.info("client %s is not asked about a transaction of %s", session.client_id, record.topic)
+            return
         transaction_id = header.transaction_id or record.uniq_key or message_id_of(record)
         self._transactions.note(
             record.topic,
