@@ -6,13 +6,19 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from google.protobuf.text_format import Parse
 
 from flaremq.access.callers.caller_guard import Registered
+from flaremq.access.needs import Action, ResourceType
+from flaremq.access.options import AccessOptions
+from flaremq.access.rules import Surroundings, need
 from flaremq.grpc.call import Call
 from flaremq.grpc.messages import classes
 from flaremq.grpc.messages.enums import Code
 from flaremq.grpc.messages.methods import METHODS, Method, Shape
+from flaremq.proxy.options import ProxyOptions
+from flaremq.proxy.service import ProxyService
 from tests.access.attack_lab import lab, secret_of
 from tests.access.grpc_caller import Place, call_of, guard_of_calls, proof_of
 from tests.access.test_call_table import CALLS
@@ -64,6 +70,28 @@ def test_a_call_without_a_row_is_for_super_users_only(tmp_path: Path) -> None:
         answers[account.name] = guard.allow(method, classes.HeartbeatRequest(), call, place)
     assert answers["root"] is None
     assert answers["app"] is not None and answers["app"][0] == Code.UNAUTHORIZED
+
+
+@pytest.mark.parametrize(
+    ("topic", "needed"),
+    [
+        ("%RETRY%good_open", "Cluster:cc"),
+        ("%RETRY%good", "Group:good"),
+        ("%RETRY%my_group+open", "Group:my_group"),
+        ("%DLQ%my_group", "Group:my_group"),
+    ],
+)
+def test_a_proxy_lets_nobody_near_retries_that_may_be_of_either_of_two_groups(topic: str, needed: str) -> None:
+    """``good_open``, or POP's of ``good`` for ``open``: a broker knows which groups there are, a proxy does not."""
+    around = Surroundings("cc", knows_names=False)
+    assert str(need(ResourceType.TOPIC, topic, (Action.SUB,), around, consumer="good_o")) == needed
+
+
+def test_a_proxy_says_that_it_knows_no_names(tmp_path: Path) -> None:
+    access = AccessOptions(authentication_enabled=True)
+    options = ProxyOptions(namesrv_addr="127.0.0.1:9876", proxy_home=str(tmp_path), access=access)
+    control = ProxyService(options)._access_control()
+    assert not control.guard._around.knows_names
 
 
 def test_who_is_trusted_by_its_address_is_shown_half_messages(tmp_path: Path) -> None:

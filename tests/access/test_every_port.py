@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from flaremq.namesrv.service import NamesrvService
 from flaremq.options import rows
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.frame import encode_frame
+from flaremq.proxy.options import ProxyOptions
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
 from flaremq.storage.options import StoreOptions
@@ -170,6 +172,17 @@ def test_no_server_lets_other_machines_in_by_an_oversight(address: str, tmp_path
         lambda: BrokerOptions(bind_address=address),
         lambda: NamesrvOptions(bind_address=address),
         lambda: ControllerOptions(bind_address=address, controller_store_path=str(tmp_path)),
+        lambda: ProxyOptions(bind_address=address),
     ):
         with pytest.raises(InvalidArgumentError, match="bindAddress"):
             make()
+
+
+def test_no_proxy_lends_its_account_to_everybody_by_an_oversight() -> None:
+    """Its brokers ask who is there and hear of the proxy only."""
+    own = AccessOptions(inner_client_authentication_credentials='{"accessKey":"inner","secretKey":"a-secret-of-it"}')
+    with pytest.raises(InvalidArgumentError, match="innerClientAuthenticationCredentials") as caught:
+        ProxyOptions(access=own)
+    assert "a-secret" not in str(caught.value)
+    ProxyOptions(access=own, insecure_bind_enable=True)
+    ProxyOptions(access=replace(own, authentication_enabled=True))

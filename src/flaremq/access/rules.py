@@ -43,6 +43,7 @@ class Surroundings:
     cluster: str
     has_topic: Callable[[str], bool] = lambda _: False
     has_group: Callable[[str], bool] = lambda _: False
+    knows_names: bool = True  # has_topic and has_group mean something
 
 
 class UnreadableError(Exception):
@@ -93,6 +94,8 @@ def need(
     owner = owning_group(name, around, consumer=consumer) if name[:1] == "%" else None
     if owner is None:
         return Need(type_, name, actions)
+    if not around.knows_names and "_" in owner and "+" not in name and name.startswith(RETRY_PREFIX):
+        return Need(ResourceType.CLUSTER, around.cluster, (Action.UPDATE,))  # of this group, or of a shorter one
     return Need(ResourceType.GROUP, owner, (Action.SUB,) if _DATA.intersection(actions) else actions)
 
 

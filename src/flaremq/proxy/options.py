@@ -43,8 +43,8 @@ class ProxyOptions:
         doc="Address to listen at; the port is `grpcServerPort`. RocketMQ's proxy listens at every address.")
     insecure_bind_enable: bool = option(
         False, flaremq="insecureBindEnable", affects="behaviour", fixed=SECURITY,
-        doc="Allow a `bindAddress` that other machines reach without access control: everybody who reaches it may do "
-            "everything.")
+        doc="Allow a `bindAddress` that other machines reach, or `innerClientAuthenticationCredentials`, without "
+            "access control: everybody who reaches the proxy may do everything that it may.")
     max_message_size: int = option(
         4 << 20, rocketmq="maxMessageSize", affects="behaviour", fixed=AT_START, minimum=1, maximum=64 << 20,
         doc="Bytes of a body; brokers have a limit of their own.")
@@ -70,6 +70,13 @@ class ProxyOptions:
         if self.grpc.grpc_server_port == OFF:
             raise InvalidArgumentError("option grpcServerPort=-1 serves nothing: a proxy has no other port")
         check_bind(self.bind_address, self.access, insecure=self.insecure_bind_enable)
+        credentials = self.access.inner_client_authentication_credentials.strip()
+        if credentials and not self.access.is_enabled and not self.insecure_bind_enable:
+            raise InvalidArgumentError(
+                "innerClientAuthenticationCredentials would let everybody who reaches this proxy act in that account: "
+                "turn access control on here too (authenticationEnabled and authorizationEnabled, or aclEnable), or "
+                "set insecureBindEnable=true if they may"
+            )
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> ProxyOptions:

@@ -85,7 +85,7 @@ class ProxyService:
 
         home = self.options.home
         places = Places(home=home, users=home, state=home)
-        around = Surroundings(self.options.access.access_cluster_name)
+        around = Surroundings(self.options.access.access_cluster_name, knows_names=False)
         return AccessControl(self.options.access, places, BROKER, around, self._clock)
 
     @property
