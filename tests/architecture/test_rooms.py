@@ -35,7 +35,7 @@ ORDER = {
     "controller": "figures groups liveness election outcomes state options stores office requests service",
     "grpc": "call options receipt_key framing messages http2 server guard rules backends calls door",
     "proxy": "options name_servers members cluster_backend service",
-    "server": "options live_options option_requests",
+    "server": "options live_options option_requests guarding",
     "namesrv": "figures options kv_config topic_queues broker_table route_info requests service",
     "client": """arguments credentials options errors blocking unique_keys client_id transport routes heartbeats
         instance producer consumer admin scan streams""",

@@ -24,7 +24,7 @@ from flaremq.controller.stores.opened import store_of
 from flaremq.controller.stores.store import Peer, StateStore
 from flaremq.errors import FlareMQError
 from flaremq.metrics.family import Family
-from flaremq.metrics.server_monitor import CONNECTIONS, ServerMonitor
+from flaremq.metrics.server_monitor import CONNECTIONS, ServerMonitor, watched
 from flaremq.options_file import OptionsFile
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
@@ -32,6 +32,7 @@ from flaremq.remoting.address import format_address
 from flaremq.remoting.client import RemotingClient
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.server import RemotingServer
+from flaremq.server.guarding import access_control
 
 if TYPE_CHECKING:
     from flaremq.access.control import AccessControl
@@ -74,16 +75,8 @@ class ControllerService:
         """Listen and read the state; UnavailableError if the port or the state is taken."""
         for warning in self.options.warnings:
             _log.warning("%s", warning)
-        if self.monitor is not None:
-            await self.monitor.start()
-        try:
+        async with watched(self.monitor, self._reasons):
             await self._start()
-        except BaseException:
-            if self.monitor is not None:
-                await self.monitor.stop()
-            raise
-        if self.monitor is not None:
-            self.monitor.ready(self._reasons)
 
     def _figures(self) -> list[tuple[Family, float]]:
         connections = 0 if self._server is None else len(self._server.connections)
@@ -103,7 +96,8 @@ class ControllerService:
         table = HandlerTable()
         BrokerHandlers(self._office, self._look.set).register(table)
         AdminHandlers(self._office, self.options, self._options_file).register(table)
-        self.access = await asyncio.to_thread(self._access_control)
+        access, folder = self.options.access, self.options.store_folder
+        self.access = await asyncio.to_thread(access_control, access, folder, self._clock, is_controller=True)
         if self.access is not None:
             self.access.install(table)
         self._client = RemotingClient(signing(self.options.remoting, self.options.access))
@@ -138,17 +132,6 @@ class ControllerService:
             await self.access.stop()
         if self.monitor is not None:
             await self.monitor.stop()
-
-    def _access_control(self) -> AccessControl | None:
-        access, folder = self.options.access, self.options.store_folder
-        if not access.is_enabled:
-            return None
-        from flaremq.access.authority import CONTROLLER  # what only guarded servers need
-        from flaremq.access.control import AccessControl, Places
-        from flaremq.access.rules import Surroundings
-
-        places = Places(home=folder, users=folder, state=folder)
-        return AccessControl(access, places, CONTROLLER, Surroundings(access.access_cluster_name), self._clock)
 
     @property
     def port(self) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Final
 
@@ -60,3 +61,18 @@ class ServerMonitor:
         samples.add(READY, not self.monitor.reasons())
         for family, value in self._figures():
             samples.add(family, value)
+
+
+@asynccontextmanager
+async def watched(monitor: ServerMonitor | None, reasons: Callable[[], list[str]] = list) -> AsyncGenerator[None]:
+    """Around the start of a server: figures are there before it is, and it is ready afterwards but for ``reasons``."""
+    if monitor is None:
+        yield
+        return
+    await monitor.start()
+    try:
+        yield
+    except BaseException:
+        await monitor.stop()
+        raise
+    monitor.ready(reasons)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from flaremq.clock import Clock, SystemClock
 from flaremq.metrics.family import Family
-from flaremq.metrics.server_monitor import CONNECTIONS, ServerMonitor
+from flaremq.metrics.server_monitor import CONNECTIONS, ServerMonitor, watched
 from flaremq.namesrv import figures
 from flaremq.namesrv.broker_table import LiveBroker
 from flaremq.namesrv.kv_config import KVConfig
@@ -28,6 +28,7 @@ from flaremq.remoting.address import format_address
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.server import RemotingServer
+from flaremq.server.guarding import access_control
 
 if TYPE_CHECKING:
     from flaremq.access.control import AccessControl
@@ -62,16 +63,8 @@ class NamesrvService:
         """Load what was kept and listen; UnavailableError if the port is taken."""
         for warning in self.options.warnings:
             _log.warning("%s", warning)
-        if self.monitor is not None:
-            await self.monitor.start()
-        try:
+        async with watched(self.monitor):
             await self._start()
-        except BaseException:
-            if self.monitor is not None:
-                await self.monitor.stop()
-            raise
-        if self.monitor is not None:
-            self.monitor.ready()
 
     async def _start(self) -> None:
         kv_config = await asyncio.to_thread(KVConfig.load, self.options.kv_config_file)
@@ -79,7 +72,8 @@ class NamesrvService:
         BrokerHandlers(self.routes, kv_config, self.options, self._clock).register(table)
         RouteHandlers(self.routes, kv_config, self.options, self._clock).register(table)
         ConfigHandlers(kv_config, self.options, self._options_file).register(table)
-        self.access = await asyncio.to_thread(self._access_control)
+        access, folder = self.options.access, os.path.dirname(os.path.abspath(self.options.kv_config_file))
+        self.access = await asyncio.to_thread(access_control, access, folder, self._clock, is_controller=False)
         if self.access is not None:
             self.access.install(table)
         server = RemotingServer(table, self.options.remoting)
@@ -108,18 +102,6 @@ class NamesrvService:
             (figures.TOPICS, len(self.routes.queues.table)),
             (CONNECTIONS, connections),
         ]
-
-    def _access_control(self) -> AccessControl | None:
-        access = self.options.access
-        if not access.is_enabled:
-            return None
-        from flaremq.access.authority import NAME_SERVER  # what only guarded servers need
-        from flaremq.access.control import AccessControl, Places
-        from flaremq.access.rules import Surroundings
-
-        folder = os.path.dirname(os.path.abspath(self.options.kv_config_file))
-        places = Places(home=folder, users=folder, state=folder)
-        return AccessControl(access, places, NAME_SERVER, Surroundings(access.access_cluster_name), self._clock)
 
     @property
     def port(self) -> int:
