@@ -8,9 +8,9 @@ from typing import Final
 
 from flaremq.client.admin.groups import GroupAdmin
 from flaremq.client.arguments import check_text, check_whole_number
-from flaremq.client.consumer.pulling import PullApi, PullResult, pull_result
+from flaremq.client.consumer.pulling import PullApi, PullResult
 from flaremq.client.consumer.received import ReceivedMessage, read_messages
-from flaremq.client.consumer.subscription import Expression, subscription_data
+from flaremq.client.consumer.subscription import Expression
 from flaremq.client.errors import queue_name
 from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError, ReplyError
 from flaremq.message.message_id import decode_message_id
@@ -130,17 +130,9 @@ class MessageAdmin(GroupAdmin):
         """Messages of one queue from an offset on, or those that come within ``hold_ms``; nobody's progress changes."""
         check_whole_number(offset, "an offset")
         await self._keeper_of(queue)
-        subscription = subscription_data(queue.topic, expression, self._instance.clock.now_ms())
-        reply = await PullApi(self._instance, _TOOLS_GROUP).pull(
-            queue,
-            offset,
-            subscription=subscription,
-            count_max=max_count,
-            hold_ms=hold_ms,
-            timeout=self._timeout + hold_ms / 1000,
-            is_subscription_sent=True,
-        )
-        return pull_result(reply, queue, subscription)
+        timeout = self._timeout + hold_ms / 1000
+        api = PullApi(self._instance, _TOOLS_GROUP)
+        return await api.read(queue, offset, expression, count_max=max_count, hold_ms=hold_ms, timeout=timeout)
 
     async def message_at(self, queue: MessageQueue, offset: int) -> ReceivedMessage:
         """The message with this offset in a queue."""

@@ -15,7 +15,7 @@ from flaremq.client.consumer.consumption import Consumption
 from flaremq.client.consumer.delivery import BatchDeliveries, Deliveries, MessageExchange, Receiver
 from flaremq.client.consumer.offset_store import NO_OFFSET, BrokerOffsets, LocalOffsets, OffsetStore, local_offsets_path
 from flaremq.client.consumer.process_queue import ProcessQueue
-from flaremq.client.consumer.pulling import PullApi, PullResult, pull_result
+from flaremq.client.consumer.pulling import PullApi, PullResult
 from flaremq.client.consumer.queue_locking import RENEW_MS
 from flaremq.client.consumer.queue_offset import queue_offset
 from flaremq.client.consumer.rebalancing import FIRST, LAST, Rebalancer
@@ -284,18 +284,11 @@ class Consumer:
         if max_count < 1 or offset < 0:
             raise InvalidArgumentError(f"cannot pull {max_count} messages from offset {offset}")
         await self._instance.routes.find(queue.topic)
-        subscription = subscription_data(queue.topic, expression, self._instance.clock.now_ms())
         hold_ms = int(wait * 1000)
-        reply = await self._pull_api.pull(
-            queue,
-            offset,
-            subscription=subscription,
-            count_max=max_count,
-            hold_ms=hold_ms,
-            timeout=self.options.timeout + wait * 2 + (10.0 if hold_ms else 0.0),  # brokers look every 5 s only
-            is_subscription_sent=True,
+        timeout = self.options.timeout + wait * 2 + (10.0 if hold_ms else 0.0)  # brokers look every 5 s only
+        return await self._pull_api.read(
+            queue, offset, expression, count_max=max_count, hold_ms=hold_ms, timeout=timeout
         )
-        return pull_result(reply, queue, subscription)
 
     # Queues and offsets
 

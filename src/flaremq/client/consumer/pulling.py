@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Final
 
 from flaremq.client.consumer.received import ReceivedMessage, read_messages
+from flaremq.client.consumer.subscription import Expression, subscription_data
 from flaremq.client.errors import reply_error
 from flaremq.client.instance import ClientInstance
 from flaremq.errors import RemoteProtocolError
@@ -71,6 +72,25 @@ class PullApi:
         self._instance = instance
         self._group = group
 
+    async def read(
+        self, queue: MessageQueue, offset: int, expression: Expression, *, count_max: int, hold_ms: int, timeout: float
+    ) -> PullResult:
+        """Messages that an expression wants, by a request of its own; nobody's progress changes."""
+        subscription = subscription_data(queue.topic, expression, self._instance.clock.now_ms())
+        reply = await self.pull(
+            queue,
+            offset,
+            subscription=subscription,
+            count_max=count_max,
+            hold_ms=hold_ms,
+            timeout=timeout,
+            is_subscription_sent=True,
+        )
+        messages = read_messages(reply.body, queue)
+        if subscription.tags_set:
+            messages = [message for message in messages if message.tags in subscription.tags_set]
+        return PullResult(reply.status, messages, reply.next_offset, reply.min_offset, reply.max_offset)
+
     async def pull(
         self,
         queue: MessageQueue,
@@ -131,12 +151,3 @@ def _read(status: PullStatus, reply: RemotingCommand) -> PullReply:
         )
     except RequestError as error:
         raise RemoteProtocolError(f"the reply to a pull cannot be read: {error.remark}") from None
-
-
-def pull_result(reply: PullReply, queue: MessageQueue, subscription: SubscriptionData) -> PullResult:
-    """The answer with its messages, those of unwanted tags left out."""
-    messages = read_messages(reply.body, queue)
-    tags = subscription.tags_set
-    if tags:
-        messages = [message for message in messages if message.tags in tags]
-    return PullResult(reply.status, messages, reply.next_offset, reply.min_offset, reply.max_offset)
