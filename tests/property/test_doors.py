@@ -185,32 +185,12 @@ class Append(Entrance):
         return PutResult(Status.PUT_OK, result[0], result[1], 0, result[2] - result[1], b"")
 
 
-class AppendBatch(Entrance):
+class AppendBatchBody(Entrance):
     batches = True
 
     def in_batch(self, item: Item) -> bool:
-        return item.properties is not None and item.reconsume_times == 0
-
-    def batch(self, run: list[Item]) -> PutResult:
-        return self.driver.append_batch(
-            run[0].topic,
-            run[0].queue_id,
-            [item.body for item in run],
-            [item.properties or b"" for item in run],
-            [item.flag for item in run],
-            born_timestamp=run[0].born_timestamp,
-            born_host=self.host,
-            sys_flag=run[0].sys_flag,
-        )
-
-
-class AppendBatchCompiled(AppendBatch):
-    compiled = True
-
-
-class AppendBatchBody(AppendBatch):
-    def in_batch(self, item: Item) -> bool:
-        return super().in_batch(item) and len(item.properties or b"") <= 32767 and -(2**31) <= item.flag < 2**31
+        fits = item.properties is not None and len(item.properties) <= 32767 and -(2**31) <= item.flag < 2**31
+        return fits and item.reconsume_times == 0
 
     def batch(self, run: list[Item]) -> PutResult:
         return self.driver.append_batch_body(
@@ -228,8 +208,8 @@ class AppendBatchBodyCompiled(AppendBatchBody):
 
 
 ENTRANCES: list[Callable[[Path, StoreOptions], Entrance]] = [
-    Put, PutSlowly, PutForm, PutBatch, PutBatchCompiled, PutMany, Append, AppendBatch, AppendBatchCompiled,
-    AppendBatchBody, AppendBatchBodyCompiled,
+    Put, PutSlowly, PutForm, PutBatch, PutBatchCompiled, PutMany, Append, AppendBatchBody,
+    AppendBatchBodyCompiled,
 ]  # fmt: skip
 
 

@@ -18,6 +18,7 @@ cdef struct Head:
 cdef bytes _CRC_KEY
 cdef int64_t _CRC_SIZE
 
+cdef int64_t bare_size(int64_t hosts, int64_t topic) noexcept nogil
 cdef int64_t write_record(
     View log, int64_t at, int64_t base, Head head, int64_t queue_offset, int64_t flag, View body, View text
 ) noexcept nogil

@@ -34,6 +34,11 @@ _CRC_KEY = b"__CRC32#\x01"
 _CRC_SIZE = 20
 
 
+def bare_size(hosts: int, topic: int) -> int:
+    """Bytes of a record without body and properties: ``hosts`` of both hosts, ``topic`` of the name and its length."""
+    return 74 + hosts + topic
+
+
 def write_record(
     log: View, at: int, base: int, head: Head, queue_offset: int, flag: int, body: View, text: View
 ) -> int:

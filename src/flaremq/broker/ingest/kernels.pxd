@@ -9,7 +9,7 @@ from flaremq.core.memory cimport (
     Longs, View, bytes_view, copy_bytes, load_i16, load_i32, load_u8, longs_of, same_bytes, store_i32, store_i64, store_u8, view_of,
     writable_longs_of, writable_view_of,
 )
-from flaremq.core.write cimport Head, write_head
+from flaremq.core.write cimport Head, bare_size, write_head
 from flaremq.storage.log.append cimport TopicEntry, next_offset
 from flaremq.storage.log.log_end cimport LogEnd
 

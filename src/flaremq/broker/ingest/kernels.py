@@ -60,7 +60,7 @@ if not cython.compiled:
         writable_longs_of,
         writable_view_of,
     )
-    from flaremq.core.write import Head, write_head
+    from flaremq.core.write import Head, bare_size, write_head
     from flaremq.storage.log.append import next_offset
 
 Buffer = bytes | bytearray | memoryview
@@ -255,7 +255,7 @@ def _take_proof(view: View, name_at: int, at: int, length: int, cells: Longs, ro
 
 
 def _same_account(view: View, cells: Longs, row: int) -> bool:
-    """Whether a send is signed by whom the first one of its run is."""
+    """Whether a send is signed by the account that signed the first one of its run."""
     if cells.data[row + KEY_LENGTH] != cells.data[KEY_LENGTH]:
         return False
     return cells.data[KEY_LENGTH] < 0 or same_bytes(
@@ -524,7 +524,7 @@ def append_sends(
     Raises StoreIOError, with nothing changed, when there is no space.
     """
     read, notes, cells = view_of(data), view_of(scratch), writable_longs_of(table)
-    fixed = 74 + len(born_host) + len(store_host) + len(entry.prefix)
+    fixed = bare_size(len(born_host) + len(store_host), len(entry.prefix))
     total = 0
     for number in range(count):
         row = number * COLUMN_COUNT

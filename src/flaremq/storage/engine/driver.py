@@ -72,7 +72,7 @@ class StoreDriver:
         """
         writer, log = self._writer, self._log
         entry = writer.topics.get(topic)
-        if entry is None or (90 + len(entry.prefix)) * count + content_bytes > writer.plain_size_max:
+        if entry is None or entry.plain_size * count + content_bytes > writer.plain_size_max:
             return None
         with log.lock:
             if self._health.refusal is not None:
@@ -88,22 +88,6 @@ class StoreDriver:
     def append_form(self, form: StoredForm) -> PutResult:
         """Append a record in its stored form; PUT_OK says it is in the log, not that it is durable."""
         return self._writer.put_form(form, wait=False)
-
-    def append_batch(
-        self,
-        topic: str,
-        queue_id: int,
-        bodies: list[bytes],
-        properties: list[bytes],
-        flags: list[int] | None,
-        *,
-        born_timestamp: int,
-        born_host: bytes,
-        sys_flag: int,
-    ) -> PutResult:
-        """Append messages for consecutive queue offsets, all or none; not durable yet."""
-        given = PutFields(queue_id, sys_flag, born_timestamp, born_host)
-        return self._writer.put_columns(topic, given, bodies, properties, flags, wait=False)
 
     def append_batch_body(
         self,
@@ -199,7 +183,7 @@ class StoreDriver:
 
     @property
     def is_syncing(self) -> bool:
-        """Whether somebody syncs at this moment: another ``sync`` would wait for that one first."""
+        """Whether a sync runs at this moment: another ``sync`` would wait for it first."""
         return self._log.flush_lock.locked()
 
     def flush_step(self) -> float:

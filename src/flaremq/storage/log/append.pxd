@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 from flaremq.core.memory cimport (
     View, ascii_view, bytes_view, copy_bytes, find_byte, load_i32, load_u16, store_u8, view_of,
 )
-from flaremq.core.write cimport Head, seal_record, write_head, write_record
+from flaremq.core.write cimport Head, bare_size, seal_record, write_head, write_record
 from flaremq.storage.log.log_end cimport LogEnd
 
 cdef int64_t _NO_QUEUE_UNIT, _ITEM_HEAD, _PROPERTIES_MAX, _CRC_HEAD, _CRC_TAIL
@@ -23,7 +23,7 @@ cdef class RecordFields:
     cdef Head head(self, int64_t now) except *
 
 cdef class TopicEntry:
-    cdef readonly int64_t magic
+    cdef readonly int64_t magic, plain_size
     cdef readonly bytes prefix
     cdef readonly dict queue_offsets
 

@@ -26,7 +26,7 @@ if not cython.compiled:
         store_u8,
         view_of,
     )
-    from flaremq.core.write import Head, seal_record, write_head, write_record
+    from flaremq.core.write import Head, bare_size, seal_record, write_head, write_record
 
     Placed = NamedTuple(  # noqa: UP014  # a class statement would be compiled too
         "Placed", [("queue_offset", int), ("physical_offset", int), ("store_timestamp", int), ("size", int)]
@@ -85,7 +85,7 @@ class RecordFields:
 
     def fixed_size(self) -> int:
         """Bytes of a record that has neither body nor properties."""
-        return 74 + len(self.born_host) + len(self.store_host) + len(self.topic)
+        return bare_size(len(self.born_host) + len(self.store_host), len(self.topic))
 
     def head(self, now: int) -> Head:
         return Head(
@@ -105,11 +105,12 @@ class RecordFields:
 class TopicEntry:
     """What appends to one topic share. ``queue_offsets`` (next offset by queue id) changes under the put lock only."""
 
-    __slots__ = ("magic", "prefix", "queue_offsets")
+    __slots__ = ("magic", "plain_size", "prefix", "queue_offsets")
 
     def __init__(self, magic: int, prefix: bytes, queue_offsets: dict[int, int]) -> None:
         self.magic = magic
         self.prefix = prefix  # the length-prefixed name
+        self.plain_size = bare_size(16, len(prefix))  # of a record with IPv4 hosts, without body and properties
         self.queue_offsets = queue_offsets
 
 
@@ -128,7 +129,7 @@ def append_record(
     properties: bytes,
 ) -> Placed:
     """Append one record that has a place in a queue; StoreIOError, with nothing changed, when there is no space."""
-    total = 74 + len(born_host) + len(store_host) + len(entry.prefix) + len(body) + len(properties)
+    total = bare_size(len(born_host) + len(store_host), len(entry.prefix)) + len(body) + len(properties)
     at = log.claim(total)
     now = log.store_time()
     queue_offset = next_offset(entry.queue_offsets, queue_id)

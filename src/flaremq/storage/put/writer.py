@@ -155,7 +155,7 @@ class MessageWriter:
             or type(body) is not bytes
             or not (born_timestamp is None or _is_long(born_timestamp))
             or len(properties) > _PROPERTIES_MAX
-            or 90 + len(entry.prefix) + len(body) + len(properties) > self.plain_size_max
+            or entry.plain_size + len(body) + len(properties) > self.plain_size_max
             # The name of the record checksum was refused by encoded_properties.
             or find_byte(bytes_view(properties), 0, len(properties), 0) < len(properties)
         ):
@@ -220,7 +220,7 @@ class MessageWriter:
         tries = whole_number(reconsume_times, 0, _INT_MAX, -1)
         if (
             entry is None
-            or 90 + len(entry.prefix) + len(body) + len(properties) > self.plain_size_max
+            or entry.plain_size + len(body) + len(properties) > self.plain_size_max
             or len(properties) > _PROPERTIES_MAX
             or queue < 0
             or mark < 0
