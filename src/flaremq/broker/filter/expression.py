@@ -146,15 +146,19 @@ class Not:
         return None if truth is None else not truth
 
 
-class And:
-    """All of several conditions, from left to right; stops at the first that is false."""
-
+class _Several:
     __slots__ = ("_conditions", "depth")
     kind = Kind.BOOLEAN
 
     def __init__(self, conditions: Sequence[Condition]) -> None:
         self._conditions = tuple(conditions)
         self.depth = 1 + max(condition.depth for condition in conditions)
+
+
+class And(_Several):
+    """All of several conditions, from left to right; stops at the first that is false."""
+
+    __slots__ = ()
 
     def evaluate(self, properties: Properties) -> Truth:
         result: Truth = True
@@ -167,15 +171,10 @@ class And:
         return result
 
 
-class Or:
+class Or(_Several):
     """Any of several conditions, from left to right; stops at the first that is true."""
 
-    __slots__ = ("_conditions", "depth")
-    kind = Kind.BOOLEAN
-
-    def __init__(self, conditions: Sequence[Condition]) -> None:
-        self._conditions = tuple(conditions)
-        self.depth = 1 + max(condition.depth for condition in conditions)
+    __slots__ = ()
 
     def evaluate(self, properties: Properties) -> Truth:
         result: Truth = False

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from flaremq.protocol.bodies.client import ClientConnection
 from flaremq.remoting.connection import Connection
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -26,3 +30,15 @@ class ClientInfo:
             language=self.language,
             version=self.version,
         )
+
+
+def drop_silent(
+    members: Iterable[ClientInfo], deadline: float, kind: str, on_closed: Callable[[Connection], None]
+) -> int:
+    """Close the connections of members whose last heartbeat came before ``deadline``; how many members that were."""
+    late = [info.connection for info in members if info.last_seen < deadline]
+    for connection in dict.fromkeys(late):
+        _log.warning("no heartbeat from the %s at %s for too long", kind, connection.peer)
+        on_closed(connection)
+        connection.close()
+    return len(late)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from flaremq.broker.filter.subscription import checked_subscription
-from flaremq.broker.members.client_info import ClientInfo
+from flaremq.broker.members.client_info import ClientInfo, drop_silent
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.pace import PacedTable, paced
 from flaremq.clock import Clock
@@ -206,17 +206,8 @@ class ConsumerTable:
     def expire(self) -> int:
         """Drop clients without a heartbeat for too long and close their connections; how many."""
         deadline = self._clock.monotonic() - self._options.channel_expired_timeout / 1000
-        late = [
-            info.connection
-            for group in self._groups.values()
-            for info in group.connections.values()
-            if info.last_seen < deadline
-        ]
-        for connection in dict.fromkeys(late):
-            _log.warning("no heartbeat from the consumer at %s for too long", connection.peer)
-            self.connection_closed(connection)
-            connection.close()
-        return len(late)
+        members = (info for group in self._groups.values() for info in group.connections.values())
+        return drop_silent(members, deadline, "consumer", self.connection_closed)
 
     # The parts of a registration
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from flaremq.broker.members.client_info import ClientInfo
+from flaremq.broker.members.client_info import ClientInfo, drop_silent
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.pace import PacedTable, paced
 from flaremq.clock import Clock
@@ -117,17 +117,8 @@ class ProducerTable:
     def expire(self) -> int:
         """Drop clients without a heartbeat for too long and close their connections; how many."""
         deadline = self._clock.monotonic() - self._options.channel_expired_timeout / 1000
-        late = [
-            info.connection
-            for members in self._groups.values()
-            for info in members.values()
-            if info.last_seen < deadline
-        ]
-        for connection in dict.fromkeys(late):
-            _log.warning("no heartbeat from the producer at %s for too long", connection.peer)
-            self.connection_closed(connection)
-            connection.close()
-        return len(late)
+        members = (info for members in self._groups.values() for info in members.values())
+        return drop_silent(members, deadline, "producer", self.connection_closed)
 
     def _forget_client(self, info: ClientInfo) -> None:
         if self._clients.get(info.client_id) is info.connection:
