@@ -70,7 +70,8 @@ interpreted: setup ## the tests of the core without its machine code (part of te
 # What most changes can break. No Spark, no clusters, no simulation, no processes of its own, nothing that is marked slow
 # (pyproject.toml), and of broker and store not what stands on the rest and is seldom touched.
 QUICK := architecture message protocol replication storage broker client namesrv
-QUICK_LATER := storage/rescue storage/verify broker/administration broker/delay broker/pop broker/transactions \
+QUICK_LATER := storage/rescue storage/verify broker/administration broker/controller_mode broker/delay broker/group \
+	broker/pop broker/transactions \
 	storage/dispatch/test_deleted_topics.py storage/dispatch/test_deleted_topics_crash.py
 quick: lint ## lint and the tests of the core, in a minute
 	$(PYTEST) -q -m "not slow and not spark and not interop and not soak" $(QUICK:%=tests/%) \
