@@ -9,7 +9,7 @@ from time import monotonic
 
 import pytest
 
-from flaremq.cli.servers.told import Told, reachable
+from flaremq.cli.servers.user_options import UserOptions, reachable
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
@@ -23,14 +23,14 @@ NAME_SERVER = "127.0.0.1:9876"
 BROKER = "127.0.0.1:10911"
 
 
-def told(tmp_path: Path, *assignments: str, of_file: str = "") -> Told:
+def given(tmp_path: Path, *assignments: str, of_file: str = "") -> UserOptions:
     file = tmp_path / "broker.conf"
     file.write_text(of_file, encoding="utf-8")
-    return Told.read(str(tmp_path), str(file), assignments)
+    return UserOptions.read(str(tmp_path), str(file), assignments)
 
 
-def broker_place(told: Told, flag: str | None) -> str:
-    options = told.broker_options(flag, BROKER, NAME_SERVER)
+def broker_place(given: UserOptions, flag: str | None) -> str:
+    options = given.broker_options(flag, BROKER, NAME_SERVER)
     return f"{options['bindAddress']}:{options['listenPort']}"
 
 
@@ -48,12 +48,12 @@ def broker_place(told: Told, flag: str | None) -> str:
 def test_address_comes_from_the_command_line_then_the_flag_then_the_file(
     tmp_path: Path, of_file: str, flag: str | None, assigned: list[str], name_server: str, broker: str
 ) -> None:
-    found = told(tmp_path, *assigned, of_file=of_file)
+    found = given(tmp_path, *assigned, of_file=of_file)
     assert (found.address(flag, NAME_SERVER), broker_place(found, flag)) == (name_server, broker)
 
 
 def test_options_of_connections_and_of_access_reach_the_other_servers(tmp_path: Path) -> None:
-    found = told(
+    found = given(
         tmp_path,
         *("tlsMode=enforcing", "aclEnable=true", "insecureBindEnable=true", "brokerName=b", "listenPort=1"),
         of_file="connectionsMax=10\ntlsMode=permissive\nauthConfigPath=/accounts\nflushDiskType=ASYNC_FLUSH\n",

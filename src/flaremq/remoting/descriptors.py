@@ -35,7 +35,7 @@ def tell_limit(connections_max: int) -> None:
     allowed = connections_allowed()
     if allowed < connections_max and _told != (allowed, connections_max):
         _told = (allowed, connections_max)
-        # The default is meant to be more than anybody needs: cutting it is news only where it leaves little.
+        # The default is larger than needed: a cut is worth a log line only where it leaves little.
         is_news = allowed < _FEW or connections_max != DEFAULT_MAX
         _log.log(
             logging.WARNING if is_news else logging.INFO,

@@ -12,7 +12,7 @@ from typing import Final
 
 from flaremq.clock import Clock
 
-STEP_MS: Final = 500  # a difference between both clocks that somebody must have made
+STEP_MS: Final = 500  # a difference between both clocks that means one was set
 
 
 class ClockSteps:
@@ -23,7 +23,7 @@ class ClockSteps:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._distance_ms = self._distance()
-        self._followed_ms = 0  # steps back that were told and not undone yet
+        self._followed_ms = 0  # steps back that were reported and not undone yet
 
     def back_ms(self) -> int:
         """How far the wall clock was set back since this was asked last; mostly 0. Negative if it was set forwards

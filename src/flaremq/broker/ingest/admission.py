@@ -49,7 +49,7 @@ class SendAdmission:
         self._groups = groups
         self._statistics = statistics
         self._replies = replies
-        self._is_ordered = is_ordered  # whether somebody consumes in order for a group
+        self._is_ordered = is_ordered  # whether a group has an orderly consumer
         self._unique_keys = UniqueKeyFactory(
             address=replies.store_host[:-4], process_id=os.getpid(), instance_hash=secrets.randbits(32)
         )

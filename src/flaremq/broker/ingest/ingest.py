@@ -56,7 +56,7 @@ class Ingest:
         self._table = array("q", bytes(8 * _ROWS * columns.COLUMN_COUNT))
         self._scratch = bytearray(_SCRATCH)
         self._out = bytearray(_ROWS * _ACK_BYTES)
-        self._signed = bytearray()  # what the sends of a run sign, where anybody asks
+        self._signed = bytearray()  # what the sends of a run sign, with access control
         self._ends = array("q", bytes(8 * _ROWS))
         self._stamp = replies.stamp.encode()
         self._host = replies.host_text.encode()
@@ -67,7 +67,7 @@ class Ingest:
 
     def take(self, connection: Connection, data: bytes) -> int:
         """Handle the plain sends at the start of a read; the number of bytes they were."""
-        # A send by Java, Python or Node begins like this; looking costs less than asking the kernel in vain.
+        # Sends of Java, Python or Node begin like this; the check costs less than a call that finds nothing.
         if data[8:19] != b'{"code":310' and data[8:10] != b"\x01\x36":
             return 0
         if int.from_bytes(data[:4], "big") + 4 > len(data):
@@ -131,7 +131,7 @@ class Ingest:
             self._signed = bytearray(len(data) + len(self._scratch))
         size = kernels.write_signed(data, self._scratch, table, count, self._signed, self._ends)
         if size < 0 or self._signed.find(_PROOF_MARK, 0, size) >= 0:
-            return False  # a proof of our own clients is for plain code, wherever somebody has put it
+            return False  # a proof of our own clients is for plain code, whatever field it is in
         signatures, contents, start = [], [], 0
         step = columns.COLUMN_COUNT
         places = table[columns.SIGNATURE_AT : count * step : step].tolist()

@@ -40,7 +40,7 @@ class PopQueue:
         self.covered: set[int] = set()
         self.covered_end = 0  # beyond all of them
         self.is_busy = False  # a pop is reading it on another thread
-        self.is_wanted = False  # and somebody else found it busy
+        self.is_wanted = False  # and another pop found it busy
 
     @property
     def is_idle(self) -> bool:

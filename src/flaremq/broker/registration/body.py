@@ -23,14 +23,14 @@ _READ_WRITE = PERM_READ | PERM_WRITE
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TopicState:
     """The state of the topics that a name server was sent. A topic that changed is another object."""
 
     permission: int
     topics: Mapping[str, TopicConfig]
 
-    def news_since(self, known: Told) -> dict[str, TopicConfig] | None:
-        """The topics that are new or different since then; None if all of them have to be told."""
+    def changed_since(self, known: TopicState) -> dict[str, TopicConfig] | None:
+        """The topics that are new or different since then; None if all of them have to be sent."""
         if self.permission != known.permission:
             return None
         return {name: config for name, config in self.topics.items() if known.topics.get(name) is not config}
@@ -42,13 +42,13 @@ class RegistrationBody:
     def __init__(self, options: BrokerOptions, topics: TopicTable, epoch: Callable[[], int] = lambda: 0) -> None:
         self._options = options
         self._topics = topics
-        self._epoch = epoch  # of the master: by it a name server tells a new one from an old one that does not know
+        self._epoch = epoch  # of the master: a name server keeps the higher one, should an old master still register
         self._rendered: dict[str, tuple[TopicConfig, orjson.Fragment]] = {}
         self._rendered_permission = -1
 
-    def state(self) -> Told:
+    def state(self) -> TopicState:
         """The topics as they are now."""
-        return Told(self._options.broker_permission, self._topics.all())
+        return TopicState(self._options.broker_permission, self._topics.all())
 
     def render(self, topics: Mapping[str, TopicConfig]) -> bytes:
         """A body that names these topics."""

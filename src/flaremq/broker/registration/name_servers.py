@@ -1,13 +1,12 @@
 """Registration: makes a broker known at its name servers, and keeps it known.
 
-Every name server is told everything at the start and every 30 seconds, what changed as soon as it changes, and goodbye
-at the end. They know nothing of each other, so each has a :class:`_NameServer` here that talks to it alone; one that is
-down or slow holds up nobody. Changes that come while a registration is under way are all in the next one.
+Every name server gets all topics at the start and every 30 seconds, changed ones as soon as they change, and an
+unregistration at the end. Each has a :class:`_NameServer` here with a task of its own, so one that is down or slow does
+not delay the others. Changes during a registration are all in the next one.
 
-What changed is found by comparing with what a name server took last, so nothing gets lost between two registrations,
-and topics made by the thousand cost no more than themselves. That a topic is gone no name server wants to know:
-routes are removed by whoever deletes the topic. The intervals are measured on the steady clock: a wall clock that is
-set back must not make a broker fall silent.
+What changed is found by comparing with what a name server accepted last, so nothing is lost between two registrations,
+and the cost follows the number of changed topics. Deleted topics are not sent: whoever deletes a topic removes its
+routes. Intervals are measured on the steady clock: a wall clock set back must not delay a registration.
 
 A slave learns from the answers where its master is. While it does not know that, or its master is gone, it registers
 every few seconds.
@@ -21,7 +20,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from flaremq.broker.catalog.topics import TopicTable
 from flaremq.broker.options import BrokerOptions
-from flaremq.broker.registration.body import RegistrationBody, Told
+from flaremq.broker.registration.body import RegistrationBody, TopicState
 from flaremq.broker.role import MASTER_ID, Role
 from flaremq.clock import Clock
 from flaremq.errors import FlareMQError, UnavailableError
@@ -67,7 +66,7 @@ class Registration:
         self._servers = {address: _NameServer(address, self._register) for address in dict.fromkeys(addresses)}
         self._address = self._ha_address = ""
         self._is_running = False
-        self.master_address: str | None = None  # what a slave was told
+        self.master_address: str | None = None  # as a slave read it from the answers
         self.master_ha_address: str | None = None
         self.on_master: list[Callable[[], None]] = []  # one of the two has changed
         self._is_looking = False
@@ -96,8 +95,8 @@ class Registration:
         """Register now, because topics changed. What is returned is done when all name servers that knew us know."""
         if not self._is_running:
             return None
-        # One that is just being told hears it again: the topics may have been rendered before the change.
-        asked = [(server.ask(), server.is_registered) for server in self._servers.values() if server.listens]
+        # Also where a registration is under way: its topics may have been rendered before the change.
+        asked = [(server.ask(), server.is_registered) for server in self._servers.values() if server.is_active]
         return _all_done([future for future, is_registered in asked if is_registered]) if asked else None
 
     def run_due(self) -> None:
@@ -116,7 +115,7 @@ class Registration:
         self._is_looking = is_looking
 
     def _role_changed(self) -> None:
-        """A broker that became the master is another one to everybody: they hear it now."""
+        """Master and slave are registered differently: all name servers get the new role now."""
         for server in self._servers.values():
             server.ask(everything=True)
 
@@ -138,15 +137,15 @@ class Registration:
         """Register at one name server and note when to do it again."""
         due, server.due = server.due, self._clock.monotonic() + _RETRY_SECONDS
         try:
-            if not everything and server.is_registered and await self._tell_news(server):
-                server.due = due  # everything is told when it would have been
+            if not everything and server.is_registered and await self._send_changes(server):
+                server.due = due  # the next whole registration stays due when it was
                 return
             if not self._options.force_register and server.is_registered and await self._has_nothing_new(server):
                 reply = RemotingCommand.response()
             else:
                 state = self._body.state()
-                reply = await self._tell(server.address, state.topics)
-                server.told = state
+                reply = await self._send(server.address, state.topics)
+                server.accepted = state
         except UnavailableError as error:
             server.note_failure(str(error))
             return
@@ -157,23 +156,23 @@ class Registration:
         self._learn(server, reply)
         server.due = self._clock.monotonic() + self._period
 
-    async def _tell_news(self, server: _NameServer) -> bool:
-        """Tell a name server what it does not know yet; False if it must be told everything."""
-        if server.told is None or not self._options.enable_single_topic_register:
+    async def _send_changes(self, server: _NameServer) -> bool:
+        """Register the topics that changed; False if the name server needs all of them."""
+        if server.accepted is None or not self._options.enable_single_topic_register:
             return False
         state = self._body.state()
-        news = state.news_since(server.told)
-        if news is None:
+        changed = state.changed_since(server.accepted)
+        if changed is None:
             return False
-        if news:
-            reply = await self._tell(server.address, news)
+        if changed:
+            reply = await self._send(server.address, changed)
             if reply.code != ResponseCode.SUCCESS:
-                return False  # perhaps it has forgotten us
+                return False  # it may have dropped this broker
             self._learn(server, reply)
-        server.told = state
+        server.accepted = state
         return True
 
-    async def _tell(self, address: str, topics: Mapping[str, TopicConfig]) -> RemotingCommand:
+    async def _send(self, address: str, topics: Mapping[str, TopicConfig]) -> RemotingCommand:
         """Register with these topics; they and the data version must be of the same moment."""
         body = self._body.render(topics)
         header = RegisterBrokerRequestHeader(
@@ -238,7 +237,7 @@ class Registration:
         try:
             await self._client.request(address, request, _UNREGISTER_SECONDS)
         except UnavailableError as error:
-            _log.warning("name server %s was not told that this broker stops: %s", address, error)
+            _log.warning("this broker could not be unregistered at name server %s: %s", address, error)
 
     def _connection_lost(self, address: str) -> None:
         """A name server forgets a broker with its connection, so the next try is not left for the next interval."""
@@ -249,13 +248,13 @@ class Registration:
 
 
 class _NameServer:
-    """One name server: what it knows of us, when it is told next, and at most one registration under way."""
+    """One name server: what it accepted, when the next registration is due, and at most one under way."""
 
     def __init__(self, address: str, register: Callable[[_NameServer, bool], Awaitable[None]]) -> None:
         self.address = address
         self.due = 0.0
         self.is_registered = False
-        self.told: Told | None = None  # what it was told last; means nothing while not registered
+        self.accepted: TopicState | None = None  # what it took last; means nothing while not registered
         self._register = register
         self._everything = False
         self._asked: asyncio.Future[None] | None = None  # done when a registration that begins later has ended
@@ -272,8 +271,8 @@ class _NameServer:
         return self._asked
 
     @property
-    def listens(self) -> bool:
-        """Whether it knows us or is being told; one that is neither waits for its next try."""
+    def is_active(self) -> bool:
+        """Registered or registering; otherwise it waits for its next try."""
         return self.is_registered or (self._task is not None and not self._task.done())
 
     async def _work(self) -> None:

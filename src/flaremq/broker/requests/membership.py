@@ -95,7 +95,7 @@ class ClientManageHandler:
     ) -> RemotingCommand | None:
         data = await asyncio.to_thread(self._read_checked, body)
         if not connection.is_open:
-            return None  # nobody would notice that it is gone
+            return None  # its close would go unnoticed
         outcome = self._heartbeat(connection, request, data, is_checked=True)
         return outcome if outcome is None or isinstance(outcome, RemotingCommand) else await outcome
 

@@ -127,11 +127,11 @@ class PopHandler:
         self, connection: Connection, request: RemotingCommand, ask: PopAsk, deadline: float
     ) -> RemotingCommand | None:
         if not self._groups.is_saved:
-            # After a crash a group that nobody knows would be taken for deleted, and its messages given to nobody.
+            # After a crash an unknown group would be taken for deleted, and its messages would not be delivered again.
             await self._groups.save_changes()
         while True:
             if not connection.is_open:
-                return None  # what it would be given would be hidden from the others for nobody
+                return None  # messages handed to it would be invisible to the others with no one to ack them
             answer = await self._service.taking.pop(ask)
             if answer.count or not answer.has_more or self._clock.monotonic() > deadline:
                 break

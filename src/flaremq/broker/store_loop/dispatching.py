@@ -29,7 +29,7 @@ class Dispatching:
         self.on_arrival: list[ArrivalCallback] = []  # called with the (topic, queue id) that have new messages
         self.awaited: dict[str, int] = {}  # how many wait for arrivals of a topic
         self.is_paused = False
-        self._urgent = 0  # somebody waits for the records before this offset
+        self._urgent = 0  # records before this offset are awaited
         self._handle: asyncio.Handle | None = None
         self._is_closed = False
 

@@ -238,7 +238,7 @@ class Durability:
         """At the end of a turn: what was read in it is appended, and one sync serves all of it."""
         self._is_scheduled = False
         if not self.waits_for_sync:
-            self._acknowledge()  # nobody waits for the disk, but for slaves, or for there being none
+            self._acknowledge()  # nothing waits for the disk here, but for slaves
             return
         if not self._is_idle or self._failure is not None:
             return  # the sync thread looks again before it sleeps
@@ -336,7 +336,7 @@ class Durability:
                 self._work.acquire(timeout=max(seconds, 0.01))
                 continue
             if driver.durable >= driver.appended:
-                if driver.durable > reported:  # somebody else synced: a checkpoint, a flush
+                if driver.durable > reported:  # a checkpoint or a flush synced meanwhile
                     reported = driver.durable
                     self._call_on_loop(self._durable_grew)
                 self._is_idle = True

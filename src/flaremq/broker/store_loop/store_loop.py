@@ -53,7 +53,7 @@ class StoreLoop(Workers):
     async def _stored(self, result: PutResult, wait: bool) -> PutResult:
         if not result.ok:
             return result
-        self.dispatching.mark_urgent()  # retries, deliveries, outcomes: few, and somebody may wait for them
+        self.dispatching.mark_urgent()  # retries, deliveries, outcomes: few, and clients may wait for them
         if not self.durability.acknowledges_later or not wait:
             self.durability.appended()
             return result

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flaremq.access.options import AccessOptions
     from flaremq.broker.options import BrokerOptions
     from flaremq.cli.servers.encryption import Encryption
-    from flaremq.cli.servers.told import Told
+    from flaremq.cli.servers.user_options import UserOptions
     from flaremq.namesrv.service import NamesrvService
 
 _NAME_SERVER: Final = "127.0.0.1:9876"
@@ -65,7 +65,7 @@ _GRPC: Final = "127.0.0.1:8081"
     is_flag=False,
     flag_value="",
     default=None,
-    help=f"Serve clients of RocketMQ 5 at {_GRPC} unless told otherwise; without it, where that is free.",
+    help=f"Serve clients of RocketMQ 5 at {_GRPC} unless user otherwise; without it, where that is free.",
 )
 @dashboard_options
 @log_options
@@ -88,45 +88,45 @@ def up(
     sync have it; kill the master, and another one goes on. A broker that was killed is started again.
     """
     from flaremq.cli.servers.replicas import check_folder
-    from flaremq.cli.servers.told import Told
+    from flaremq.cli.servers.user_options import UserOptions
 
     is_encrypted = is_encrypted or wants_tls()
-    told = Told.read(data, config_file, assignments)
+    user = UserOptions.read(data, config_file, assignments)
     check_folder(data, replicas=replicas is not None)
-    check_log_place(data, config_file, dict(told.settings))
+    check_log_place(data, config_file, dict(user.settings))
     if replicas is None:
         if controller_listen is not None:
             raise click.UsageError("--controller-listen needs --replicas")
-        _serve_one(_with_grpc(told, grpc_listen, broker_listen), listen, broker_listen, is_encrypted=is_encrypted)
+        _serve_one(_with_grpc(user, grpc_listen, broker_listen), listen, broker_listen, is_encrypted=is_encrypted)
     elif grpc_listen is not None:
         raise click.UsageError("--grpc serves one broker, and --replicas starts several")
     else:
-        _serve_replicas(replicas, told, (listen, controller_listen, broker_listen), is_encrypted=is_encrypted)
+        _serve_replicas(replicas, user, (listen, controller_listen, broker_listen), is_encrypted=is_encrypted)
 
 
-def _with_grpc(told: Told, flag: str | None, broker_listen: str | None) -> Told:
-    place = told.broker_options(broker_listen, _BROKER, _NAME_SERVER)
-    return told.with_grpc(flag, place["bindAddress"])
+def _with_grpc(user: UserOptions, flag: str | None, broker_listen: str | None) -> UserOptions:
+    place = user.broker_options(broker_listen, _BROKER, _NAME_SERVER)
+    return user.with_grpc(flag, place["bindAddress"])
 
 
-def _serve_one(told: Told, listen: str | None, broker_listen: str | None, *, is_encrypted: bool) -> None:
+def _serve_one(user: UserOptions, listen: str | None, broker_listen: str | None, *, is_encrypted: bool) -> None:
     from flaremq.broker.options import load_options
     from flaremq.broker.service import BrokerService
     from flaremq.cli.servers.broker import grpc_part, own_options_path
-    from flaremq.cli.servers.told import reachable, with_port
+    from flaremq.cli.servers.user_options import reachable, with_port
 
-    listen = with_port(told.address(listen, _NAME_SERVER))
-    options, *_ = load_options(told.config_file, told.broker_options(broker_listen, _BROKER, listen))
+    listen = with_port(user.address(listen, _NAME_SERVER))
+    options, *_ = load_options(user.config_file, user.broker_options(broker_listen, _BROKER, listen))
     _check_inner(options.access)
-    encryption = _encryption(told, [listen], options) if is_encrypted else None
+    encryption = _encryption(user, [listen], options) if is_encrypted else None
     if encryption is not None:
-        told = told.with_options(encryption.options)
-    options_file, kept = kept_options(told.config_file, own_options_path(told.data))
-    broker_settings = {**kept, **told.broker_options(broker_listen, _BROKER, listen)}
-    options, store_options, remoting_options = load_options(told.config_file, broker_settings)
-    namesrv = _name_server(told, listen)
-    broker = BrokerService(told.data, options, store_options, remoting_options, options_file=options_file)
-    beside = dashboard_beside(lambda: reachable(namesrv.address), told.data, told.given, options.access)
+        user = user.with_options(encryption.options)
+    options_file, kept = kept_options(user.config_file, own_options_path(user.data))
+    broker_settings = {**kept, **user.broker_options(broker_listen, _BROKER, listen)}
+    options, store_options, remoting_options = load_options(user.config_file, broker_settings)
+    namesrv = _name_server(user, listen)
+    broker = BrokerService(user.data, options, store_options, remoting_options, options_file=options_file)
+    beside = dashboard_beside(lambda: reachable(namesrv.address), user.data, user.given, options.access)
     _serve(
         [namesrv, broker, *beside],
         with_dashboard(
@@ -141,48 +141,48 @@ def _serve_one(told: Told, listen: str | None, broker_listen: str | None, *, is_
 
 
 def _serve_replicas(
-    count: int, told: Told, addresses: tuple[str | None, str | None, str | None], *, is_encrypted: bool
+    count: int, user: UserOptions, addresses: tuple[str | None, str | None, str | None], *, is_encrypted: bool
 ) -> None:
     """``addresses``: of the name server, the controller, the first broker. Port 0 takes free ones, for good."""
     from flaremq.access.inner import signing
     from flaremq.broker.options import load_options
     from flaremq.cli.servers.broker import check_own_places
     from flaremq.cli.servers.replicas import ReplicaPlan, ReplicaProcesses, choose_addresses
-    from flaremq.cli.servers.told import reachable
+    from flaremq.cli.servers.user_options import reachable
     from flaremq.controller.options import ControllerOptions
     from flaremq.controller.service import ControllerService
     from flaremq.remoting.address import format_address
 
-    listen = told.address(addresses[0], _NAME_SERVER)
-    options, store_options, _ = load_options(told.config_file, told.broker_options(addresses[2], _BROKER, listen))
+    listen = user.address(addresses[0], _NAME_SERVER)
+    options, store_options, _ = load_options(user.config_file, user.broker_options(addresses[2], _BROKER, listen))
     check_own_places(store_options, "--replicas")
     _check_inner(options.access)
-    controller_listen = None if addresses[1] is None else told.address(addresses[1], _NAME_SERVER)
+    controller_listen = None if addresses[1] is None else user.address(addresses[1], _NAME_SERVER)
     first_broker = format_address(options.bind_address, options.listen_port)
     listen, controller_listen, brokers = choose_addresses(count, listen, controller_listen, first_broker)
-    encryption = _encryption(told, [listen, controller_listen], options) if is_encrypted else None
+    encryption = _encryption(user, [listen, controller_listen], options) if is_encrypted else None
     if encryption is not None:
-        told = told.with_options(encryption.options)
+        user = user.with_options(encryption.options)
     plan = ReplicaPlan(
-        data=told.data,
+        data=user.data,
         addresses=brokers,
         controller=reachable(controller_listen),
-        settings=told.broker_options(addresses[2], _BROKER, listen),
-        config_file=told.config_file,
+        settings=user.broker_options(addresses[2], _BROKER, listen),
+        config_file=user.config_file,
         log_arguments=log_arguments,
     )
-    load_options(told.config_file, plan.settings_of(0))  # what is wrong is said here, once
+    load_options(user.config_file, plan.settings_of(0))  # what is wrong is said here, once
     place = {
         **split_listen(controller_listen),
         "advertisedAddress": plan.controller,
         "controllerStorePath": os.path.join(plan.data, "controller"),
     }
-    controller_options = ControllerOptions.from_properties({**place, **told.shared})
-    namesrv = _name_server(told, listen)
+    controller_options = ControllerOptions.from_properties({**place, **user.shared})
+    namesrv = _name_server(user, listen)
     controller = ControllerService(controller_options)
     remoting = signing(controller_options.remoting, controller_options.access)
     processes = ReplicaProcesses(plan, options.broker_name, remoting)
-    beside = dashboard_beside(lambda: reachable(namesrv.address), plan.data, told.given, options.access)
+    beside = dashboard_beside(lambda: reachable(namesrv.address), plan.data, user.given, options.access)
     _serve(
         [namesrv, controller, processes, *beside],
         with_dashboard(
@@ -218,20 +218,20 @@ def _serve(servers: list[Server], ready: Callable[[], str], encryption: Encrypti
         serve([*encryption.keepers, *servers], ready, encryption.advice)
 
 
-def _encryption(told: Told, addresses: list[str], options: BrokerOptions) -> Encryption:
+def _encryption(user: UserOptions, addresses: list[str], options: BrokerOptions) -> Encryption:
     from flaremq.cli.servers.encryption import Encryption
     from flaremq.remoting.address import parse_address
 
     hosts = [parse_address(address)[0] for address in addresses]
     hosts += [options.bind_address, options.broker_ip1, *filter(None, [options.broker_ip2])]
-    return Encryption.of(told.data, told.given, hosts)
+    return Encryption.of(user.data, user.given, hosts)
 
 
-def _name_server(told: Told, listen: str) -> NamesrvService:
+def _name_server(user: UserOptions, listen: str) -> NamesrvService:
     from flaremq.namesrv.options import NamesrvOptions
     from flaremq.namesrv.service import NamesrvService
 
-    place = {"kvConfigPath": os.path.join(told.data, "config", "kvConfig.json"), **split_listen(listen)}
-    options_file, kept = kept_options(None, os.path.join(told.data, "config", "namesrv.conf"))
-    options = NamesrvOptions.from_properties({**kept, **place, **told.shared})
+    place = {"kvConfigPath": os.path.join(user.data, "config", "kvConfig.json"), **split_listen(listen)}
+    options_file, kept = kept_options(None, os.path.join(user.data, "config", "namesrv.conf"))
+    options = NamesrvOptions.from_properties({**kept, **place, **user.shared})
     return NamesrvService(options, options_file=options_file)

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 _AFTER_FAILURE: Final = 1.0  # seconds until the next pull
 _AFTER_FLOW_CONTROL: Final = 0.02
 _LOCK_TRIES: Final = 30  # then the regular renewal goes on
-_REDELIVER_AFTER: Final = 5.0  # seconds until a message that nobody would take back is delivered here again
+_REDELIVER_AFTER: Final = 5.0  # seconds until a message that no broker takes back is delivered here again
 _UNKNOWN_HERE: Final = frozenset(  # the broker does not know this consumer, or not its present subscription
     (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST, ResponseCode.FILTER_DATA_NOT_EXIST,
      ResponseCode.FILTER_DATA_NOT_LATEST)
@@ -321,7 +321,7 @@ class Consumption:
 
     async def finish(self) -> None:
         """Wait until failed messages are back, then let go of everything."""
-        await asyncio.sleep(0)  # a loop that was just left tells so in this turn
+        await asyncio.sleep(0)  # a loop that was just left is noted in this turn
         if self._sending_back:
             await asyncio.wait(list(self._sending_back))
         held = [*self.queues.values(), *self._leaving.values()]

@@ -90,12 +90,12 @@ class ProcessQueue:
         self.is_paused = False
         self.is_listed = False  # among the queues that have a message to hand out
         self.broker_id = 0  # of the replica to pull from, as the broker suggests
-        self.reported_offset = -1  # what the broker was last told
-        self.reported_to = ""  # at which address: a master that is back does not know what a slave was told
+        self.reported_offset = -1  # last reported to the broker
+        self.reported_to = ""  # at which address: a master that returns does not have what was reported to a slave
         self.locked_until = 0.0  # orderly consumption: ours alone until then
         self.suspended_until = 0.0  # orderly consumption: nothing is handed out before
         self.last_pull = 0.0
-        self.last_failure = ""  # of a pull, so that the same one is not told every second
+        self.last_failure = ""  # of a pull, so that the same one is not logged every second
         self.pull_task: asyncio.Task[None] | None = None
 
     @property

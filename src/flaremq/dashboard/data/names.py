@@ -24,7 +24,6 @@ _OWN_GROUPS: Final = frozenset(
         "TOOLS_CONSUMER",
     )
 )
-_PROXY_TOPIC: Final = "DefaultHeartBeatSyncerTopic"  # of RocketMQ's proxy
 TOPIC_KINDS: Final = ("user", "retry", "dlq", "system")
 PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
 

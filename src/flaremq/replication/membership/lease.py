@@ -14,7 +14,7 @@ class Lease:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._until = float("-inf")
-        self._has_lapsed = True  # and somebody has looked since
+        self._has_lapsed = True  # and the caller has seen it
 
     def confirm(self, asked_at: float) -> None:
         """A question of that time was answered with our name and epoch."""
@@ -30,7 +30,7 @@ class Lease:
 
     @property
     def due(self) -> float:
-        """When somebody should look."""
+        """When to look again."""
         return float("inf") if self._has_lapsed else self._until
 
     def holds(self, now: float) -> bool:

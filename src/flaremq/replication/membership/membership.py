@@ -289,7 +289,7 @@ class Membership:
             self.broker_id = ask.broker_id
             return [SaveId(ask.broker_id)]
         if kind is Kind.APPLY_BROKER_ID and code == Code.BROKER_ID_INVALID:
-            self._temporary = Identity()  # somebody else was faster; the next id, then
+            self._temporary = Identity()  # another broker took it: try the next id
             return []
         if kind is Kind.REGISTER_BROKER and code == Code.SUCCESS:
             return self._registered(reply, sent, now)
@@ -310,7 +310,7 @@ class Membership:
         elif kind is Kind.REGISTER_BROKER and code == Code.BROKER_ID_INVALID:
             self.alarm = f"broker id {self.broker_id} is alive at another address: two brokers have copies of one store"
         elif kind is Kind.ELECT_MASTER:
-            self._wants_election = False  # perhaps somebody else was elected meanwhile: look first
+            self._wants_election = False  # another broker may have been elected meanwhile: look first
             self._info_due = _AT_ONCE
         return []
 
@@ -402,7 +402,7 @@ class Membership:
 
     def _settle(self, members: frozenset[int], set_epoch: int) -> list[Step]:
         self._proposal.close()
-        self._altering = None  # an answer that still comes tells nothing new
+        self._altering = None  # an answer that still comes is ignored
         self.members, self.set_epoch = members, set_epoch
         return [SetSettled(members, set_epoch)]
 
@@ -420,5 +420,5 @@ class Membership:
         self._info_due = _AT_ONCE
         epochs = (Code.FENCED_MASTER_EPOCH, Code.FENCED_SYNC_STATE_SET_EPOCH, Code.INVALID_MASTER)
         if reply.code in epochs or not self._proposal.is_refused_for_good:
-            return []  # what the controller knows better, it tells with the next answer about the group
+            return []  # the next answer about the group has the state to go by
         return self._settle(self.members, self.set_epoch)

@@ -183,7 +183,7 @@ class _Search:
         if queue is None and self._was_deleted(place):
             return
         last = None if queue is None else self._last(queue)
-        # Behind the last unit's record. (Before the first one's may be an earlier life of a topic that was deleted.)
+        # Behind the last unit's record: before the first one's may be records of a deleted topic of this name.
         lost = units.physical > (-1 if last is None else last.physical)
         if lost.any():
             first = units.choose(lost)

@@ -286,7 +286,7 @@ class StoreReader:
             header = index.header
             if header.begin_timestamp > end_ms:
                 continue
-            # Of a file that ends before it begins (a clock set back, a wrong bit) nobody knows how far it reaches.
+            # Of a file that ends before it begins (a clock set back, a wrong bit) its range is unknown.
             if len(found) >= max_count or header.begin_timestamp <= header.end_timestamp < begin_ms:
                 break
             for entry in index.chain(wanted):

@@ -80,7 +80,7 @@ def units_between(reader: StoreReader, start: int, end: int, topics: frozenset[s
     return {place: _in_order(joined(units)) for place, units in parts.items()}
 
 
-# The last tail that was walked, by the life of the store it belongs to: nothing changes it but the next broker.
+# The last tail that was walked, by the run of the store it belongs to: only the next opening changes it.
 _last: dict[tuple[str, int, int, int], tuple[frozenset[str] | None, StoreTail]] = {}
 
 

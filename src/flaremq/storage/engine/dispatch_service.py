@@ -15,7 +15,7 @@ from flaremq.storage.runtime.services import ServiceThread
 
 _log = logging.getLogger(__name__)
 _DRAIN_QUEUES = 64  # queues drained at a time: dispatch waits meanwhile
-_GATHER_SECONDS = 0.02  # a busy log is dispatched in slices of this length unless somebody asks for more
+_GATHER_SECONDS = 0.02  # a busy log is dispatched in slices of this length unless a caller asks for more
 _GATHER_SECONDS_MIN = 0.001  # as often as RocketMQ looks; more often, one who polls would slow the writers down
 
 
@@ -143,7 +143,7 @@ class DispatchService:
                     self._health.set(RunningFlag.LOGIC_QUEUE_ERROR, f"queues cannot be written: {error}")
                     return
         if self.undispatched <= 0:
-            # Dispatch has nothing to try again, so nobody else would find out that writing works.
+            # Dispatch has nothing left to retry, so only this write can show that the disk works again.
             self._health.clear(RunningFlag.LOGIC_QUEUE_ERROR)
 
     def wait_until(self, reached: Callable[[], bool], timeout: float | None) -> bool:

@@ -30,7 +30,7 @@ from flaremq.storage.files.filesystem import FileSystem
 LIFETIME_MS = 15 * 60_000
 _STEP_MS = 60_000  # a lease is written at most once a minute unless it asks for more
 _FRESH_MS = _STEP_MS + 30_000
-_PROLONGED_MS_MAX = 6 * 3_600_000  # nobody's request is kept alive by others for longer
+_PROLONGED_MS_MAX = 6 * 3_600_000  # others renew a request for no longer
 _SIZE_MAX = 1 << 20
 
 
@@ -123,7 +123,7 @@ class Leases:
         self._folder = folder
 
     def lowest(self, now_ms: int) -> int | None:
-        """The lowest physical offset somebody still reads; None if nobody does. Removes what ran out."""
+        """The lowest physical offset that a reader holds; None without readers. Removes expired leases."""
         lowest: int | None = None
         for name in self._names():
             path = os.path.join(self._folder, name)
@@ -137,11 +137,11 @@ class Leases:
                 elif holds or now_ms - self._filesystem.modified_ms(path) > LIFETIME_MS:
                     self._filesystem.remove(path)  # ran out, or was never finished
             except FlareMQError:
-                continue  # removed by somebody else, or not ours to read: no request
+                continue  # removed meanwhile, or not readable: no request
         return lowest
 
     def are_fresh(self, now_ms: int) -> bool:
-        """Whether somebody reads the files just now: who does writes a lease each minute."""
+        """Whether a process reads the files just now: each reader writes its lease every minute."""
         try:
             return abs(now_ms - self._filesystem.modified_ms(self._folder)) < _FRESH_MS
         except FlareMQError:

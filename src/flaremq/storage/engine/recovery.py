@@ -384,7 +384,7 @@ class Recovery:
         self._log.files.truncate(end)
 
     def _sync_log(self) -> None:
-        """What a killed process left in the page cache becomes durable before anybody relies on it.
+        """What a killed process left in the page cache becomes durable before anything relies on it.
 
         Bytes that were never confirmed are written again first: if a sync of them failed, the kernel calls their
         pages clean and would not write them.

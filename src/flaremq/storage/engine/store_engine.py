@@ -43,7 +43,7 @@ from flaremq.storage.put.writer import MessageWriter
 from flaremq.storage.runtime.services import ServiceThread
 
 _log = logging.getLogger(__name__)
-_FOLLOWED_SECONDS = 0.02  # between two drains while somebody reads the files
+_FOLLOWED_SECONDS = 0.02  # between two drains while another process reads the files
 _FOLLOWED_SHARE = 20  # and so many times what a drain takes: with many queues it must not become the main work
 
 
@@ -181,7 +181,7 @@ class StoreEngine:
         self.read_options()
 
     def _after_append(self, is_durable: bool = True) -> None:
-        """Let dispatch, and in SYNC_FLUSH the flush if nobody waited for it, see to what was appended."""
+        """Let dispatch, and in SYNC_FLUSH the flush if no put waits for it, handle what was appended."""
         thread = self._dispatch_thread
         if thread is not None:
             thread.wake_if_idle()

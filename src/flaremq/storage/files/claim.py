@@ -23,7 +23,7 @@ _ROOT_SIGNS = (layout.CHECKPOINT, layout.ABORT, layout.CONSUME_QUEUE, layout.CON
 
 
 class StoreClaim:
-    """The locks of one store, taken together; UnavailableError if somebody has one of them."""
+    """The locks of one store, taken together; UnavailableError if another process has one of them."""
 
     __slots__ = ("_locks",)
 

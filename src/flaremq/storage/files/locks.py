@@ -79,7 +79,7 @@ class HeldLock:
 
 
 def lock_file(path: str) -> HeldLock:
-    """Lock byte 0 of this file, made if need be, against everybody; UnavailableError if somebody has it."""
+    """Lock byte 0 of this file, made if need be, against all processes; UnavailableError if one has it."""
     with _guard:
         _refuse_ours(path, shared=False)
         try:
@@ -95,7 +95,7 @@ def lock_file(path: str) -> HeldLock:
 
 
 def lock_file_shared(path: str) -> HeldLock | None:
-    """Lock byte 0 against writers; None if there is no such file, so nobody to conflict with."""
+    """Lock byte 0 against writers; None if there is no such file, hence no writer."""
     with _guard:
         ours = _refuse_ours(path, shared=True)
         if ours is not None:

@@ -214,7 +214,7 @@ class QueueFiles:
             self._remove(start)
         self._orphans = ()
         while self.starts:
-            with contextlib.suppress(NotFoundError):  # somebody was faster
+            with contextlib.suppress(NotFoundError):  # removed meanwhile
                 self._remove(self.starts[-1])
             self.starts = self.starts[:-1]
         if self._filesystem.is_directory(self.folder):

@@ -1,4 +1,4 @@
-"""Told: what the user of ``flaremq up`` set, and what of it counts for which of its servers.
+"""UserOptions: what the user of ``flaremq up`` set, and what of it counts for which of its servers.
 
 A server's address comes from ``--set``, then from the flag of that server, then from the file, like every option of
 the commands that start one server. ``bindAddress`` counts for all servers, ``listenPort`` is the broker's.
@@ -26,7 +26,7 @@ _SHARED: Final = frozenset({*rows_by_key(RemotingOptions), *rows_by_key(AccessOp
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class UserOptions:
     """A file of options and those of the command line. Immutable."""
 
     data: str
@@ -35,11 +35,11 @@ class Told:
     of_file: Mapping[str, str]
 
     @classmethod
-    def read(cls, data: str, config_file: str | None, assignments: tuple[str, ...]) -> Told:
+    def read(cls, data: str, config_file: str | None, assignments: tuple[str, ...]) -> UserOptions:
         of_file = load_properties(config_file) if config_file is not None else {}
         return cls(os.path.abspath(data), config_file, parse_assignments(assignments), of_file)
 
-    def with_options(self, options: Mapping[str, str]) -> Told:
+    def with_options(self, options: Mapping[str, str]) -> UserOptions:
         """The same with options that were not set."""
         return replace(self, settings={**options, **self.settings})
 
@@ -55,7 +55,7 @@ class Told:
         return format_address(self.settings.get("bindAddress") or of_file.get("bindAddress") or host, port)
 
     def broker_options(self, flag: str | None, default: str, namesrv: str) -> dict[str, str]:
-        """What a broker is told on top of the file."""
+        """What a broker is given on top of the file."""
         place = split_listen(flag or default)
         if flag is None:
             place = {name: self.of_file.get(name, text) for name, text in place.items()}
@@ -80,13 +80,13 @@ class Told:
 
     @property
     def _places(self) -> dict[str, str]:
-        """Where all servers of one command find accounts, unless told otherwise."""
+        """Where all servers of one command find accounts, unless given otherwise."""
         places = {"aclHome": self.data, "authConfigPath": os.path.join(self.data, "config")}
         return {name: self.of_file.get(name, path) for name, path in places.items()}
 
 
 def with_port(address: str) -> str:
-    """The address, or that of a free port instead of port 0: who is told of a server is told before it listens."""
+    """The address, or that of a free port instead of port 0: others get the address of a server before it listens."""
     host, port = parse_address(address)
     return address if port else format_address(host, free_broker_ports(1)[0])
 
