@@ -178,7 +178,7 @@ def test_a_record_is_reached_by_none_of_the_ways_that_name_its_place(tmp_path: P
                 direct = {"consumerGroup": "own", "clientId": "c", "msgId": message_id}
                 requests += [
                     ("33", (33, {"offset": str(offset), **claimed}, b"")),
-                    ("33 in another spelling", (33, {"offset": f" +{offset} ", **claimed}, b"")),
+                    ("33 in another spelling", (33, {"offset": f"+{offset}", **claimed}, b"")),
                     ("36", (36, {**back, **claimed}, b"")),
                     ("37", (37, {**half, **claimed}, b"")),
                     ("309", (309, {**direct, **claimed}, b"")),

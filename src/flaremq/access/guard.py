@@ -31,7 +31,7 @@ from flaremq.errors import FlareMQError, InvalidArgumentError
 from flaremq.message.message_id import decode_message_id
 from flaremq.message.topics import WAITING_TOPICS
 from flaremq.protocol.codes import RequestCode, ResponseCode
-from flaremq.protocol.command import BINARY_HEADER, RemotingCommand
+from flaremq.protocol.command import BINARY_HEADER, RemotingCommand, RequestError, parse_int
 from flaremq.protocol.signing import ACCESS_KEY, MARK, PROOF, SIGNATURE, utf16_order
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import TAKEN, Handler, HandlerTable, Outcome, Taken
@@ -390,7 +390,10 @@ def _matches(ext: Mapping[str, Any], request: RemotingCommand, secret: bytes, le
 def _record_offset(request: RemotingCommand, field: str) -> int:
     text = str((request.ext or {}).get(field) or "")
     if field != "msgId":
-        return int(text)
+        try:
+            return parse_int(field, text)
+        except RequestError as error:
+            raise ValueError(error.remark) from None
     try:
         return decode_message_id(text)[1]
     except InvalidArgumentError as error:

@@ -10,6 +10,7 @@ from typing import Any
 from flaremq.client.admin.admin import Admin
 from flaremq.client.blocking import LoopThread
 from flaremq.client.options import ClientOptions
+from flaremq.digits import whole_number
 from flaremq.errors import NotFoundError, ReplyError
 from flaremq.java_json import parse_java_json
 from flaremq.pipeline.model.source import SourceSpec
@@ -44,8 +45,9 @@ def delay_offsets(spec: SourceSpec) -> dict[tuple[str, int], int]:
     found: dict[tuple[str, int], int] = {}
     for broker, path in spec.paths:
         for level, offset in _offset_table(path, "delayOffset.json").items():
-            if _is_number(level) and isinstance(offset, int):
-                found[broker, int(level)] = offset
+            number = whole_number(level)
+            if number is not None and isinstance(offset, int):
+                found[broker, number] = offset
     return found
 
 
@@ -55,9 +57,10 @@ def _of_store(broker: str, path: str, ends: Mapping[QueueRef, int]) -> Iterable[
         if not (at and group and isinstance(offsets, dict)):
             continue
         for queue_id, offset in offsets.items():
-            if _is_number(queue_id) and isinstance(offset, int):
-                end = ends.get(QueueRef(topic, broker, int(queue_id)), offset)
-                yield GroupLag(group, topic, broker, int(queue_id), offset, max(end - offset, 0))
+            number = whole_number(queue_id)
+            if number is not None and isinstance(offset, int):
+                end = ends.get(QueueRef(topic, broker, number), offset)
+                yield GroupLag(group, topic, broker, number, offset, max(end - offset, 0))
 
 
 def _offset_table(path: str, name: str) -> dict[str, Any]:
@@ -74,10 +77,6 @@ def _offset_table(path: str, name: str) -> dict[str, Any]:
         if isinstance(table, dict):
             return {str(key): value for key, value in table.items()}
     return {}
-
-
-def _is_number(text: object) -> bool:
-    return isinstance(text, int) or (isinstance(text, str) and text.isascii() and text.isdigit())
 
 
 def _on_own_loop(name_server: str, options: ClientOptions) -> list[GroupLag]:
