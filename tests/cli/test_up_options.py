@@ -160,7 +160,7 @@ def test_a_broker_beside_a_name_server_on_any_free_port_is_known_to_it(tmp_path:
 def test_the_port_of_grpc_comes_from_the_command_line_then_the_flag_then_the_file(
     tmp_path: Path, of_file: str, flag: str | None, assigned: list[str], port: str | None
 ) -> None:
-    found = told(tmp_path, *assigned, of_file=of_file).with_grpc(flag, "127.0.0.1")
+    found = given(tmp_path, *assigned, of_file=of_file).with_grpc(flag, "127.0.0.1")
     assert found.broker_options(None, BROKER, NAME_SERVER).get("grpcServerPort") == port
 
 

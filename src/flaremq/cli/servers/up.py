@@ -65,7 +65,7 @@ _GRPC: Final = "127.0.0.1:8081"
     is_flag=False,
     flag_value="",
     default=None,
-    help=f"Serve clients of RocketMQ 5 at {_GRPC} unless user otherwise; without it, where that is free.",
+    help=f"Serve clients of RocketMQ 5 at {_GRPC} unless told otherwise; without it, where that is free.",
 )
 @dashboard_options
 @log_options

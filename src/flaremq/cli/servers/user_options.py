@@ -61,7 +61,7 @@ class UserOptions:
             place = {name: self.of_file.get(name, text) for name, text in place.items()}
         return {**place, "namesrvAddr": reachable(namesrv), **self._places, **self.settings}
 
-    def with_grpc(self, flag: str | None, bind_address: str) -> Told:
+    def with_grpc(self, flag: str | None, bind_address: str) -> UserOptions:
         """The same with the port of gRPC that the flag asks for; empty: the one of the file, or the default one."""
         if flag is None:
             return self
