@@ -95,13 +95,13 @@ class CallConnection(_NoSocket):
 
     def write(self, parts: list[Body]) -> None:
         """Some handlers answer with frames that they have put together by themselves."""
-        for command in FrameDecoder(header_limit=REPLY_HEADER_SIZE_MAX).receive(b"".join(parts), 0):
+        for command in _decoder().receive(b"".join(parts), 0):
             self.reply(command, command)
 
-    def expire(self) -> None:
+    def expire(self, code: int, seconds: float) -> None:
         """There is no answer in time."""
         if not self.answer.done():
-            self.answer.set_exception(TimeoutError())
+            self.answer.set_exception(RequestTimeoutError(f"request {code} was not answered within {seconds} s"))
             self.answer.exception()  # retrieved: the caller may have gone as well
 
     def close(self) -> None:
@@ -175,13 +175,28 @@ async def serve(
     if isinstance(outcome, Coroutine | asyncio.Future):
         lane.enter(connection, request, outcome)
     assert not isinstance(outcome, Taken)
-    try:
-        async with asyncio.timeout(seconds):
-            return await connection.answer
-    except TimeoutError:
-        raise RequestTimeoutError(f"request {request.code} was not answered within {seconds} s") from None
-    finally:
+    answer = connection.answer
+    if answer.done():  # as those of sends are that need not wait for a disk
         connection.close()
+        return answer.result()
+    # A timer and no asyncio.timeout: every send comes here.
+    timer = asyncio.get_running_loop().call_later(seconds, connection.expire, request.code, seconds)
+    try:
+        return await answer
+    finally:
+        timer.cancel()
+        connection.close()
+
+
+_kept_decoder = FrameDecoder(header_limit=REPLY_HEADER_SIZE_MAX)
+
+
+def _decoder() -> FrameDecoder:
+    """One for all replies: they are whole frames, after which a decoder is as it was before."""
+    global _kept_decoder
+    if _kept_decoder.failure is not None or _kept_decoder.buffered:
+        _kept_decoder = FrameDecoder(header_limit=REPLY_HEADER_SIZE_MAX)
+    return _kept_decoder
 
 
 def _stored_form(peer: str) -> bytes:

@@ -125,7 +125,8 @@ class HeaderDecoder:
                 at += 1
                 if index == 0x7F:
                     index, at = _integer(block, at, 0x7F)
-                field = self._find(index)
+                place = index - _STATIC_COUNT  # most fields of a block are what the client sent before
+                field = entries[-place] if 0 < place <= len(entries) else self._find(index)
             elif 0x20 <= first < 0x40:  # a new size of the table
                 size, at = first & 0x1F, at + 1
                 if size == 0x1F:
