@@ -20,6 +20,7 @@ _ROOT = Path(__file__).parents[2]
 _SOAK_EPISODES = int(os.environ.get("FLAREMQ_REPLICATION_EPISODES", "200"))
 _OURS = "flaremq>flaremq"
 _MIXED = ("flaremq>rocketmq-5.5.0", "flaremq>rocketmq-4.9.7", "rocketmq-5.5.0>flaremq", "rocketmq-4.9.7>flaremq")
+_WITH_JAVA = "flaremq+rocketmq-5.5.0"  # of two, each is the master in turn
 _SLICE = 10  # episodes of one group: a store of some hundred megabytes
 
 
@@ -80,3 +81,12 @@ def test_what_a_sync_master_acknowledged_survives_faults_beside_real_brokers(
 ) -> None:
     require_group(kinds)
     _run(kinds, seed, _SLICE, record_property)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(400, 400 + max(1, _SOAK_EPISODES // 5 // _SLICE)))
+def test_what_was_acknowledged_under_a_controller_survives_faults_beside_a_real_broker(
+    seed: int, record_property: Callable[[str, object], None]
+) -> None:
+    require_group(_WITH_JAVA)
+    _run(_WITH_JAVA, seed, _SLICE, record_property, "--controller", "flaremq")
