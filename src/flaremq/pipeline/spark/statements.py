@@ -14,6 +14,7 @@ from typing import Final
 from flaremq.client.options import ClientOptions
 from flaremq.errors import InvalidArgumentError
 from flaremq.options import rows
+from flaremq.pipeline.model.object_settings import is_object_secret
 from flaremq.secret_place import names_a_secret
 
 _SECRETS: Final = {row.key.lower(): row.key for row in rows(ClientOptions) if row.secret}
@@ -24,7 +25,7 @@ def check_secrets(options: Mapping[str, str]) -> None:
     if not _is_behind_connect():
         return
     for given, text in options.items():  # in small letters
-        name = _SECRETS.get(given.lower())
+        name = given.lower() if is_object_secret(given) else _SECRETS.get(given.lower())
         if name is not None and text and not names_a_secret(text):
             raise InvalidArgumentError(
                 f"{name} is given to a session of Spark Connect, whose server shows statements with their options on "

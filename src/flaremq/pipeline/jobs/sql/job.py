@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.bodies.ddl import ddl_of_type
+from flaremq.pipeline.jobs.connect import is_remote
 from flaremq.pipeline.jobs.object_access import with_object_access
 from flaremq.pipeline.jobs.session import AnySession, started
 from flaremq.pipeline.jobs.sql.tables import SCHEMAS, view_rows
@@ -35,11 +36,12 @@ class SqlViews:
         if any(name.lower() == "columns" for name in options):
             raise InvalidArgumentError("columns are chosen by the statement itself; leave the option out")
         self._parsed = with_object_access(parse_options(options), spark)
-        self._options = {**options, **self._parsed.objects}
         self._spec = source_spec(self._parsed)
         with open_source(self._spec) as source:
             scan_spans(source, self._parsed)  # told now what every statement would stumble over
         self._spark = started(spark)
+        # Readers are told what the session knows of object stores; not where statements are kept with their options.
+        self._options = dict(options) if is_remote(self._spark) else {**options, **self._parsed.objects}
         self._is_registered = False
         self._schema = self._parsed.scan_columns.usual
         self._stand_ins = StandIns(self._spark, {MESSAGES: self._schema, **SCHEMAS})
