@@ -11,10 +11,11 @@ from flaremq.errors import InvalidArgumentError, StoreIOError, UnavailableError
 from flaremq.pipeline.archive import manifest as manifest_module
 from flaremq.pipeline.archive.manifest import Manifest
 from flaremq.pipeline.archive.root import ArchiveRoot
+from flaremq.pipeline.jobs.archive.compact import compact_archive
 from flaremq.pipeline.jobs.archive.increment import begin, find_missing, finish, plan_tasks, recover
 from flaremq.pipeline.jobs.archive.task import Receipt, archive_batches
-from flaremq.pipeline.model.source import SourceSpec
-from flaremq.pipeline.model.spans import QueueRef
+from flaremq.pipeline.model.source import SourceSpec, TopicSelector
+from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.sources.archive import ArchiveSource
 from tests.pipeline.memory_source import EVERYTHING, OPTIONS, MemorySource, rows_of, run_increment
 from tests.support.s3_lab import BUCKET, BUSY, CUT, STALL, Fault, S3Server
@@ -224,3 +225,28 @@ def test_half_written_object_is_removed(s3: S3Server, place: str) -> None:
         file.write(b"half")
         raise RuntimeError
     assert root.list("folder") == []
+
+
+def test_archive_is_compacted_and_a_writer_that_slept_meanwhile_is_refused(
+    s3: S3Server, place: str, source: MemorySource
+) -> None:
+    for _ in range(3):
+        run_increment(source, place)
+        source.put(QUEUE, 5)
+    sleeper = Writer(place, source)
+    s3.fail(Fault("PUT", "manifest-", CUT))
+    found = compact_archive(None, place)
+    assert s3.left == [] and (found.merged, found.files_after) == (3, 1)
+    sleeper.write()
+    with pytest.raises(UnavailableError, match="changed by another writer"):
+        sleeper.commit()
+    check(place, source)
+
+
+def test_a_store_that_does_not_answer_is_no_damage(s3: S3Server, place: str, source: MemorySource) -> None:
+    run_increment(source, place)
+    archive = ArchiveSource(place, {"fs.s3a.attempts.maximum": "1"})
+    extents = archive.extents(TopicSelector())
+    s3.fail(Fault("GET", "part-", BUSY, times=5))
+    with pytest.raises(StoreIOError):
+        list(archive.read([Span(extent.queue, extent.min_offset, extent.max_offset) for extent in extents], EVERYTHING))

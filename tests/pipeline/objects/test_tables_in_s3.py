@@ -9,6 +9,8 @@ import pytest
 
 from flaremq import Message, MessageStore
 from flaremq.pipeline.jobs.table import table
+from flaremq.pipeline.jobs.table.compact import compact
+from flaremq.pipeline.jobs.verify.tables import verify_tables
 from flaremq.pipeline.tables.model.target import TableTarget, parse_target
 from flaremq.pipeline.tables.open import open_table
 from tests.support.s3_lab import BUCKET, BUSY, CUT, Fault, S3Server
@@ -75,3 +77,14 @@ def test_of_two_runs_at_once_one_adds_the_messages(s3: S3Server, topic: Topic, t
     (result,) = table(None, topic.options, target, on_progress=other_first)
     assert others[0][0].rows == 5 and result.rows == 0
     assert bodies(target) == list(range(25))
+
+
+def test_tables_are_compacted_and_proved(s3: S3Server, topic: Topic, target: TableTarget) -> None:
+    for _ in range(3):
+        table(None, topic.options, target)
+        topic.put(4)
+    found = compact(None, target)
+    assert (found.merged, found.files_after) == (3, 1)
+    table(None, topic.options, target)
+    (proof,) = verify_tables(None, topic.options, target)
+    assert proof.differences == () and bodies(target) == list(range(32))

@@ -134,6 +134,7 @@ class ArchiveFiles:
         except NotFoundError as error:
             raise CorruptionError("a file of the archive is missing", path=full) from error
         except (pa.ArrowException, OSError) as error:
+            self._root.raise_if_unreachable(path, error)
             raise CorruptionError("a file of the archive is damaged", path=full, found=str(error)) from error
 
 

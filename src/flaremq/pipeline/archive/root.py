@@ -22,6 +22,7 @@ from flaremq.pipeline.model.object_settings import is_s3
 
 METADATA: Final = "_flaremq"  # a leading underscore: Spark, DuckDB and Hive look past it
 _TEMPORARY: Final = ".tmp"
+_FAILED: Final = "AWS Error"  # begins what PyArrow tells of a request that failed; a bad page has other words
 _SET_ASIDE: Final = f"{METADATA}/replaced"
 _REPLACED: Final = ".replaced"  # behind *.parquet: no reader takes it for a file of the archive
 
@@ -55,6 +56,11 @@ class ArchiveRoot:
         """A file to read at random; ``NotFoundError`` if there is none."""
         with self._translated("opening", path):
             return self._files.open_input_file(self.full_path(path))
+
+    def raise_if_unreachable(self, path: str, error: Exception) -> None:
+        """What went wrong in reading a file may have been the way to it: that is no damage."""
+        if not self.is_local and isinstance(error, OSError) and _FAILED in str(error):
+            raise StoreIOError("reading", self.full_path(path), error) from error
 
     def read_bytes(self, path: str) -> bytes:
         with self.open_input(path) as file, self._translated("reading", path):

@@ -7,6 +7,7 @@ Start reading: ``session``, ``tasks``, ``archive.job``.
 
 __all__ = [
     "body_schema",
+    "connect",
     "follow",
     "group_lag",
     "object_access",

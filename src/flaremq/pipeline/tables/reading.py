@@ -46,6 +46,7 @@ def read_live(
     except NotFoundError as error:
         raise CorruptionError("a file of the table is missing", path=file.location) from error
     except (pa.ArrowException, OSError) as error:
+        root.raise_if_unreachable(file.location, error)
         raise CorruptionError("a file of the table is damaged", path=file.location, found=str(error)) from error
     if count != file.rows:
         raise CorruptionError(
@@ -58,7 +59,7 @@ def _open(root: ArchiveRoot, file: LiveFile) -> pa.NativeFile:
     if file.location.startswith(start):
         return root.open_input(file.location.removeprefix(start))
     folder, _, name = file.location.rpartition("/")  # put elsewhere by another writer
-    return ArchiveRoot(folder).open_input(name)
+    return ArchiveRoot(folder, root.settings).open_input(name)
 
 
 def _place(field: pa.Field, schema: pa.Schema) -> int:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from flaremq.errors import InvalidArgumentError, UnavailableError
+from flaremq.pipeline.jobs.object_access import object_access
 from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.session import AnySession
 from flaremq.pipeline.jobs.table.leftovers import new_run, remove_files_of, remove_killed
@@ -70,6 +71,7 @@ def compact(
     if target_bytes <= 0:
         raise InvalidArgumentError(f"files of {target_bytes} bytes cannot be made; give more than 0")
     runner = TaskRunner(spark, on_progress)
+    target = replace(target, objects=object_access(target.objects, spark, target.path, target.warehouse))
     table = open_table(target)
     remove_killed(table)
     files = table.live_files()

@@ -43,7 +43,7 @@ class MergeTask:
 
 def run_merge_task(task: MergeTask) -> tuple[StagedFile, ...]:
     """The new files; with exactly as many rows as the old ones have."""
-    root = ArchiveRoot(task.location)
+    root = ArchiveRoot(task.location, task.layout.objects)
     schema = _with_place(task.layout.schema)
     order = _Order()
     with (

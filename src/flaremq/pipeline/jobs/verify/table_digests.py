@@ -91,7 +91,7 @@ def _of_log(spec: SourceSpec, spans: Sequence[Span], wanted: Wanted) -> Digests:
 
 def _of_files(location: str, layout: FileLayout, files: Sequence[LiveFile], wanted: Wanted) -> Digests:
     found: Digests = {}
-    root = ArchiveRoot(location)
+    root = ArchiveRoot(location, layout.objects)
     # By ids of the table's columns, where it has such.
     schema = pa.schema([_column(layout.schema, field) for field in wanted.schema])
     for file in files:

@@ -12,6 +12,7 @@ from typing import Any
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.archive.row_digest import RowDigest
+from flaremq.pipeline.jobs.object_access import object_access
 from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.session import AnySession
 from flaremq.pipeline.jobs.table.job import topic_targets
@@ -110,6 +111,7 @@ def verify_tables(
     """Each table against its topics; without a session in this process. Anybody may write meanwhile."""
     parsed = options if isinstance(options, ScanOptions) else parse_options(options)
     runner = TaskRunner(spark, on_progress)
+    target = replace(target, objects=object_access(target.objects, spark, target.path, target.warehouse))
     with open_source(source_spec(parsed)) as source:
         return [prove(runner, source, each, place) for place, each in topic_targets(source, parsed, target)]
 
