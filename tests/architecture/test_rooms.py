@@ -39,8 +39,9 @@ ORDER = {
     "namesrv": "figures options kv_config topic_queues broker_table route_info requests service",
     "client": """arguments credentials options errors blocking unique_keys client_id transport routes heartbeats
         instance producer consumer admin scan streams""",
-    "pipeline": """model bodies options planning archive sources sink tables.model tables.iceberg tables.delta tables
-        spark scan jobs jobs.archive jobs.replay jobs.rebuild jobs.table jobs.verify jobs.report jobs.sql""",
+    "pipeline": """model bodies bodies.encoding options planning archive sources sink tables.model tables.iceberg
+        tables.delta tables scan spark jobs jobs.archive jobs.replay jobs.rebuild jobs.table jobs.verify
+        jobs.report jobs.sql""",
     "dashboard": """texts markup security options data views questions actions live app service""",
     "cli": """failure groups output confirmation parameters progress servers admin dashboard mqadmin store pipeline
         bench demo completion main""",
@@ -48,7 +49,7 @@ ORDER = {
 PLACE = {layer: {room: at for at, room in enumerate(rooms.split())} for layer, rooms in ORDER.items()}
 MODULES_MAX = 16  # in a folder; about 5 to 15 can be taken in at a look
 # Public names of named tuples, and PySpark's way to the JVM: it has no other one.
-PUBLIC_BY_CUSTOM = {"_replace", "_make", "_fields", "_asdict", "_jvm"}
+PUBLIC_BY_CUSTOM = {"_replace", "_make", "_fields", "_asdict", "_jvm", "_jdf", "_gateway"}
 
 PACKAGES = [module for module in modules().values() if module.is_package]
 

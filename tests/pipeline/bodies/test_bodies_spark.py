@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flaremq.clock import SystemClock
 from flaremq.pipeline.jobs.sql.job import SqlViews
+from flaremq.testing import ephemeral_broker
 from tests.pipeline.bodies.conftest import PutBodies
+from tests.pipeline.sink_lab import stored_bodies
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +51,38 @@ def test_a_schema_of_the_user_names_fields_of_json(spark: SparkSession, put_bodi
     wrong = spark.read.format("flaremq").options(bodySchema="id string", **JSON).schema("id int")
     with pytest.raises(Exception, match="column 'id' is int in the schema but string in messages"):
         wrong.load(path).rdd.getNumPartitions()
+
+
+def test_columns_are_written_as_bodies_and_read_back(
+    spark: SparkSession, put_bodies: PutBodies, tmp_path: Path
+) -> None:
+    target = str(tmp_path / "target")
+    options: dict[str, Any] = JSON | {"bodySchema": f"{DDL}, at timestamp"}
+    marks = "map('k', 1, 'none', null)"
+    given = spark.sql(
+        f"SELECT 't-1' AS tags, 'x' AS id, 2.5D AS amount, {marks} AS marks, timestamp'2026-11-19 10:00' AS at"
+    )
+    given.write.format("flaremq").options(mappedFileSizeCommitLog=1 << 20, **options).mode("append").save(target)
+    found = spark.read.format("flaremq").options(columns="tags,id,amount,marks,at", **options).load(target)
+    assert found.collect() == given.collect()
+    wrong = given.selectExpr("id", "cast(amount AS string) AS amount").write.format("flaremq").options(**options)
+    with pytest.raises(Exception, match="column amount is string, in bodySchema it is double"):
+        wrong.mode("append").save(target)
+    both = given.selectExpr("id", "id AS body").write.format("flaremq").options(**options)
+    with pytest.raises(Exception, match="there is a column body, and bodyFormat makes one"):
+        both.mode("append").save(target)
+
+
+def test_a_stream_writes_rows_as_they_were_read(spark: SparkSession, put_bodies: PutBodies, tmp_path: Path) -> None:
+    reader = spark.readStream.format("flaremq").options(bodySchema=DDL, startingOffsets="earliest", **JSON)
+    rows = reader.load(put_bodies(BODIES)).drop("properties")
+    with ephemeral_broker(clock=SystemClock()) as broker:
+        query = rows.writeStream.format("flaremq").options(
+            nameServer=broker.name_server, bodyFormat="json", checkpointLocation=str(tmp_path / "checkpoint")
+        )
+        query.trigger(availableNow=True).start().awaitTermination()
+        written = [json.loads(body) if body != "no json" else body for body in stored_bodies(broker, "orders")]
+    assert sorted(written, key=str) == sorted([*map(json.loads, BODIES[:2]), "no json"], key=str)
 
 
 def test_a_stream_has_the_fields_of_bodies(spark: SparkSession, put_bodies: PutBodies, tmp_path: Path) -> None:

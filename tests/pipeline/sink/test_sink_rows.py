@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from flaremq.client.producer.queue_selection import queue_of_key
 from flaremq.client.streams.sending import Parcel
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.batch import decode_batch
@@ -34,6 +35,7 @@ from flaremq.pipeline.sink.names import RESERVED, is_reserved
 from flaremq.pipeline.sink.options import parse_sink_options
 from flaremq.pipeline.sink.rows import RowRules, check_batch
 from flaremq.pipeline.sink.task import LaneKey, SinkTask, TaskIdentity
+from flaremq.protocol.bodies.queue import MessageQueue
 
 MAP = pa.map_(pa.string(), pa.string())
 TASK = TaskIdentity("query", 7, 3)
@@ -293,3 +295,12 @@ def test_delay_levels_end_where_the_table_of_the_store_does(tmp_path: Path) -> N
     rules = RowRules("T", 1000, delay_level_max=parse_sink_options(told).row_rules.delay_level_max)
     with pytest.raises(InvalidArgumentError, match="row 0 has delayLevel 3, levels are 1 to 2"):
         check_batch(batch([{"body": b"x", "delayLevel": 3}]), rules)
+
+
+def test_rows_of_an_ordering_key_go_to_the_queue_of_ordered_sends() -> None:
+    keys = ["customer-1", None, "é", "customer-1", "customer-2"]
+    queues = [MessageQueue("T", "a", number) for number in range(8)]
+    batch = pa.record_batch({"body": [b"x"] * 5, "orderKey": keys, "queueId": pa.array([None] * 4 + [7], pa.int32())})
+    rules = RowRules("T", 4 << 20, queues=8)
+    expected = [-1 if key is None else queue_of_key(queues, key).queue_id for key in keys[:4]]
+    assert check_batch(batch, rules).queue_ids.tolist() == [*expected, 7]

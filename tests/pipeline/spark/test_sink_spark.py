@@ -131,8 +131,10 @@ def test_rows_that_were_read_can_be_written_back(spark: SparkSession, broker: Ep
     read = (
         spark.read.format("flaremq").options(topic="T", **place).load().selectExpr("* EXCEPT (topic)", "'C' AS topic")
     )
-    assert "reservedProperties=drop" in refused(lambda: write(read, **place))
-    write(read, reservedProperties="drop", **place)
+    strict = read.select("body", "topic", "properties")
+    assert "reservedProperties=drop" in refused(lambda: write(strict, **place))
+    assert "reservedProperties=drop" in refused(lambda: write(read, reservedProperties="fail", **place))
+    write(read, **place)
     copied = stored(broker, "C")
     assert sorted(stored_bodies(broker, "C")) == sorted(stored_bodies(broker, "T"))
     assert {(message.tags, tuple(message.keys)) for message in copied} == {("t", ("k1", "k2"))}

@@ -5,4 +5,4 @@ May import: ``pipeline.model``. What one format alone needs is imported by its o
 Start reading: ``format``, ``decoder``, ``shape``.
 """
 
-__all__ = ["columns", "ddl", "decoder", "format", "inferred"]
+__all__ = ["avro", "columns", "ddl", "decoder", "format", "inferred", "protobuf"]

@@ -54,14 +54,14 @@ class AvroDecoder:
     """Decodes wanted fields of a record."""
 
     def __init__(self, schema: bytes, fields: pa.Schema) -> None:
-        whole = _plain(_parsed(schema))
+        whole = _plain(parsed_schema(schema))
         wanted = {field.name for field in fields}
         self._fields = fields
         self._writer = parse_schema(whole)
         part = {**whole, "fields": [field for field in whole["fields"] if field["name"] in wanted]}
         # Skipped fields may hold what the rest refers to by name; then all of them are read.
         self._reader = self._writer if _names_types(whole) else parse_schema(part)
-        types = {field.name: field.type for field in _type(_parsed(schema), {}, ())}
+        types = {field.name: field.type for field in _type(parsed_schema(schema), {}, ())}
         self._read_as = [types[field.name] for field in fields]
 
     def decode(self, bodies: pa.Array) -> Decoded:
@@ -89,11 +89,12 @@ class AvroDecoder:
 
 def schema_of_avro(schema: bytes) -> pa.Schema:
     """The columns of a record."""
-    kind = _in_microseconds(_type(_parsed(schema), {}, ()))
+    kind = _in_microseconds(_type(parsed_schema(schema), {}, ()))
     return pa.schema(list(kind))
 
 
-def _parsed(schema: bytes) -> dict[str, Any]:
+def parsed_schema(schema: bytes) -> dict[str, Any]:
+    """The schema of a record, as JSON."""
     try:
         parsed = json.loads(schema)
         parse_schema(parsed)

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError, Message
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.bodies.decoded import Decoded, column_of
 
-_TIMESTAMP: Final = "google.protobuf.Timestamp"
+TIMESTAMP: Final = "google.protobuf.Timestamp"
 _UTC: Final = pa.timestamp("us", tz="UTC")
 _TYPES: Final = {
     FieldDescriptor.CPPTYPE_INT32: pa.int32(),
@@ -107,7 +107,7 @@ def _type(field: FieldDescriptor, within: tuple[str, ...]) -> pa.DataType:
 
 def _single_type(field: FieldDescriptor, within: tuple[str, ...]) -> pa.DataType:
     if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
-        if message_of(field).full_name == _TIMESTAMP:
+        if message_of(field).full_name == TIMESTAMP:
             return _UTC
         return pa.struct(_fields(message_of(field), within))
     if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
@@ -148,7 +148,7 @@ def _reader(field: FieldDescriptor) -> Value:
 
 def _single_reader(field: FieldDescriptor) -> Value:
     if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
-        if message_of(field).full_name == _TIMESTAMP:
+        if message_of(field).full_name == TIMESTAMP:
             return lambda message: message.seconds * 1_000_000 + message.nanos // 1000
         parts = [(part.name, _reader(part)) for part in message_of(field).fields]
         return lambda message: {name: read(message) for name, read in parts}

@@ -5,4 +5,4 @@ May import: ``kernels``, ``sources``.
 Start reading: ``rows``, ``task``.
 """
 
-__all__ = ["begun", "ledger", "options", "partitions", "rows", "staging", "store", "task", "wire"]
+__all__ = ["begun", "ledger", "names", "options", "partitions", "rows", "staging", "store", "task", "wire"]

@@ -1,8 +1,23 @@
-"""Property names that are RocketMQ's own: a sink writes some of them itself and lets nobody set the others."""
+"""Names of a sink's columns; and of properties that are RocketMQ's own: it sets some itself, nobody the others."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from flaremq.message.write_stream import CHAIN
+
+_NUMBER: Final = "a whole number"
+# column: what it may be, in words
+WRITABLE: Final = {
+    "body": "binary or string",
+    "topic": "string",
+    "tags": "string",
+    "keys": "string (keys separated by blanks) or array<string>",
+    "properties": "map<string,string>",
+    "queueId": _NUMBER,
+    "orderKey": "string",
+    "delayLevel": _NUMBER,
+}
 
 # MessageConst of RocketMQ 5.5, and what brokers and our sink add.
 _RESERVED_TEXT = """

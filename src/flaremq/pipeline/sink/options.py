@@ -12,7 +12,12 @@ from flaremq.errors import InvalidArgumentError
 from flaremq.message.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from flaremq.message.topics import validate_topic
 from flaremq.options import option, rows, rows_by_key, values_from_properties
+from flaremq.pipeline.bodies.encoding.encoder import BodyEncoder
+from flaremq.pipeline.bodies.format import OPTIONS as BODY_OPTIONS
+from flaremq.pipeline.bodies.format import BodyFormat, body_format
+from flaremq.pipeline.model.columns import ALL_NAMES
 from flaremq.pipeline.options import checked_value, spelled_options
+from flaremq.pipeline.sink.names import WRITABLE
 from flaremq.pipeline.sink.rows import RowRules
 from flaremq.storage.options import StoreOptions
 
@@ -42,7 +47,7 @@ class SinkOptions:
         "flaremq-spark", flaremq="producerGroup", affects="behaviour", doc="The name brokers see.")
     queues: int = option(
         4, flaremq="queues", affects="behaviour", minimum=1, maximum=65_536,
-        doc="Queues of a topic that does not exist yet.")
+        doc="Queues of a topic that does not exist yet, and those that rows with an `orderKey` go to.")
     reserved_properties: str = option(
         "fail", flaremq="reservedProperties", affects="behaviour", choices=("fail", "drop"),
         doc="What becomes of a row with a property that is RocketMQ's own.")
@@ -62,6 +67,7 @@ class SinkOptions:
         60_000, flaremq="retryTimeoutMs", affects="behaviour", maximum=86_400_000,
         doc="Milliseconds a task goes on trying while brokers take nothing.")
     # fmt: on
+    body: BodyFormat = field(default_factory=BodyFormat)  # what columns are made into bodies, and how
     checkpoint: str = ""  # of the query, where Spark tells it
     client: Mapping[str, str] = field(default_factory=dict, repr=False)  # secrets among them
     store: Mapping[str, str] = field(default_factory=dict)
@@ -74,7 +80,19 @@ class SinkOptions:
     def row_rules(self) -> RowRules:
         """What is asked of rows; delay levels are those of the store's own table if one is given, else RocketMQ's."""
         levels = parse_delay_levels(self.store.get("messageDelayLevel", DEFAULT_DELAY_LEVELS))
-        return RowRules(self.topic, self.max_message_size, self.reserved_properties == "drop", levels.level_max)
+        return RowRules(
+            self.topic,
+            self.max_message_size,
+            self.reserved_properties == "drop",
+            levels.level_max,
+            self.queues,
+            self.encoder,
+        )
+
+    @property
+    def encoder(self) -> BodyEncoder | None:
+        """What makes bodies of columns; None where rows have bodies."""
+        return None if self.body.is_raw else BodyEncoder(self.body, (*WRITABLE, *ALL_NAMES))
 
     def producer_options(self) -> ProducerOptions:
         given = {"sendMsgTimeout": _REQUEST_TIMEOUT_MS, "defaultTopicQueueNums": str(self.queues), **self.client}
@@ -84,7 +102,7 @@ class SinkOptions:
 def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """The options of a write; InvalidArgumentError says which is wrong and why."""
     own = rows_by_key(SinkOptions)
-    names = {name.lower(): name for name in (*_STORE, *_CLIENT, *own)}
+    names = {name.lower(): name for name in (*_STORE, *_CLIENT, *BODY_OPTIONS, *own)}
     hint = f" (options of the sink are {', '.join(own)}, …)"
     given = {key: str(text) for key, (_, text) in spelled_options(options, names, _OF_SPARK, hint).items()}
     path, name_server = given.get("path"), given.get("nameServer")
@@ -96,7 +114,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         )
     place, known = ("path", _STORE) if path is not None else ("nameServer", _CLIENT)
     for name in given:
-        if name not in own and name not in known:
+        if name not in own and name not in known and name not in BODY_OPTIONS:
             other = "path" if place == "nameServer" else "nameServer"
             raise InvalidArgumentError(f"option {name} belongs to {other}, which is not given")
     values: dict[str, Any] = {
@@ -111,6 +129,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         validate_topic(values["topic"])
     further = {name: text for name, text in given.items() if name in known}
     checkpoint = next((str(text) for name, text in options.items() if name.lower() == "checkpointlocation"), "")
+    values["body"] = body_format(given)
     values |= {"checkpoint": checkpoint, "client" if path is None else "store": further}
     parsed = SinkOptions(**values)
     if path is None:

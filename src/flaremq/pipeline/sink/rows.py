@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 from flaremq.core.stream_items import SUFFIX_SIZE
 from flaremq.errors import InvalidArgumentError
 from flaremq.message.batch import ITEM_OVERHEAD
+from flaremq.message.java_hash import java_hash
 from flaremq.message.topics import NO_CLIENT_SEND, RETRY_PREFIX, validate_topic
+from flaremq.pipeline.bodies.encoding.encoder import BodyEncoder, UnfitRowError
 from flaremq.pipeline.sink.byte_column import ByteColumn, Integers
 from flaremq.pipeline.sink.names import is_reserved
 from flaremq.pipeline.sink.text import RowError, as_binary, check_texts, check_utf8
@@ -51,6 +53,8 @@ class RowRules:
     max_message_size: int
     drop_reserved: bool = False
     delay_level_max: int = 18  # of RocketMQ's messageDelayLevel
+    queues: int = 4  # that rows with an ordering key are spread over
+    encoder: BodyEncoder | None = None  # of rows whose columns are fields of bodies
 
 
 def check_topic(name: str) -> None:
@@ -62,6 +66,11 @@ def check_topic(name: str) -> None:
 
 def check_batch(batch: pa.RecordBatch, rules: RowRules) -> SinkRows:
     """The rows of a batch; InvalidArgumentError names the first one that cannot be written, and nothing is."""
+    if rules.encoder is not None:
+        try:
+            batch = rules.encoder.encoded(batch)
+        except UnfitRowError as error:
+            raise RowError(error.row, error.reason) from error
     columns = {name: batch.column(at) for at, name in enumerate(batch.schema.names)}
     count = batch.num_rows
     topics, numbers = _topics(columns.get("topic"), rules.topic, count)
@@ -84,6 +93,8 @@ def check_batch(batch: pa.RecordBatch, rules: RowRules) -> SinkRows:
         ),
     )
     queue_ids = _integers(columns.get("queueId"), "queueId", -1, count)
+    if (order_keys := columns.get("orderKey")) is not None:
+        queue_ids = np.where(queue_ids < 0, _queues_of(order_keys, rules.queues), queue_ids)
     return SinkRows(topics, numbers, queue_ids, delays, bodies, properties)
 
 
@@ -128,6 +139,15 @@ def _integers(column: pa.Array | None, name: str, default: int, count: int) -> I
         lambda row: f"has {name} {values[row]}, which is none",
     )
     return values
+
+
+def _queues_of(keys: pa.Array, queues: int) -> Integers:
+    """The queue of each key, the same as for ``send_ordered``; -1 where there is none."""
+    coded = keys if isinstance(keys, pa.DictionaryArray) else pc.dictionary_encode(keys)
+    numbers: Integers = pc.fill_null(coded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    check_utf8(coded.dictionary, "orderKey", lambda number: int(np.argmax(numbers == number)))
+    chosen = [abs(java_hash(key)) % queues for key in coded.dictionary.to_pylist()]
+    return np.array([*chosen, -1], np.int64)[numbers]
 
 
 def _delay_levels(column: pa.Array | None, count: int, level_max: int) -> Integers:

@@ -150,7 +150,7 @@ def with_fields(options: ScanOptions, schema: StructType) -> ScanOptions:
     names = [name for name in schema.fieldNames() if name not in own]
     if any(not name.startswith(options.body_prefix) for name in names):
         return options  # told of as unknown columns, with a bodySchema to put them in
-    fields = _spark_arrow_schema(StructType([schema[name] for name in names]))
+    fields = spark_arrow_schema(StructType([schema[name] for name in names]))
     inside = pa.schema([field.with_name(field.name.removeprefix(options.body_prefix)) for field in fields])
     return replace(options, body_schema=ddl_of_schema(inside))
 
@@ -166,7 +166,7 @@ def arrow_schema(schema: StructType, options: ScanOptions) -> pa.Schema:
         raise InvalidArgumentError(
             f"the schema has {', '.join(names)} but columns is {options.columns!r}; give one of the two"
         )
-    wanted = _spark_arrow_schema(schema)
+    wanted = spark_arrow_schema(schema)
     for field, arrow_field in zip(schema.fields, wanted, strict=True):
         text_of_body = field.name in ("body", CORRUPT_BODY) and isinstance(field.dataType, StringType)
         stands = ddl_of_type(columns.schema.field(field.name).type)
@@ -179,7 +179,8 @@ def arrow_schema(schema: StructType, options: ScanOptions) -> pa.Schema:
     return pa.schema([field.remove_metadata() for field in wanted])
 
 
-def _spark_arrow_schema(schema: StructType) -> pa.Schema:
+def spark_arrow_schema(schema: StructType) -> pa.Schema:
+    """The types that batches of these columns have."""
     try:
         return to_arrow_schema(schema, timezone="UTC")
     except TypeError:  # before Spark 4.2: UTC, unasked

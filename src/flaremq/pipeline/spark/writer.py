@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ from flaremq.pipeline.sink.task import SinkTask, TaskIdentity, TaskReport
 from flaremq.pipeline.sink.wire import WireTarget
 from flaremq.pipeline.sources.worker import settle
 from flaremq.pipeline.spark.shipped import reduced
-from flaremq.pipeline.spark.writer_schema import check_schema
+from flaremq.pipeline.spark.writer_schema import OF_SOURCE, check_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -190,9 +190,11 @@ def _checked(options: Mapping[str, str], schema: StructType, overwrite: bool) ->
         raise InvalidArgumentError(
             'mode("overwrite") and output mode "complete" would have to delete what topics hold: append is the only way'
         )
-    check_schema(schema, has_topic=bool(parsed.topic))
+    check_schema(schema, has_topic=bool(parsed.topic), encoder=parsed.encoder)
     if parsed.topic:
         check_topic(parsed.topic)
+    if OF_SOURCE.intersection(schema.fieldNames()) and "reservedproperties" not in map(str.lower, options):
+        parsed = replace(parsed, reserved_properties="drop")  # rows as they were read: a message gets its own
     if not parsed.name_server:
         return check_store(parsed)
     with WireTarget(parsed, None) as target:

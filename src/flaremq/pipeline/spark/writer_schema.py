@@ -19,19 +19,11 @@ from pyspark.sql.types import (
 )
 
 from flaremq.errors import InvalidArgumentError
-from flaremq.pipeline.model.columns import ALL_NAMES
+from flaremq.pipeline.bodies.encoding.encoder import BodyEncoder
+from flaremq.pipeline.model.columns import ALL_NAMES, CORRUPT_BODY
+from flaremq.pipeline.sink.names import WRITABLE
+from flaremq.pipeline.spark.datasource import spark_arrow_schema
 
-_NUMBER: Final = "a whole number"
-# column: what it may be, in words
-WRITABLE: Final = {
-    "body": "binary or string",
-    "topic": "string",
-    "tags": "string",
-    "keys": "string (keys separated by blanks) or array<string>",
-    "properties": "map<string,string>",
-    "queueId": _NUMBER,
-    "delayLevel": _NUMBER,
-}
 # What the source tells of where a message was and how it came there; a new one gets its own.
 OF_SOURCE: Final = frozenset(ALL_NAMES) - WRITABLE.keys()
 # What others call them.
@@ -49,12 +41,19 @@ _ALIASES: Final = {
 }
 
 
-def check_schema(schema: StructType, *, has_topic: bool) -> None:
-    """InvalidArgumentError if rows of this schema cannot be messages."""
+def check_schema(schema: StructType, *, has_topic: bool, encoder: BodyEncoder | None = None) -> None:
+    """InvalidArgumentError if rows of this schema cannot be messages, their other columns fields of bodies if there is
+    an encoder."""
     names = [field.name for field in schema.fields]
+    if encoder is not None:
+        if "body" in names:
+            raise InvalidArgumentError("there is a column body, and bodyFormat makes one: drop one of the two")
+        encoder.check(spark_arrow_schema(schema))
     for field in schema.fields:
-        if field.name in OF_SOURCE:
+        if field.name in OF_SOURCE or (encoder is not None and field.name not in WRITABLE):
             continue
+        if field.name == CORRUPT_BODY:
+            raise InvalidArgumentError(f"column {CORRUPT_BODY} belongs to rows whose bodyFormat is given")
         if field.name not in WRITABLE:
             raise InvalidArgumentError(f"column {field.name!r} is unknown to the sink{_hint(field.name)}")
         if not _fits(field.name, field.dataType):
@@ -64,7 +63,7 @@ def check_schema(schema: StructType, *, has_topic: bool) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidArgumentError(f"there are two columns {twice!r}")
-    if "body" not in names:
+    if "body" not in names and encoder is None:
         found = ", ".join(names) or "no columns"
         raise InvalidArgumentError(f"a column body ({WRITABLE['body']}) is needed; there are {found}")
     if "topic" not in names and not has_topic:
