@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from flaremq.message.message import Message
     from flaremq.message.message_ext import MessageExt
     from flaremq.pipeline.scan import scan
+    from flaremq.pipeline.spark.table import table
     from flaremq.protocol.bodies.queue import MessageQueue
     from flaremq.storage.get.get_result import GetResult
     from flaremq.storage.message_store import MessageStore
@@ -61,6 +62,7 @@ _HOMES = {
     "TransactionResult": "flaremq.client.producer.transactions",
     "TransactionState": "flaremq.client.producer.transactions",
     "scan": "flaremq.pipeline.scan",
+    "table": "flaremq.pipeline.spark.table",
 }
 
 __all__ = [
@@ -90,6 +92,7 @@ __all__ = [
     "errors",
     "scan",
     "sync",
+    "table",
     "testing",
 ]
 

@@ -151,8 +151,8 @@ def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_the_page_has_a_line_for_every_option() -> None:
-    page = (DOCS / "spark.md").read_text(encoding="utf-8")
-    assert option_table() in page, "put what option_table() returns into docs/spark.md"
+    page = (DOCS / "spark-reference.md").read_text(encoding="utf-8")
+    assert option_table() in page, "put what option_table() returns into docs/spark-reference.md"
     names = [f"`{name}`" for name in (*GEOMETRY, *(row.key for row in rows(ClientOptions)), *ALIASES)]
     assert [name for name in names if name not in page] == []
 

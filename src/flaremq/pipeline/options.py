@@ -410,7 +410,7 @@ def option_rows() -> tuple[OptionRow, ...]:
 
 
 def option_table() -> str:
-    """The rows as the table of docs/spark.md."""
+    """The rows as the table of docs/spark-reference.md."""
     lines = ["| option | default | meaning |", "|---|---|---|"]
     for row in option_rows():
         default = "–" if row.default in ("", NO_TIME) else f"`{value_text(row.default)}`"

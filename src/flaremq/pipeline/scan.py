@@ -69,7 +69,7 @@ def scan(
         "failOnDataLoss": fail_on_data_loss,
         **options,
     }
-    parsed = parse_options({name: _text(value) for name, value in given.items() if value is not None})
+    parsed = parse_options({name: option_text(value) for name, value in given.items() if value is not None})
     if credentials is not None:
         client = parsed.wire.client.signed_by(credentials)  # refuses two accounts
         account = {"accessKey": client.access_key, "secretKey": client.secret_key}
@@ -120,7 +120,8 @@ class _Batches:
             raise
 
 
-def _text(value: object) -> str:
+def option_text(value: object) -> str:
+    """An argument of Python as the text of an option."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool | int):

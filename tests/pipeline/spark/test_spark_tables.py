@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +13,13 @@ import pytest
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from flaremq.errors import InvalidArgumentError
+from flaremq.message.message import Message
+from flaremq.pipeline.jobs.archive import archive
 from flaremq.pipeline.spark.catalog_tables import reader_options, table_options, with_note
-from tests.pipeline.conftest import FilledStore
+from flaremq.storage.message_store import MessageStore
+from flaremq.storage.options import StoreOptions
+from tests.pipeline.conftest import ROOT, FilledStore
+from tests.pipeline.conftest import SIZES as STORE_SIZES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,3 +110,26 @@ def test_option_that_nobody_knows_is_refused_when_the_table_is_made(
 ) -> None:
     with pytest.raises(Exception, match="unknown option topik: did you mean topic"):
         spark.sql(f"CREATE TABLE {table} USING flaremq OPTIONS (path '{orders_store.root}', topik 'users')")
+
+
+def in_a_session_of_its_own(place: Path, statement: str) -> list[dict[str, object]]:
+    """The rows of a statement in a Spark that starts for it and is gone afterwards; ``place`` is what lasts."""
+    command = [sys.executable, "-m", "tests.pipeline.spark.persistent_table", str(place), statement]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows: list[dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
+    return rows
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+def test_a_table_over_archive_and_live_log_outlives_its_spark(
+    spark: SparkSession, fresh_store: FilledStore, tmp_path: Path
+) -> None:
+    archive(spark, fresh_store.options | {"topic": "orders"}, str(tmp_path / "archive"))
+    given = f"path '{fresh_store.options['path']}', archive '{tmp_path / 'archive'}', topic 'orders', {SIZES}"
+    in_a_session_of_its_own(tmp_path, f"CREATE TABLE lasting USING flaremq OPTIONS ({given})")
+    with MessageStore.open(fresh_store.root, StoreOptions.from_properties(STORE_SIZES)) as store:
+        store.put(Message("orders", b"later"), queue_id=0)
+    query = "SELECT count(*) AS n, max(decode(body, 'utf-8')) AS last FROM lasting"
+    assert in_a_session_of_its_own(tmp_path, query) == [{"n": 361, "last": "later"}]

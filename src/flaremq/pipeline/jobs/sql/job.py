@@ -97,7 +97,11 @@ class SqlViews:
         reader = session.read.format("flaremq").options(**self._options)
         if pushes:
             reader = reader.option("pushFilters", "true")
-        if columns is None or columns.issuperset(self._schema.names):
+        if columns is None:
+            from flaremq.pipeline.spark.table import table_frame
+
+            return table_frame(session, self._options)
+        if columns.issuperset(self._schema.names):
             return reader.load()
         wanted = [name for name in self._schema.names if name in columns] or [_CHEAPEST]
         frame = reader.option("columns", ",".join(wanted)).load()
