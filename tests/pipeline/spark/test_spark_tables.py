@@ -43,6 +43,13 @@ def test_place_that_a_catalog_makes_up_is_none(tmp_path: Path) -> None:
     assert table_options(place | {"option.archive": "/archive"}) == {"archive": "/archive", "path": f"file:{tmp_path}"}
 
 
+def test_stores_with_names_are_not_below_the_warehouse() -> None:
+    given = {"provider": "flaremq", "path": "file:/warehouse/a=/data/one,b=/data/two", "option.archive": "/archive"}
+    assert table_options(given) == {"archive": "/archive", "path": "a=/data/one,b=/data/two"}
+    day = {"provider": "flaremq", "path": "file:/data/day=7/store"}
+    assert table_options(day) == {"path": "file:/data/day=7/store"}
+
+
 def test_reader_gets_the_noted_options_behind_its_own() -> None:
     noted = StructType.fromJson(json.loads(with_note(SCHEMA, {"path": "/s", "topic": "orders"}).json()))
     assert reader_options({}, noted) == {"path": "/s", "topic": "orders"}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -23,6 +24,8 @@ from flaremq.secret_place import names_a_secret
 
 _NOTE: Final = "flaremq.options"
 _OPTION: Final = "option."
+# ``name=/dir``, several with commas between, which Spark takes for a path below its warehouse.
+_NAMED_STORES: Final = re.compile(r"[^/=]+=/.*")
 
 
 def table_options(given: Mapping[str, str]) -> dict[str, str] | None:
@@ -45,6 +48,8 @@ def table_options(given: Mapping[str, str]) -> dict[str, str] | None:
     place = folded.get("path") or folded.get("location")
     if place is None or "path" in names or names & {"nameserver", "namesrvaddr"}:
         return options
+    if named := _NAMED_STORES.search(place[1]):
+        return options | {"path": named.group()}
     if "archive" in names and not os.path.isdir(os.path.join(place[1].removeprefix("file:"), "commitlog")):
         return options  # the place that a catalog makes up
     return options | {"path": place[1]}
