@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flaremq.cli.main import run
 from flaremq.errors import CorruptionError, FlareMQError, InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.pipeline.jobs.sql import duck
 from flaremq.pipeline.jobs.sql.duck import DuckViews
@@ -173,3 +174,26 @@ def test_without_duckdb_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.delitem(sys.modules, "flaremq.pipeline.jobs.sql.duck")
     with pytest.raises(UnavailableError, match=r"flaremq\[lakehouse\]"):
         importlib.import_module("flaremq.pipeline.jobs.sql.duck")
+
+
+def test_the_command_prints_what_is_asked_and_tells_what_is_wrong(
+    orders_store: FilledStore, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def asked(*words: str) -> tuple[int, str, str]:
+        code = run(["sql", *words])
+        done = capfd.readouterr()
+        return code, done.out, done.err
+
+    place = ("--path", orders_store.options["path"])
+    query = "SELECT topic, count(*) AS n FROM messages GROUP BY ALL ORDER BY ALL; SELECT 1 AS one"
+    assert asked(*place, "-o", "csv", query) == (0, "topic,n\n%RETRY%billing,120\norders,360\nusers,120\none\n1\n", "")
+    assert asked(*place, "--topic", "users", "SELECT count(*) AS n FROM messages") == (0, '{"n": 120}\n', "")
+    for words, code, said in (
+        ((*place, "SELECT nope FROM messages"), 1, "nope"),
+        ((*place, " "), 2, "the query is empty"),
+        (("--path", "nowhere", "SELECT 1"), 2, "does not exist"),
+        ((*place, "--topic", "order", "SELECT 1"), 1, "did you mean orders?"),
+    ):
+        found = asked(*words)
+        assert (found[:2], len(found[2].splitlines())) == ((code, ""), 1)
+        assert said in found[2]
