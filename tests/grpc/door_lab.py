@@ -70,6 +70,10 @@ class FakeStream:
         self.sent.put_nowait(_copied(message))
         return True
 
+    def finish(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
     async def next(self) -> Any:
         async with asyncio.timeout(10):
             return await self.sent.get()

@@ -223,6 +223,9 @@ class _Once:
     def push(self, message: Any) -> bool:
         return False
 
+    def finish(self) -> None:
+        self._requests.clear()
+
 
 def errors_logged(records: list[logging.LogRecord]) -> list[str]:
     return [f"{record.name}: {record.getMessage()} {record.exc_info}" for record in records if record.levelno >= 40]

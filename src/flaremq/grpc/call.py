@@ -127,6 +127,9 @@ class Stream(Protocol):
         """Send without waiting, for those who are not the call's handler. False: the call is over, or its client does
         not read what it is sent; nothing was sent then."""
 
+    def finish(self) -> None:
+        """End the call, and its handler with it; not for the handler."""
+
 
 Send = Callable[[Any], Awaitable[None]]
 UnaryHandler = Callable[[Any, Call], Any]  # a reply or an awaitable of one

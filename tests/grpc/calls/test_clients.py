@@ -219,12 +219,18 @@ async def test_a_client_whose_stream_breaks_has_a_while_to_come_back(lab: DoorLa
 @lab_test
 async def test_a_silent_client_is_gone_after_two_minutes(lab: DoorLab) -> None:
     now = asyncio.get_running_loop().time
-    await (await lab.telemetry(consumer_settings("G", "T"))).next()
+    stream = await lab.telemetry(consumer_settings("G", "T"))
+    await stream.next()
     lab.service.sessions.expire(now() + 119)
     assert members(lab, "G") == ["c1"]
     lab.service.sessions.expire(now() + 121)
     await asyncio.sleep(0)
     assert members(lab, "G") == []
+    assert stream.task is not None
+    with pytest.raises(asyncio.CancelledError):  # so that a client that was only asleep tells its settings again
+        await stream.task
+    await (await lab.telemetry(consumer_settings("G", "T"))).next()
+    assert members(lab, "G") == ["c1"]
 
 
 @lab_test

@@ -102,6 +102,34 @@ def test_a_stream_in_both_directions_lives_as_long_as_its_client_wants() -> None
     run(scenario)
 
 
+def test_a_stream_that_the_server_finishes_ends_well() -> None:
+    async def scenario() -> None:
+        streams: list[Stream] = []
+        ended = asyncio.Event()
+
+        async def keep(stream: Stream, call: Call) -> None:
+            streams.append(stream)
+            try:
+                async for command in stream:
+                    await stream.send(command)
+            finally:
+                ended.set()
+
+        async with grpc_port({"Telemetry": keep}) as server, client_of(server.port) as client:
+            call = client.bidi("Telemetry")
+            await call.write(classes.TelemetryCommand())
+            await call.read()
+            streams[0].finish()
+            assert await call.read() is grpc.aio.EOF
+            assert await call.code() is grpc.StatusCode.OK
+            await ended.wait()
+            assert not streams[0].push(classes.TelemetryCommand())
+            streams[0].finish()
+            assert server.calls == 0
+
+    run(scenario)
+
+
 def test_what_is_not_served_is_unimplemented() -> None:
     async def scenario() -> None:
         async with grpc_port() as server, client_of(server.port) as client:

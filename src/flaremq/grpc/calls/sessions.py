@@ -183,6 +183,8 @@ class Sessions:
             return
         del self._sessions[session.key]
         self._settings_bytes -= session.settings_bytes
+        if session.stream is not None:
+            session.stream.finish()  # if it is there after all, it opens another one and tells its settings
         for callback in self.on_gone:
             callback(session)
         if session.is_registered:

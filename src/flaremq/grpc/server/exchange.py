@@ -288,6 +288,11 @@ class Bidi(ServerStream):
             self.close(StatusCode.OK)
         self._wake()
 
+    def finish(self) -> None:
+        if not self.is_over:
+            self.close(StatusCode.OK)
+            self.stop_handler()
+
     def _wake(self) -> None:
         if self._wakes is not None and not self._wakes.done():
             self._wakes.set_result(None)
