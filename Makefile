@@ -17,10 +17,10 @@ WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 3 ? n + 1 : 4
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help setup core checked wheel java demo test tests interpreted quick check lint types format bench interop wire soak coverage docs screenshots lock clean
+.PHONY: help setup core checked wheel java demo test tests interpreted quick check lint types format bench interop spark-versions wire soak coverage docs screenshots lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed core ## make .venv with everything that development needs
 
@@ -98,6 +98,10 @@ interop: setup ## real clients and stores: Java, Go, Node, mqadmin, a real Rocke
 	tests/interop/fetch.sh
 	.ci/versitygw .cache/versitygw
 	FLAREMQ_INTEROP_REQUIRED=1 $(BIN)/python -m pytest -m interop tests/interop tests/pipeline/objects
+
+# A minute a version once its environment is there: with interop, not with every change.
+spark-versions: setup java ## a smoke test on each minor version of Spark, each in an environment of its own
+	.ci/spark-versions "$(PYTHON)"
 
 wire: setup ## the core of it: real clients and mqadmin against our servers, in a few minutes
 	.ci/wire $(BIN)/python
