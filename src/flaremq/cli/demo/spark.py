@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flaremq.cli import failure
+from flaremq.cli.demo.lake import orders_as_table
 from flaremq.cli.demo.summary import Summary
 from flaremq.cli.demo.traffic import RETRY_TOPIC, STREAMED, Tally
 from flaremq.errors import UnavailableError
@@ -23,11 +24,12 @@ _NEEDLE = "o-4242"
 
 
 class DemoSpark:
-    """One session, used by one thread at a time."""
+    """One session. Its steps may be asked of several threads, each step of one."""
 
     def __init__(self, summary: Summary, path: str, master: str) -> None:
         self._summary = summary
         self._master = master
+        self._path = path
         self._store = os.path.join(path, "store")
         self._archive = os.path.join(path, "archive")
         self._report = os.path.join(path, "report.html")
@@ -156,6 +158,9 @@ class DemoSpark:
         self._summary.numbers["report"] = self._report
         self._summary.check("messages in the report", result.document["summary"]["messages"], tally.stored.total())
         self._summary.step(f"Wrote the report to {self._report}.")
+
+    def table(self, tally: Tally) -> None:
+        orders_as_table(self._summary, self._spark, self._path, tally)
 
 
 def _visible(tally: Tally) -> int:

@@ -23,6 +23,11 @@ class Summary:
         if not self.quiet:
             click.echo(f"[{time.perf_counter() - self._began:5.1f} s] {text}")
 
+    def line(self, text: str) -> None:
+        """Print what belongs to the step before."""
+        if not self.quiet:
+            click.echo(f"          {text}")
+
     def check(self, what: str, found: object, expected: object) -> None:
         self.checks.append({"check": what, "found": found, "expected": expected, "agrees": found == expected})
 

@@ -5,4 +5,4 @@ May import: ``tables.model``, ``archive``, PyIceberg.
 Start reading: ``table``.
 """
 
-__all__ = ["table"]
+__all__ = ["catalog", "table"]
