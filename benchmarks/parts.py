@@ -11,6 +11,7 @@ from benchmarks.clients import clients
 from benchmarks.dashboard import dashboard
 from benchmarks.growth import growth
 from benchmarks.grpc import grpc
+from benchmarks.lakehouse import lakehouse
 from benchmarks.metrics import metrics
 from benchmarks.replication import replication
 from benchmarks.rounds import Measurement, Outcome
@@ -109,6 +110,15 @@ _ALL = (
         "machine. Both sessions are set up as `spark_session` does it for users.",
         lambda context: spark.run(context.settings, context.folder),
         spark.why_not,
+        needs_peers=True,
+    ),
+    Part(
+        "lakehouse",
+        "Tables and columns of bodies",
+        "JSON bodies of 1 KB in 8 queues, local[2]; Kafka's connector reads its broker on the same machine and appends "
+        "Parquet. A commit is one of `table --follow` with 64 new messages, without Spark, from one to the next.",
+        lambda context: lakehouse.run(context.settings, context.folder),
+        lakehouse.why_not,
         needs_peers=True,
     ),
     Part(

@@ -36,6 +36,7 @@ class Settings:
     spark_latency_rounds: int
     spark_latency_seconds: int  # of load at 1,000 messages a second
     spark_latency_skip: int  # of these, before anything counts
+    lake_commits: int  # of a table that grows; what one costs is told at ten and at a tenth of them, too
     client_rounds: int  # Python clients: ours, aiokafka and confluent-kafka take turns this often
     client_seconds: float  # of sends, about
     client_backlog: int  # messages that are consumed
@@ -73,6 +74,7 @@ FULL = Settings(
     spark_latency_rounds=2,
     spark_latency_seconds=30,
     spark_latency_skip=10,
+    lake_commits=1000,
     client_rounds=3,
     client_seconds=4.0,
     client_backlog=400_000,
@@ -109,6 +111,7 @@ QUICK = Settings(
     spark_latency_rounds=1,
     spark_latency_seconds=16,
     spark_latency_skip=6,
+    lake_commits=200,
     client_rounds=1,
     client_seconds=1.5,
     client_backlog=100_000,
@@ -145,6 +148,7 @@ SMOKE = Settings(
     spark_latency_rounds=1,
     spark_latency_seconds=4,
     spark_latency_skip=1,
+    lake_commits=20,
     client_rounds=1,
     client_seconds=0.3,
     client_backlog=5_000,

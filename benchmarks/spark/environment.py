@@ -6,6 +6,7 @@ Made once in ``.cache``; ``$FLAREMQ_SPARK_VENV`` names one that exists already.
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -22,6 +23,17 @@ def python() -> str:
     """Its interpreter. FlareMQ itself comes from the sources, by ``variables``."""
     installs = ["-r", str(_REQUIREMENTS)], [f"pyspark[sql]=={SPARK_VERSION}"]
     return interpreter_of("FLAREMQ_SPARK_VENV", f"spark-{SPARK_VERSION}-{_digest()}", *installs)
+
+
+def why_no_lakehouse() -> str | None:
+    """Why no table can be written there, or None; what it takes is put into the environment once."""
+    interpreter = str(python())
+    if subprocess.run([interpreter, "-c", "import pyiceberg.catalog.sql"], capture_output=True).returncode == 0:
+        return None
+    wanted = f"pyiceberg[pyarrow,sql-sqlite]=={importlib.metadata.version('pyiceberg')}"
+    pip = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wanted]
+    done = subprocess.run(pip, capture_output=True, text=True)
+    return None if done.returncode == 0 else f"{wanted} could not be installed: {done.stderr[-300:]}"
 
 
 def _digest() -> str:

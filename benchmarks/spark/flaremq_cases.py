@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.lakehouse.bodies import FIELDS
 from benchmarks.messages import QUEUES
 from benchmarks.spark.latency import LatencyQuery
 from benchmarks.spark.output import cleared, parquet_bytes, run_to_end
@@ -76,6 +77,26 @@ def cases(spark: Any, settings: dict[str, Any]) -> dict[str, Callable[..., Row]]
         result = archive(spark, {"path": settings["store"], "topic": TOPIC}, str(out))
         return {"rows": result.rows, "out_bytes": parquet_bytes(out)}
 
+    def table_job() -> Row:
+        from flaremq.pipeline.jobs.table import table
+        from flaremq.pipeline.tables.model.target import parse_target
+
+        out = cleared(scratch / "flaremq-lake")
+        target = parse_target("iceberg:lake.bench.rows", warehouse=str(out))
+        (result,) = table(spark, {"path": settings["store"], "topic": TOPIC}, target)
+        return {"rows": result.rows, "out_bytes": result.file_bytes}
+
+    def two_fields(rows: Any) -> Row:
+        found = rows.select(F.count("id"), F.sum("amount"), F.max("id")).first()
+        return {"check": list(found)}
+
+    def json_fields() -> Row:
+        return two_fields(read(columns="id,amount", bodyFormat="json", bodySchema=FIELDS))
+
+    def json_of_raw() -> Row:
+        body = F.from_json(F.col("body").cast("string"), FIELDS)
+        return two_fields(read(columns="body").select(body.alias("json")).select("json.*"))
+
     def available_now(*, by_tasks: bool = False) -> Row:
         out = cleared(scratch / "flaremq-stream")
         stream = spark.readStream.format("flaremq").option("path", settings["store"]).option("topic", TOPIC)
@@ -123,6 +144,9 @@ def cases(spark: Any, settings: dict[str, Any]) -> dict[str, Callable[..., Row]]
         "minute": minute,
         "part": part,
         "archive": archive_job,
+        "table": table_job,
+        "json_fields": json_fields,
+        "json_of_raw": json_of_raw,
         "available_now": available_now,
         "available_now_by_tasks": lambda: available_now(by_tasks=True),
         "sink": sink,

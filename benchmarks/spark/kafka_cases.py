@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.lakehouse.bodies import FIELDS
 from benchmarks.spark.latency import LatencyQuery
 from benchmarks.spark.output import cleared, parquet_bytes, run_to_end
 from benchmarks.spark.rows import TOPIC
@@ -54,6 +55,16 @@ def cases(spark: Any, settings: dict[str, Any]) -> dict[str, Callable[..., Row]]
         read().select(*_KEPT).write.parquet(str(out))
         return {"out_bytes": parquet_bytes(out)}
 
+    def append() -> Row:
+        out = cleared(scratch / "kafka.parquet")
+        read().select(*_KEPT).write.mode("append").parquet(str(out))
+        return {"out_bytes": parquet_bytes(out)}
+
+    def json_fields() -> Row:
+        body = F.from_json(F.col("value").cast("string"), FIELDS)
+        rows = read().select(body.alias("json")).select("json.*")
+        return {"check": list(rows.select(F.count("id"), F.sum("amount"), F.max("id")).first())}
+
     def available_now() -> Row:
         out = cleared(scratch / "kafka-stream")
         stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", settings["bootstrap"])
@@ -78,6 +89,8 @@ def cases(spark: Any, settings: dict[str, Any]) -> dict[str, Callable[..., Row]]
         "needle": needle,
         "minute": minute,
         "archive": to_parquet,
+        "append": append,
+        "json_fields": json_fields,
         "available_now": available_now,
         "sink": sink,
         "latency_start": latency_start,

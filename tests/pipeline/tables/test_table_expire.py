@@ -99,3 +99,20 @@ def test_what_is_not_of_the_table_alone_is_left(lab: TableLab) -> None:
 def test_impossible_times_and_counts_are_refused(lab: TableLab, retention_ms: int, keep: int) -> None:
     with pytest.raises(InvalidArgumentError):
         expire(lab.target(), retention_ms=retention_ms, keep=keep)
+
+
+def test_commits_keep_the_list_of_states_short_and_readers_of_old_ones_go_on(lab: TableLab) -> None:
+    if lab.kind == "delta":
+        pytest.skip("Delta's log keeps itself short")
+    lab.put(8)
+    lab.run(keep_snapshots=2)
+    from flaremq.pipeline.tables.iceberg.catalog import open_catalog
+
+    reader = open_catalog(lab.target()).load_table(lab.target().parts)
+    for _ in range(4):
+        lab.put(4)
+        lab.run(keep_snapshots=2)
+    newest = open_catalog(lab.target()).load_table(lab.target().parts)
+    assert len(newest.metadata.snapshots) == 2
+    assert reader.scan().to_arrow().num_rows == 8, "its lists and files are still there"
+    assert lab.offsets() == lab.expected_offsets()

@@ -29,7 +29,7 @@ from flaremq.pipeline.tables.model.target import TableTarget
 from flaremq.pipeline.tables.open import create_table
 
 FOLLOW_SECONDS: Final = 60.0
-KEEP_SNAPSHOTS: Final = 100
+KEEP_SNAPSHOTS: Final = 50  # a commit reads what is known of all of them
 
 
 @dataclass(frozen=True, slots=True)

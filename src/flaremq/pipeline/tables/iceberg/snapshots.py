@@ -1,7 +1,7 @@
 """Forgetting snapshots of an Iceberg table, and which files the others need.
 
-A snapshot is forgotten in the catalog first; then the lists and manifests that only it had are removed. Data files stay
-until ``expire`` looks for what nothing names any more.
+A snapshot is forgotten in the catalog first; then the lists and manifests that only it had are removed, between commits
+a minute later: a reader may have begun with it. Data files stay until ``expire`` looks for what nothing names any more.
 """
 
 from __future__ import annotations
@@ -22,17 +22,31 @@ _SLACK: Final = 4  # a quarter more than wanted may gather before some are forgo
 _READER_MS: Final = 60_000  # a reader that began with a snapshot has its manifests after so long
 
 
-def trim(table: Table, keep: int) -> int:
-    """Forget the oldest but about ``keep``; none that is a minute old or less."""
-    held = table.metadata.snapshots
-    if len(held) <= keep + keep // _SLACK:
-        return 0
-    return _forget(table, held[: len(held) - keep], int(time.time() * 1000) - _READER_MS)
+class Trimmer:
+    """Keeps the list of snapshots short while commits follow each other. What it still had to remove when its run ended
+    is found by ``expire``."""
+
+    def __init__(self) -> None:
+        self._later: list[tuple[int, set[str]]] = []  # files, and from when on nobody reads them
+
+    def trim(self, table: Table, keep: int) -> int:
+        """Forget the oldest but about ``keep``; many at once, for it reads the lists of all that stay."""
+        now_ms = int(time.time() * 1000)
+        while self._later and self._later[0][0] <= now_ms:
+            _remove(table, self._later.pop(0)[1])
+        held = table.metadata.snapshots
+        if len(held) <= keep + keep // _SLACK:
+            return 0
+        count, files = _forget(table, held[: len(held) - keep], now_ms)
+        self._later.append((now_ms + _READER_MS, files))
+        return count
 
 
 def expire(table: Table, older_than_ms: int, keep: int) -> int:
     held = sorted(table.metadata.snapshots, key=lambda snapshot: snapshot.timestamp_ms)
-    return _forget(table, held[: max(0, len(held) - max(keep, 1))], older_than_ms)
+    count, files = _forget(table, held[: max(0, len(held) - max(keep, 1))], older_than_ms)
+    _remove(table, files)
+    return count
 
 
 def referenced(table: Table) -> set[str]:
@@ -50,7 +64,8 @@ def referenced(table: Table) -> set[str]:
     return found | seen
 
 
-def _forget(table: Table, candidates: Sequence[Snapshot], older_than_ms: int) -> int:
+def _forget(table: Table, candidates: Sequence[Snapshot], older_than_ms: int) -> tuple[int, set[str]]:
+    """How many were forgotten, and the files that only they had."""
     protected = {ref.snapshot_id for ref in table.metadata.refs.values()}
     old = [
         snapshot
@@ -58,19 +73,22 @@ def _forget(table: Table, candidates: Sequence[Snapshot], older_than_ms: int) ->
         if snapshot.snapshot_id not in protected and snapshot.timestamp_ms < older_than_ms
     ]
     if not old:
-        return 0
+        return 0, set()
     theirs = _metadata_files(table, old)
     try:
         table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()
     except CommitFailedException:
-        return 0  # somebody commits at this moment; there is another time
+        return 0, set()  # somebody commits at this moment; there is another time
     table.refresh()
-    for path in theirs - _metadata_files(table, table.metadata.snapshots):
+    return len(old), theirs - _metadata_files(table, table.metadata.snapshots)
+
+
+def _remove(table: Table, files: Iterable[str]) -> None:
+    for path in files:
         try:
             table.io.delete(path)
         except OSError as error:  # it stays for `expire`
             _log.warning("cannot remove %s: %s", path, error)
-    return len(old)
 
 
 def _metadata_files(table: Table, snapshots: Iterable[Snapshot]) -> set[str]:

@@ -37,6 +37,7 @@ from flaremq.pipeline.tables.iceberg import snapshots
 from flaremq.pipeline.tables.iceberg.catalog import open_catalog
 from flaremq.pipeline.tables.iceberg.data_files import data_file, live_file, partition_fields
 from flaremq.pipeline.tables.iceberg.rewrite import Rewrite
+from flaremq.pipeline.tables.iceberg.transaction import TableTransaction
 from flaremq.pipeline.tables.model.coverage import Coverage, Covered, coverage_from_text, coverage_text, restricted
 from flaremq.pipeline.tables.model.lake_table import FileLayout
 from flaremq.pipeline.tables.model.partitions import PartitionField
@@ -73,6 +74,7 @@ class IcebergTable:
         self._objects = settings_of_table(table.io.properties) | dict(target.objects)
         self.root = ArchiveRoot(table.location(), self._objects)
         self._table = table
+        self._trimmer = snapshots.Trimmer()
 
     @classmethod
     def find(cls, target: TableTarget) -> Self | None:
@@ -185,7 +187,7 @@ class IcebergTable:
         yield from self._table.scan(selected_fields=tuple(columns)).to_arrow_batch_reader()
 
     def trim(self, keep: int) -> int:
-        return snapshots.trim(self._table, keep)
+        return self._trimmer.trim(self._table, keep)
 
     def expire(self, older_than_ms: int, keep: int) -> Mapping[str, int]:
         self._table.refresh()
@@ -214,9 +216,9 @@ class IcebergTable:
         except CommitFailedException:
             return False
 
-    def _transaction(self) -> Any:
+    def _transaction(self) -> TableTransaction:
         self._table.metadata.properties["commit.retry.num-retries"] = "0"  # in this copy only, see above
-        return self._table.transaction()
+        return TableTransaction(self._table)
 
     def _tries(self) -> Iterator[int]:
         """The state is fresh at each try. Whoever lost waits a moment, each another one."""
