@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from flaremq.client.admin.admin import Admin
 from flaremq.clock import SystemClock
 from flaremq.grpc.calls.service import MessagingService
 from flaremq.grpc.messages import classes
@@ -151,6 +152,12 @@ async def test_brokers_know_a_consumer_until_it_leaves(lab: ProxyLab) -> None:
     stream = await lab.telemetry(consumer_settings("G", "T"))
     assert (await stream.next()).status.code == Code.OK
     assert await members() == ["c1"]
+    async with Admin(lab.broker.name_server) as admin:  # and can ask it
+        (connection,) = (await admin.group_connections("G")).connection_set
+        assert (connection.client_id, connection.language) == ("c1", "PYTHON")
+        running = await admin.consumer_running_info("G", "c1")
+        assert running.properties["PROP_CLIENT_VERSION"] == "5.1.2"
+        assert [subscription.topic for subscription in running.subscription_set] == ["T"]
     request = classes.NotifyClientTerminationRequest(group=resource("G"))
     assert (await lab.call("NotifyClientTermination", request)).status.code == Code.OK
 
