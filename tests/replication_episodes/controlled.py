@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -270,9 +271,14 @@ class ControlledRun:
         for member in self.group.members:
             if member is not master:
                 store_files.assert_same_bytes(master.store, member.store, 0, end, file_size=FILE_SIZE)
+        self.group.wait("topic", partial(knows_topic, master))
+        ends = self.ledger.check(master.talk)
         for member in self.group.members:
-            self.group.wait("topic", partial(knows_topic, member))
-            self.ledger.check(member.talk)
+            if member is not master:
+                self.group.wait("topic", partial(knows_topic, member))
+                # A slave hears with the next frame what of its log is confirmed, and shows nothing else.
+                self.group.wait("what is confirmed", partial(_shows, member, ends), seconds=_HEALED_S)
+                self.ledger.check(member.talk)
 
     def _work(self, count: int) -> None:
         """Until so many more sends were acknowledged: of the work, not of the clock."""
@@ -294,6 +300,11 @@ class ControlledRun:
         # Tables are copied every few seconds, by the original and by ours: what was made just now may be lost.
         for member in self.group.members:
             self.group.wait("topic", partial(knows_topic, member))
+
+
+def _shows(member: Member, ends: Mapping[int, int]) -> bool:
+    """Whether readers of a slave get as far as those of its master."""
+    return all(member.talk.max_offset(TOPIC, queue_id) >= end for queue_id, end in ends.items())
 
 
 class _RouteFind:
