@@ -84,9 +84,10 @@ def test_what_a_sync_master_acknowledged_survives_faults_beside_real_brokers(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(400, 400 + max(1, _SOAK_EPISODES // 5 // _SLICE)))
-def test_what_was_acknowledged_under_a_controller_survives_faults_beside_a_real_broker(
-    seed: int, record_property: Callable[[str, object], None]
+@pytest.mark.parametrize("controller", ["flaremq", "rocketmq-5.5.0"])
+@pytest.mark.parametrize("seed", range(400, 400 + max(1, _SOAK_EPISODES // 10 // _SLICE)))
+def test_what_was_acknowledged_under_either_controller_survives_faults_beside_a_real_broker(
+    controller: str, seed: int, record_property: Callable[[str, object], None]
 ) -> None:
     require_group(_WITH_JAVA)
-    _run(_WITH_JAVA, seed, _SLICE, record_property, "--controller", "flaremq")
+    _run(_WITH_JAVA, seed, _SLICE, record_property, "--controller", controller)
