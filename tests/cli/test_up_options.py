@@ -10,10 +10,14 @@ from time import monotonic
 import pytest
 
 from flaremq.cli.servers.user_options import UserOptions, reachable
+from flaremq.grpc.messages import classes
+from flaremq.grpc.messages.enums import Code
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
+from tests.grpc.door_lab import message
 from tests.support.cli import flaremq
+from tests.support.grpc_lab import client_of
 from tests.support.guarded_lab import write_private
 from tests.support.ports import free_ports
 from tests.support.server_process import SMALL, server
@@ -168,8 +172,6 @@ def test_the_port_of_grpc_is_at_the_broker_s_own_address(tmp_path: Path) -> None
     for arguments in (["--grpc", "127.0.0.2:8081"], ["--grpc", "127.0.0.1:8081", "--set", "bindAddress=127.0.0.3"]):
         outcome = flaremq("up", "--data", tmp_path / "data", *arguments)
         assert outcome.code == 2 and "the port of gRPC is at the broker's own address, 127.0.0." in outcome.err
-    outcome = flaremq("up", "--data", tmp_path / "data", "--grpc", "--replicas", 2)
-    assert outcome.code == 2 and "--grpc serves one broker" in outcome.err
 
 
 @pytest.mark.slow
@@ -187,3 +189,23 @@ def test_two_brokers_of_a_machine_and_their_ports_of_grpc(tmp_path: Path) -> Non
             assert found and int(found[0]) not in (0, port)
             assert two.stop() == 0
         assert one.stop() == 0
+
+
+@pytest.mark.slow
+def test_replicas_are_served_over_grpc_by_one_port_before_them(tmp_path: Path) -> None:
+    port = free_ports(5)
+    arguments = ["up", "--replicas", 2, "--data", tmp_path / "data", *SMALL[:-2], "--grpc", f"127.0.0.1:{port + 4}"]
+    arguments += ["--listen", f"127.0.0.1:{port}", "--broker-listen", "127.0.0.1:0"]
+    with server(*arguments, cwd=tmp_path) as up:
+        assert f"gRPC 127.0.0.1:{port + 4}, data" in up.ready()
+        assert flaremq("topic", "create", "orders", "-n", f"127.0.0.1:{port}").code == 0
+        asyncio.run(_send_over_grpc(port + 4))
+        assert up.stop() == 0
+
+
+async def _send_over_grpc(port: int) -> None:
+    request = classes.SendMessageRequest(messages=[message("orders")])
+    async with client_of(port) as client, asyncio.timeout(30):
+        while (reply := await client.unary("SendMessage", request)).status.code == Code.TOPIC_NOT_FOUND:
+            await asyncio.sleep(0.1)  # what a proxy knows of topics is some seconds old
+        assert reply.status.code == Code.OK

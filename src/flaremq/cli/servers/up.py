@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _NAME_SERVER: Final = "127.0.0.1:9876"
 _BROKER: Final = "127.0.0.1:10911"
 _GRPC: Final = "127.0.0.1:8081"
+_Addresses = tuple[str | None, str | None, str | None]  # of the name server, the controller, the first broker
 
 
 @click.command()
@@ -65,7 +66,7 @@ _GRPC: Final = "127.0.0.1:8081"
     is_flag=False,
     flag_value="",
     default=None,
-    help=f"Serve clients of RocketMQ 5 at {_GRPC} unless told otherwise; without it, where that is free.",
+    help=f"Serve clients of RocketMQ 5 at {_GRPC} unless told otherwise, with --replicas by a proxy.",
 )
 @dashboard_options
 @log_options
@@ -98,10 +99,9 @@ def up(
         if controller_listen is not None:
             raise click.UsageError("--controller-listen needs --replicas")
         _serve_one(_with_grpc(user, grpc_listen, broker_listen), listen, broker_listen, is_encrypted=is_encrypted)
-    elif grpc_listen is not None:
-        raise click.UsageError("--grpc serves one broker, and --replicas starts several")
     else:
-        _serve_replicas(replicas, user, (listen, controller_listen, broker_listen), is_encrypted=is_encrypted)
+        addresses = listen, controller_listen, broker_listen
+        _serve_replicas(replicas, user, addresses, grpc_listen, is_encrypted=is_encrypted)
 
 
 def _with_grpc(user: UserOptions, flag: str | None, broker_listen: str | None) -> UserOptions:
@@ -141,12 +141,13 @@ def _serve_one(user: UserOptions, listen: str | None, broker_listen: str | None,
 
 
 def _serve_replicas(
-    count: int, user: UserOptions, addresses: tuple[str | None, str | None, str | None], *, is_encrypted: bool
+    count: int, user: UserOptions, addresses: _Addresses, grpc_listen: str | None, *, is_encrypted: bool
 ) -> None:
-    """``addresses``: of the name server, the controller, the first broker. Port 0 takes free ones, for good."""
+    """Port 0 takes free ones, for good."""
     from flaremq.access.inner import signing
     from flaremq.broker.options import load_options
     from flaremq.cli.servers.broker import check_own_places
+    from flaremq.cli.servers.proxy_beside import proxy_beside, without_own_ports
     from flaremq.cli.servers.replicas import ReplicaPlan, ReplicaProcesses, choose_addresses
     from flaremq.cli.servers.user_options import reachable
     from flaremq.controller.options import ControllerOptions
@@ -167,7 +168,7 @@ def _serve_replicas(
         data=user.data,
         addresses=brokers,
         controller=reachable(controller_listen),
-        settings=user.broker_options(addresses[2], _BROKER, listen),
+        settings=without_own_ports(user.broker_options(addresses[2], _BROKER, listen), grpc_listen),
         config_file=user.config_file,
         log_arguments=log_arguments,
     )
@@ -182,13 +183,15 @@ def _serve_replicas(
     controller = ControllerService(controller_options)
     remoting = signing(controller_options.remoting, controller_options.access)
     processes = ReplicaProcesses(plan, options.broker_name, remoting)
+    proxies = proxy_beside(user, grpc_listen, options.bind_address, reachable(listen))
     beside = dashboard_beside(lambda: reachable(namesrv.address), plan.data, user.given, options.access)
     _serve(
-        [namesrv, controller, processes, *beside],
+        [namesrv, controller, processes, *proxies, *beside],
         with_dashboard(
             lambda: (
                 f"FlareMQ is ready: name server {namesrv.address}, controller {controller.address}, "
-                f"{processes.description} ({store_options.flush_disk_type}), data in {plan.data}"
+                f"{processes.description} ({store_options.flush_disk_type})"
+                f"{''.join(f', gRPC {proxy.address}' for proxy in proxies)}, data in {plan.data}"
             ),
             beside,
         ),
