@@ -33,6 +33,8 @@ ALL = (
 PREPARED = ("relay",)
 CORE = frozenset(("send", "push", "tags", "fifo", "delay", "transaction", "retry", "dead_letters", "unknown_topic"))
 
+# Of the core, but not where they take long.
+SLOW = frozenset((("node", "transaction"),))
 # What the program for Node has of them.
 NODE = (
     "change_invisible",

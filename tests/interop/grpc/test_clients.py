@@ -21,7 +21,7 @@ def _cases() -> list[object]:
     for client in clients.CLIENTS:
         for scenario in scenarios.of(client):
             marks = [pytest.mark.xdist_group(f"grpc-{client}")]
-            if scenario in scenarios.CORE:
+            if scenario in scenarios.CORE and (client, scenario) not in scenarios.SLOW:
                 marks.append(pytest.mark.wire_core)
             cases.append(pytest.param(client, scenario, marks=marks, id=f"{client}-{scenario}"))
     return cases
