@@ -11,6 +11,7 @@ from flaremq.clock import ManualClock
 from flaremq.dashboard.data import table_steps
 from flaremq.dashboard.data.broker_state import bytes_of
 from flaremq.dashboard.data.files import file_of, log_files
+from flaremq.dashboard.data.group_state import GroupState, Place, QueueKey
 from flaremq.dashboard.data.reader import ClusterReader
 from flaremq.dashboard.data.ring import Meter, Ring
 from flaremq.dashboard.data.sampler import Sampler
@@ -170,6 +171,23 @@ def test_the_lag_of_each_queue_is_kept_for_a_quarter_of_an_hour() -> None:
     rows = queue_rows(lab.state, group, lab.clock.now_ms())
     assert [row["spark"] for row in rows] == [list(map(float, column))[-60:] for column in zip(*told, strict=True)]
     assert len(rows[0]["spark"]) == 60
+
+
+def test_a_group_that_had_members_is_no_query_of_spark() -> None:
+    def moved(group: GroupState, to: int, now_ms: int) -> int:
+        group.take_places({QueueKey("orders", "a", 0): Place(100, to, to, 0)}, now_ms, now_ms / 1000)
+        return group.moved_alone_ms
+
+    group = GroupState("billing")
+    group.note_online(False, 1_000)
+    moved(group, 1, 100_000)
+    assert moved(group, 2, 101_000) == 101_000 and group.kind == "spark"
+    group.note_online(True, 102_000)  # members came, and were seen after their first commit
+    assert group.kind == "unknown"
+    assert moved(group, 3, 103_000) == 0
+    group.note_online(False, 104_000)
+    assert moved(group, 4, 105_000) == 0, "what they committed when they left"
+    assert moved(group, 5, 200_000) == 200_000, "from then on a job may have taken over"
 
 
 def test_queues_whose_lag_is_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

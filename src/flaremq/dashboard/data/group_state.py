@@ -14,6 +14,7 @@ from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 
 _RATE_SECONDS: Final = 10.0  # clients report every five
 _MINUTE_MS: Final = 60_000
+_LEFT_MS: Final = 60_000  # what members commit when they leave is read after they have gone
 GROWING_MINUTES: Final = 5
 QUEUE_STEP_MS: Final = 15_000
 QUEUE_LENGTH: Final = 60  # a quarter of an hour
@@ -51,6 +52,7 @@ class GroupState:
     subscriptions: dict[str, dict[str, str]] = field(default_factory=dict)  # expressions by topic and broker
     members_ms: int = 0
     is_online: bool | None = None
+    online_ms: int = 0  # when somebody was connected last
     failure: str = ""
     moved_alone_ms: int = 0  # when its offsets last moved with nobody connected: a job that keeps its own progress
     rings: dict[str, Ring] = field(default_factory=dict)  # lag, in, out; empty while it has no offsets
@@ -66,7 +68,8 @@ class GroupState:
             self._out.forget()
         committed = sum(place.committed for place in places.values())
         moved = committed - sum(place.committed for place in self.places.values())
-        if moved > 0 and self.places_ms and self.is_online is False and places.keys() == self.places.keys():
+        is_alone = self.is_online is False and now_ms - self.online_ms > _LEFT_MS
+        if moved > 0 and self.places_ms and is_alone and places.keys() == self.places.keys():
             self.moved_alone_ms = now_ms
         self.places, self.places_ms = dict(places), now_ms
         self._in.note(seconds, sum(place.high for place in places.values()))
@@ -86,6 +89,12 @@ class GroupState:
             if ring is None:
                 ring = self.queue_lags[key] = Ring(QUEUE_STEP_MS, QUEUE_LENGTH)
             ring.note(now_ms, place.lag)
+
+    def note_online(self, is_online: bool, now_ms: int) -> None:
+        """Whoever has members is no job that keeps its own progress, even if its offsets were seen to move first."""
+        self.is_online = is_online
+        if is_online:
+            self.online_ms, self.moved_alone_ms = now_ms, 0
 
     # How far
 

@@ -98,7 +98,7 @@ class SliceSteps:
                 group.failure = reason_of(error).reason
                 return
         group.failure = ""
-        group.is_online = bool(found)
+        group.note_online(bool(found), self._clock.now_ms())
         group.members = _merged(list(found.values())) if found else None
         group.subscriptions = {}
         for name, connection in found.items():
