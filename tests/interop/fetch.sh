@@ -7,6 +7,7 @@
 #   tests/interop/fetch.sh go node      the Go client (a program of ours, built with it) and ali-ons for Node
 #   tests/interop/fetch.sh grpc         the clients of RocketMQ 5 that speak gRPC: Java (Maven), Python (pip), Node (npm)
 #   tests/interop/fetch.sh proxy        RocketMQ's own proxy (Maven)
+#   tests/interop/fetch.sh iceberg      Iceberg's runtime for Spark (Maven); Spark itself: .ci/spark-versions
 #   tests/interop/fetch.sh 5.5.0        the message store of one release
 #
 # What is fetched goes to .cache/rocketmq of the project, or to $FLAREMQ_ROCKETMQ_JARS: <version>, <version>-servers,
@@ -99,7 +100,16 @@ python_grpc_client() {
     finish "$name" packages
 }
 
-if [ $# -eq 0 ]; then set -- store servers go node grpc proxy; fi
+iceberg_runtime() {
+    begin "iceberg-$ICEBERG_VERSION" || return 0
+    mkdir "$work/jars"
+    mvn -q -B -C -DoutputDirectory="$work/jars" \
+        "org.apache.maven.plugins:maven-dependency-plugin:$MAVEN_DEPENDENCY_PLUGIN_VERSION:copy" \
+        -Dartifact="org.apache.iceberg:iceberg-spark-runtime-${ICEBERG_SPARK_VERSION%.*}_2.13:$ICEBERG_VERSION"
+    finish "iceberg-$ICEBERG_VERSION" jars
+}
+
+if [ $# -eq 0 ]; then set -- store servers go node grpc proxy iceberg; fi
 for what in "$@"; do
     case $what in
     store) for version in $ROCKETMQ_VERSIONS; do maven "$version" "$version" rocketmq-store; done ;;
@@ -115,10 +125,11 @@ for what in "$@"; do
         node_modules node-grpc "$here/grpc/node"
         ;;
     proxy) maven "proxy-$ROCKETMQ_PROXY_VERSION" "$ROCKETMQ_PROXY_VERSION" rocketmq-proxy ;;
+    iceberg) iceberg_runtime ;;
     node) node_modules node "$here/wire/node" ;;
     [0-9]*) maven "$what" "$what" rocketmq-store ;;
     *)
-        echo "fetch.sh: $what is none of store, servers, go, node, grpc, proxy or a version" >&2
+        echo "fetch.sh: $what is none of store, servers, go, node, grpc, proxy, iceberg or a version" >&2
         exit 2
         ;;
     esac
