@@ -368,7 +368,7 @@ def spelled_options(
             continue
         key = known.get(folded)
         if key is None and (said := _OF_KAFKA.get(folded)):
-            raise InvalidArgumentError(f"option {name} is one of Kafka's: {said} (docs/kafka-migration.md)")
+            raise InvalidArgumentError(f"option {name} is one of Kafka's: {said} (docs/from-spark-sql-kafka.md)")
         if key is None:
             raise InvalidArgumentError(f"{find_unknown_names([name], known.values())[0]}{hint}")
         if key in found:
