@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flaremq.message.message_ext import MessageExt
+from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.status import GetMessageStatus
@@ -32,25 +33,21 @@ def write(root: Path, options: Options, numbers: Iterable[int], *, long_topics: 
         return [corpus.put(store, number, long_topics=long_topics) for number in numbers]
 
 
-def image_of(store: MessageStore, options: Options) -> Image:
-    """Everything in the store: records in log order, and each queue with its units."""
+def image_of(store: MessageStore, root: Path) -> Image:
+    """Everything in the store, which is open at ``root``: records in log order, and each queue with its units."""
     store.wait_for_dispatch(timeout=60)
     return {
         "commitLog": {"minPhyOffset": store.min_physical_offset, "maxPhyOffset": store.max_physical_offset},
-        "messages": [message.to_dict(body="none") for message in _log(store, int(options["mappedFileSizeCommitLog"]))],
+        "messages": [message.to_dict(body="none") for message in _log(root)],
         "queues": {f"{topic}@{queue_id}": _queue(store, topic, queue_id) for topic, queue_id in store.queues()},
     }
 
 
-def _log(store: MessageStore, file_size: int) -> Iterable[MessageExt]:
-    at = store.min_physical_offset
-    while at < store.max_physical_offset:
-        message = store.read(at)
-        if message is None:  # the filler at the end of a file
-            at = at - at % file_size + file_size
-        else:
-            yield message
-            at += message.size
+def _log(root: Path) -> Iterable[MessageExt]:
+    """From the files: the store shows no record that has no place in a queue, as half messages have none."""
+    with StoreReader.open(root, lock=False) as reader:
+        for _, record in reader.records():
+            yield MessageExt(bytes(record))
 
 
 def _queue(store: MessageStore, topic: str, queue_id: int) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def test_store_held_open_by_us_is_refused_by_rocketmq(version: str, tmp_path: Pa
         assert "Lock failed" in image["startFailure"]
         acks += [corpus.put(store, number) for number in range(20, 30)]
     with ours.open_store(root, OPTIONS) as store:
-        compare.assert_acknowledged(acks, ours.image_of(store, OPTIONS))
+        compare.assert_acknowledged(acks, ours.image_of(store, root))
 
 
 def test_refused_start_of_rocketmq_costs_us_nothing_we_acknowledge_later(version: str, tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_refused_start_of_rocketmq_costs_us_nothing_we_acknowledge_later(version
 
         acks += [corpus.put(store, number) for number in range(20, 400)]  # several files further
     with ours.open_store(root, OPTIONS) as store:
-        compare.assert_acknowledged(acks, ours.image_of(store, OPTIONS))
+        compare.assert_acknowledged(acks, ours.image_of(store, root))
 
 
 def test_store_held_open_by_rocketmq_is_refused_by_us(version: str, tmp_path: Path) -> None:
@@ -52,4 +52,4 @@ def test_store_held_open_by_rocketmq_is_refused_by_us(version: str, tmp_path: Pa
 
         acks = writer.finish()
     with ours.open_store(root, OPTIONS) as store:
-        compare.assert_java_acknowledged(acks, ours.image_of(store, OPTIONS))
+        compare.assert_java_acknowledged(acks, ours.image_of(store, root))

@@ -23,7 +23,7 @@ def test_store_written_in_turn_keeps_what_both_wrote(version: str, tmp_path: Pat
         our_acks += ours.write(root, OPTIONS, range(first, first + STEP))
         their_acks += java_store.write(version, root, OPTIONS, first=first, count=STEP)
         with ours.open_store(root, OPTIONS) as store:
-            image = ours.image_of(store, OPTIONS)
+            image = ours.image_of(store, root)
             assert store.check() == []
         compare.assert_acknowledged(our_acks, image)
         compare.assert_java_acknowledged(their_acks, image)
@@ -49,7 +49,7 @@ def test_turns_that_end_in_a_kill_lose_nothing_acknowledged(version: str, tmp_pa
             their_acks += writer.kill()
 
     with ours.open_store(root, OPTIONS) as store:
-        image = ours.image_of(store, OPTIONS)
+        image = ours.image_of(store, root)
         assert store.check() == []
     compare.assert_acknowledged(our_acks, image)
     compare.assert_java_acknowledged(their_acks, image)

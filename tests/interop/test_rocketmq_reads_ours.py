@@ -50,7 +50,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Written
         long_topics = variant == "long topics"
         acks = ours.write(root, options, MESSAGES, long_topics=long_topics)
         with ours.open_store(root, options) as store:
-            image = ours.image_of(store, options)
+            image = ours.image_of(store, root)
         return Written(root, options, acks, image, long_topics)
 
     return write

@@ -46,7 +46,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Killed]:
         acks = _write_until_killed(folder / "store", options)
         copy = java_store.copy_of(folder / "store", folder / "recovered-by-us")
         with ours.open_store(copy, options) as store:
-            image = ours.image_of(store, options)
+            image = ours.image_of(store, copy)
         return Killed(folder / "store", options, acks, image)
 
     return kill
@@ -94,7 +94,7 @@ def killed_long_after_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Ki
     acks += _write_until_killed(root, options, first=OLD_PART)
     copy = java_store.copy_of(root, root.with_name("recovered-by-us"))
     with ours.open_store(copy, options) as store:
-        image = ours.image_of(store, options)
+        image = ours.image_of(store, copy)
     return Killed(root, options, acks, image)
 
 

@@ -22,7 +22,7 @@ def test_store_closed_by_rocketmq_opens_with_equal_content(version: str, tmp_pat
     theirs = java_store.read(version, root, OPTIONS)
 
     with ours.open_store(root, OPTIONS) as store:
-        mine = ours.image_of(store, OPTIONS)
+        mine = ours.image_of(store, root)
         compare.assert_java_acknowledged(acks, mine)
         compare.assert_same_log(mine, theirs)
         compare.assert_same_queues(mine, theirs)
@@ -39,7 +39,7 @@ def test_store_of_a_killed_rocketmq_opens_with_equal_content(version: str, tmp_p
     theirs = java_store.read(version, root, OPTIONS)
 
     with ours.open_store(root, OPTIONS) as store:
-        mine = ours.image_of(store, OPTIONS)
+        mine = ours.image_of(store, root)
         compare.assert_java_acknowledged(acks, mine)
         compare.assert_same_log(mine, theirs)
         compare.assert_same_queues(mine, theirs)
@@ -59,7 +59,7 @@ def test_store_killed_by_one_release_opens_in_ours_and_then_in_every_other(
         acks = writer.kill()
 
     with ours.open_store(root, OPTIONS) as store:
-        mine = ours.image_of(store, OPTIONS)
+        mine = ours.image_of(store, root)
     image = java_store.read(oldest, root, OPTIONS, requests=compare.key_requests(mine))
 
     assert image["abortFilePresent"] is False
