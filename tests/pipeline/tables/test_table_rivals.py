@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flaremq.pipeline.jobs.table import increment
+from flaremq.pipeline.jobs.table import increment, table
 from tests.pipeline.tables.lab import TableLab
 
 
@@ -45,6 +45,19 @@ def test_slower_run_adds_what_the_faster_one_lacked(lab: TableLab, monkeypatch: 
     interrupted_once(monkeypatch, rival)
     assert lab.run().rows == 8
     assert lab.offsets() == lab.expected_offsets()
+
+
+def test_dead_letters_of_the_slower_run_are_not_added_again(lab: TableLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> int:
+        return table(None, lab.options("orders", bodyFormat="json", bodySchema="id string"), lab.target())[0].rows
+
+    lab.put(bodies=[b'{"id": "a"}', b"no json"])
+    run()
+    lab.put(bodies=[b'{"id": "b"}', b"no json"])
+    interrupted_once(monkeypatch, run)
+    assert run() == 0
+    assert lab.offsets("orders_dead_letters") == [(1, 0), (1, 1)]
+    assert len(lab.data_files("orders_dead_letters")) == 2, "the file of the slower run is removed"
 
 
 def test_runs_of_different_topics_do_not_hinder_each_other(lab: TableLab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,11 +92,12 @@ class Increment:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What the table lacks, and what it covers by now and will then."""
+    """What the table lacks, and what it covers by now and will then; ``letters`` is what the dead letters cover."""
 
     spans: tuple[Span, ...]
     before: Mapping[QueueRef, Covered]
     after: Mapping[QueueRef, Covered]
+    letters: Mapping[QueueRef, Covered]
     lost: tuple[Span, ...] = ()
 
 
@@ -144,7 +145,9 @@ def find_missing(work: TableWork, source: Source) -> Missing:
     for span in taken:
         covered = before.get(span.queue)
         after[span.queue] = Covered(span.start if covered is None else covered.start, max(span.end, span.start))
-    return Missing(tuple(span for span in taken if span.count > 0), before, after, tuple(lost))
+    dead = work.dead.find()
+    letters = {} if dead is None else dead.coverage(after)
+    return Missing(tuple(span for span in taken if span.count > 0), before, after, letters, tuple(lost))
 
 
 def _taken(work: TableWork, source: Source, spans: list[Span]) -> list[Span]:
@@ -198,8 +201,7 @@ def _written(runner: TaskRunner, work: TableWork, source: Source, missing: Missi
 
 
 def _tasks(work: TableWork, source: Source, missing: Missing, run: str) -> list[TableTask]:
-    dead = work.dead.find()
-    letters = {} if dead is None else dead.coverage(missing.after)
+    dead, letters = work.dead.find(), missing.letters
     layout, dead_layout = work.table.layout(), None if dead is None else dead.layout()
     pieces = plan_pieces(source, work.spec, missing.spans, work.options, ReadRequest(work.columns.schema))
     return [
@@ -223,12 +225,14 @@ def _commit(work: TableWork, missing: Missing, run: str, results: Sequence[TaskR
     letters = [file for result in results for file in result.dead_files]
     dead = work.dead.find()
     if letters and dead is not None:
-        before = dead.coverage(missing.after)
+        # From where the tasks were told to begin: letters that another run has committed since would be there twice.
+        before = missing.letters
         after = {
             queue: Covered(covered.start, max(covered.next, before.get(queue, covered).next))
             for queue, covered in missing.after.items()
         }
         if not dead.commit(TableCommit(run, letters, before, after)):
+            dead.discard(letters)
             return False
     files = [file for result in results for file in result.files]
     notes = {"flaremq.lost": str(sum(span.count for span in missing.lost))} if missing.lost else {}
