@@ -6,12 +6,15 @@ import os
 import time
 from pathlib import Path
 
+import orjson
+import pyarrow.parquet as pq
 import pytest
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.jobs.table.compact import compact
 from flaremq.pipeline.jobs.table.expire import expire
-from flaremq.pipeline.tables.leases import leased
+from flaremq.pipeline.jobs.table.leftovers import remove_killed
+from flaremq.pipeline.tables.leases import Lease, leased, leases
 from tests.pipeline.tables.lab import HOUR_MS, TableLab
 
 LONG_AGO = 1_600_000_000
@@ -116,3 +119,42 @@ def test_commits_keep_the_list_of_states_short_and_readers_of_old_ones_go_on(lab
     assert len(newest.metadata.snapshots) == 2
     assert reader.scan().to_arrow().num_rows == 8, "its lists and files are still there"
     assert lab.offsets() == lab.expected_offsets()
+
+
+def test_half_written_files_are_those_of_their_writer(lab: TableLab) -> None:
+    """On a local disk a file has a hidden name until it is whole, which begins with a dot."""
+    lab.put(8)
+    lab.run()
+    table = lab.open()
+    hidden = lab.data_files()[0].parent / ".0123456789abcdef-00000-0000.parquet.fedcba.tmp"
+    hidden.write_bytes(b"half a file")
+    os.utime(hidden, (LONG_AGO, LONG_AGO))
+    with leased(table.root, "0123456789abcdef"):
+        expire(lab.target(), retention_ms=0)
+        assert hidden.exists()
+        (mark,) = leases(table.root)
+        elsewhere = {"run": mark.run, "machine": "another", "pid": 1, "beatMs": mark.beat_ms}
+        table.root.write_bytes(mark.path, orjson.dumps(elsewhere))
+        remove_killed(table, mark.beat_ms + 2 * HOUR_MS)
+    assert not hidden.exists()
+
+
+def test_process_number_alone_says_nothing_about_a_writer(lab: TableLab) -> None:
+    nobody = Lease("0123456789abcdef", "", 2**22 + 1, beat_ms=HOUR_MS)
+    assert nobody.is_live(HOUR_MS + 1) and not nobody.is_live(3 * HOUR_MS)
+
+
+def test_files_that_others_name_in_their_way_are_needed(lab: TableLab) -> None:
+    if lab.kind == "delta":
+        pytest.skip("Delta's files are named by paths below the table")
+    from flaremq.pipeline.tables.iceberg.catalog import open_catalog
+
+    lab.put(8)
+    lab.run()
+    path = lab.data_files()[0].parent / "of-another-engine.parquet"
+    pq.write_table(lab.table_of(), path)
+    found = open_catalog(lab.target()).load_table(lab.target().parts)
+    found.add_files([f"file:{path}"])
+    aged(lab)
+    expire(lab.target(), retention_ms=0)
+    assert path.exists() and len(lab.rows("orders", "queueId")) == 16

@@ -38,7 +38,7 @@ class Lease:
         return f"{FOLDER}/{self.run}.json"
 
     def is_live(self, now_ms: int) -> bool:
-        if self.machine == _machine():
+        if self.machine and self.machine == _machine():
             return _is_running(self.pid)
         return now_ms - self.beat_ms < _STALE_MS
 
@@ -86,7 +86,10 @@ def _keep_beating(root: ArchiveRoot, run: str, done: threading.Event) -> None:
 
 
 def _machine() -> str:
-    """Where a process number means something: this boot of this machine, and the namespace of processes we are in."""
+    """Where a process number means something: this boot of this machine, and the namespace of processes we are in.
+
+    Empty where the system does not tell; then only the beat counts.
+    """
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return f"{file.read().strip()}/{os.readlink('/proc/self/ns/pid')}"

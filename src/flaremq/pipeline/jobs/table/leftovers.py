@@ -24,7 +24,7 @@ def new_run() -> str:
 
 def remove_files_of(table: LakeTable, run: str) -> int:
     """Files of a run that never came to a commit."""
-    found = [path for path in table.root.list("", recursive=True) if path.rpartition("/")[2].startswith(run)]
+    found = [path for path in table.root.list("", recursive=True) if _is_of(path, run)]
     for path in found:
         table.root.delete(path)
     return len(found)
@@ -41,7 +41,7 @@ def remove_killed(table: LakeTable, now_ms: int | None = None) -> int:
     count = 0
     for lease in gone:
         for path in paths:
-            if path.rpartition("/")[2].startswith(lease.run) and path not in needed and not _is_ours(path):
+            if _is_of(path, lease.run) and path not in needed and not _is_ours(path):
                 table.root.delete(path)
                 count += 1
         table.root.delete(lease.path)
@@ -64,15 +64,19 @@ def remove_unreferenced(
     needed = table.referenced(since_ms)
     found = {}
     for path, (changed_ms, size) in sorted(files.items()):
-        name = path.rpartition("/")[2]
         if path in needed or changed_ms >= older_than_ms or _is_ours(path) or path.startswith(_LOG_OF_DELTA):
             continue
-        if any(name.startswith(run) for run in writers):
+        if any(_is_of(path, run) for run in writers):
             continue
         found[path] = size
         if not dry_run:
             table.root.delete(path)
     return found
+
+
+def _is_of(path: str, run: str) -> bool:
+    """Whether a file is of this run; on a local disk its name begins with a dot until it is whole."""
+    return path.rpartition("/")[2].removeprefix(".").startswith(run)
 
 
 def _is_ours(path: str) -> bool:

@@ -52,7 +52,7 @@ def expire(table: Table, older_than_ms: int, keep: int) -> int:
 def referenced(table: Table) -> set[str]:
     """Every file that some snapshot, or the table's metadata, names."""
     found = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
-    found |= {statistics.statistics_path for statistics in table.metadata.statistics}
+    found |= {each.statistics_path for each in (*table.metadata.statistics, *table.metadata.partition_statistics)}
     seen: set[str] = set()
     for snapshot in table.metadata.snapshots:
         found.add(snapshot.manifest_list)

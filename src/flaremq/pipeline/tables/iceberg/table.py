@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
@@ -48,6 +49,7 @@ _log = logging.getLogger(__name__)
 OFFSETS: Final = "flaremq.offsets"
 RUN: Final = "flaremq.run"
 _TRIES: Final = 20
+_SCHEME: Final = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:)?/+")
 _SORTED_BY: Final = ("topic", "brokerName", "queueId", "queueOffset")
 
 # A commit must cost the same however many there were: manifests are merged, old metadata is removed.
@@ -195,8 +197,8 @@ class IcebergTable:
 
     def referenced(self, since_ms: int | None = None) -> set[str]:
         self._table.refresh()
-        start = f"{self._table.location()}/"
-        return {path.removeprefix(start) for path in snapshots.referenced(self._table)}
+        start = _without_scheme(f"{self._table.location()}/")
+        return {_without_scheme(path).removeprefix(start) for path in snapshots.referenced(self._table)}
 
     def version(self) -> str:
         snapshot = self._table.current_snapshot()
@@ -245,6 +247,11 @@ class IcebergTable:
 
     def _location(self, file: StagedFile) -> str:
         return f"{self._table.location()}/data/{file.path}"
+
+
+def _without_scheme(location: str) -> str:
+    """Engines spell a place in their own way: ``s3a://`` for ``s3://``, ``file:/`` for ``file:///``."""
+    return _SCHEME.sub("", location, count=1)
 
 
 def _transform(field: PartitionField) -> Transform[Any, Any]:
