@@ -35,7 +35,6 @@ class _NoSocket(Connection):
         self.visitor: Any = None
         self.peer = peer
         self.peer_host = _stored_form(peer)
-        self.local_port = 0
         self.is_encrypted = True  # whoever opened the door to the client has judged that
         self.peer_certificate_name: str | None = None
         self.is_open = True

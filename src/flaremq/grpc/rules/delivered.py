@@ -15,7 +15,6 @@ from flaremq.grpc.rules.outgoing import (
     PRIORITY,
     RESERVED,
     SHARDING_KEY,
-    TIMER_DELIVER_MS,
     TRACE_CONTEXT,
     inflate_gzip,
 )
@@ -23,7 +22,7 @@ from flaremq.grpc.rules.status import Refused
 from flaremq.grpc.rules.times import timestamp
 from flaremq.message import properties as names
 from flaremq.message.message_ext import MessageExt
-from flaremq.message.properties import split_keys
+from flaremq.message.properties import TIMER_DELIVER_MS, split_keys
 from flaremq.message.sys_flag import COMPRESSED
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"

@@ -14,13 +14,13 @@ from flaremq.grpc.rules.status import Refused
 from flaremq.grpc.rules.times import to_ms
 from flaremq.message import properties as names
 from flaremq.message.compression import INFLATED_SIZE_MAX
+from flaremq.message.properties import TIMER_DELIVER_MS
 from flaremq.message.sys_flag import COMPRESSED, TransactionType
 
 SHARDING_KEY: Final = "__SHARDINGKEY"
 TRACE_CONTEXT: Final = "TRACE_CONTEXT"
 BORN_HOST: Final = "__BORNHOST"
 BORN_TIMESTAMP: Final = "BORN_TIMESTAMP"
-TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
 PRIORITY: Final = "_SYS_MSG_PRIORITY_"
 LITE_TOPIC: Final = "__LITE_TOPIC"
 

@@ -138,12 +138,15 @@ def _bundles(files: Iterable[ArchiveFile], topics: frozenset[str], file_bytes: i
             small.setdefault((file.topic, file.day), []).append(file)
     for held in small.values():
         bundle: list[ArchiveFile] = []
+        size = 0
         for file in sorted(held, key=lambda file: (min(run.first_ms for run in file.runs), file.path)):
-            if sum(map(_cost, bundle)) + _cost(file) > file_bytes:
+            cost = _cost(file)
+            if size + cost > file_bytes:
                 if len(bundle) > 1:
                     yield tuple(bundle)
-                bundle = []
+                bundle, size = [], 0
             bundle.append(file)
+            size += cost
         if len(bundle) > 1:
             yield tuple(bundle)
 

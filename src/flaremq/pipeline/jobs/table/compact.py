@@ -101,11 +101,13 @@ def _bundles(files: Sequence[LiveFile], target_bytes: int) -> Iterator[Bundle]:
             small.setdefault(file.partition, []).append(file)
     for held in small.values():
         bundle: list[LiveFile] = []
+        size = 0
         for file in sorted(held, key=lambda file: (file.first_physical, file.location)):
             bundle.append(file)
-            if sum(other.size_bytes for other in bundle) >= target_bytes:
+            size += file.size_bytes
+            if size >= target_bytes:
                 yield tuple(bundle)
-                bundle = []
+                bundle, size = [], 0
         if len(bundle) > 1:
             yield tuple(bundle)
 
