@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pyarrow.parquet as pq
 import pytest
 
-from flaremq.errors import InvalidArgumentError
+from flaremq.errors import InvalidArgumentError, UnavailableError
+from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.table.compact import compact
 from flaremq.pipeline.jobs.table.expire import expire
 from flaremq.pipeline.jobs.table.leftovers import remove_killed
@@ -137,6 +139,33 @@ def test_half_written_files_are_those_of_their_writer(lab: TableLab) -> None:
         table.root.write_bytes(mark.path, orjson.dumps(elsewhere))
         remove_killed(table, mark.beat_ms + 2 * HOUR_MS)
     assert not hidden.exists()
+
+
+@pytest.mark.parametrize("work", ["table", "compact"])
+def test_writer_that_slept_too_long_commits_nothing(lab: TableLab, monkeypatch: pytest.MonkeyPatch, work: str) -> None:
+    """Others, on other machines, may have removed its files as those of one that was killed."""
+    for _ in range(2):
+        lab.put(8)
+        lab.run()
+    version = lab.open().version()
+    lab.put(8)
+    real = time.time
+    start = real()
+    run = TaskRunner.run
+
+    def slept(self: Any, *arguments: Any) -> Any:
+        found = run(self, *arguments)
+        monkeypatch.setattr(time, "time", lambda: start + 1_900)
+        return found
+
+    monkeypatch.setattr(TaskRunner, "run", slept)
+    with pytest.raises(UnavailableError, match="was away for 31 minutes"):
+        if work == "table":
+            lab.run()
+        else:
+            compact(None, lab.target())
+    monkeypatch.setattr(time, "time", real)
+    assert lab.open().version() == version
 
 
 def test_process_number_alone_says_nothing_about_a_writer(lab: TableLab) -> None:

@@ -1,7 +1,8 @@
 """Leases: the mark of a writer that has files which no commit names yet, so that nobody takes them for leftovers.
 
 A writer leaves it before its first file and removes it behind its commit. A mark whose writer is gone is stale: on the
-same machine that shows at once, elsewhere after an hour without a beat.
+same machine that shows at once, elsewhere after an hour without a beat. A writer that could not beat for so long (its
+machine slept, the store was away) may have lost its files to others, so it must not commit them: ``Mark.check``.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import Final
 
 import orjson
 
-from flaremq.errors import FlareMQError, NotFoundError
+from flaremq.errors import FlareMQError, NotFoundError, UnavailableError
 from flaremq.pipeline.archive.root import METADATA, ArchiveRoot
 
 FOLDER: Final = f"{METADATA}/writers"
 _BEAT_SECONDS: Final = 60.0
 _STALE_MS: Final = 3_600_000
+_LOST_MS: Final = _STALE_MS // 2  # the rest is for clocks that differ and for the commit itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +45,41 @@ class Lease:
         return now_ms - self.beat_ms < _STALE_MS
 
 
+class Mark:
+    """The mark of a writer of this process. Beaten by a thread of its own."""
+
+    def __init__(self, root: ArchiveRoot, run: str) -> None:
+        self._root = root
+        self._run = run
+        self._beat_ms = int(time.time() * 1000)  # of the last beat that came through
+
+    def beat(self) -> None:
+        """Not after a silence that was too long: it would hide that there was one."""
+        now_ms = int(time.time() * 1000)
+        if now_ms - self._beat_ms < _LOST_MS:
+            value = {"run": self._run, "machine": _machine(), "pid": os.getpid(), "beatMs": now_ms}
+            self._root.write_bytes(f"{FOLDER}/{self._run}.json", orjson.dumps(value))
+            self._beat_ms = now_ms
+
+    def check(self) -> None:
+        """UnavailableError if others may have taken the files for leftovers. To be asked right before a commit."""
+        silent_ms = int(time.time() * 1000) - self._beat_ms
+        if silent_ms >= _LOST_MS:
+            raise UnavailableError(
+                f"this run was away for {silent_ms // 60_000} minutes, so its files may be gone; start again"
+            )
+
+
 @contextlib.contextmanager
-def leased(root: ArchiveRoot, run: str) -> Iterator[None]:
+def leased(root: ArchiveRoot, run: str) -> Iterator[Mark]:
     """Within, files of this run are somebody's. What is killed leaves the mark behind."""
-    _beat(root, run)
+    mark = Mark(root, run)
+    mark.beat()
     done = threading.Event()
-    thread = threading.Thread(target=_keep_beating, args=(root, run, done), daemon=True)
+    thread = threading.Thread(target=_keep_beating, args=(mark, done), daemon=True)
     thread.start()
     try:
-        yield
+        yield mark
     except Exception:
         _end(root, run, done, thread)
         raise
@@ -74,15 +102,10 @@ def _end(root: ArchiveRoot, run: str, done: threading.Event, thread: threading.T
     root.delete(f"{FOLDER}/{run}.json")
 
 
-def _beat(root: ArchiveRoot, run: str) -> None:
-    value = {"run": run, "machine": _machine(), "pid": os.getpid(), "beatMs": int(time.time() * 1000)}
-    root.write_bytes(f"{FOLDER}/{run}.json", orjson.dumps(value))
-
-
-def _keep_beating(root: ArchiveRoot, run: str, done: threading.Event) -> None:
+def _keep_beating(mark: Mark, done: threading.Event) -> None:
     while not done.wait(_BEAT_SECONDS):
         with contextlib.suppress(FlareMQError):  # the next beat may get through; an hour is long
-            _beat(root, run)
+            mark.beat()
 
 
 def _machine() -> str:

@@ -141,7 +141,7 @@ def _merge(runner: TaskRunner, table: LakeTable, bundles: Sequence[Bundle], targ
         )
         for number, bundle in enumerate(bundles)
     ]
-    with leased(table.root, run):
+    with leased(table.root, run) as mark:
         try:
             written = runner.run([partial(run_merge_task, task) for task in tasks], "compact")
         except Exception:
@@ -149,6 +149,7 @@ def _merge(runner: TaskRunner, table: LakeTable, bundles: Sequence[Bundle], targ
             raise
         added = [file for files in written for file in files]
         removed = [file for bundle in bundles for file in bundle]
+        mark.check()
         if not table.replace(run, removed, added):
             table.discard(added)
             return None

@@ -108,15 +108,16 @@ def add_increment(runner: TaskRunner, work: TableWork, source: Source) -> Increm
         if missing.before == missing.after:
             return None
         run = new_run()
-        with ExitStack() as marks:
-            for table in (work.table, work.dead.find()):
-                if table is not None:
-                    marks.enter_context(leased(table.root, run))
+        with ExitStack() as opened:
+            tables = [table for table in (work.table, work.dead.find()) if table is not None]
+            marks = [opened.enter_context(leased(table.root, run)) for table in tables]
             results = _written(runner, work, source, missing, run)
             if any(result.lacks_dead_letters for result in results):
                 _discard(work, results)
                 work.dead.make()
                 continue
+            for mark in marks:
+                mark.check()
             if _commit(work, missing, run, results):
                 return _told(missing, results, conflicts)
             _discard(work, results)
