@@ -63,6 +63,7 @@ def demo(messages: int, folder: str | None, master: str, output: str) -> int:
 
 
 _MARK = ".flaremq-demo"
+_START_SECONDS = 30.0  # that a session of Spark may take to start after the demo was broken off
 
 
 def _empty_folder(folder: str | None) -> str:
@@ -88,7 +89,7 @@ def _run(summary: Summary, path: str, messages: int, master: str) -> None:
     plan, tally = Plan.of(messages), Tally()
     server = ServerProcess(os.path.join(path, "store"))
     spark = DemoSpark(summary, path, master)
-    starting = threading.Thread(target=spark.start)
+    starting = threading.Thread(target=spark.start, daemon=True)
     starting.start()  # a JVM takes its time; the broker does not
     try:
         seconds = server.start()
@@ -100,7 +101,8 @@ def _run(summary: Summary, path: str, messages: int, master: str) -> None:
         server.stop()
         _pipeline(summary, spark, plan, tally)
     finally:
-        starting.join()
+        # Bounded: a Ctrl-C within a call of ``logging`` may keep its lock for ever, and a process is started under it.
+        starting.join(_START_SECONDS)
         spark.stop()
         server.kill()
 
