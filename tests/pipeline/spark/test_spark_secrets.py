@@ -44,8 +44,6 @@ def test_a_secret_is_given_once() -> None:
 
 def test_a_table_notes_where_a_secret_is_and_refuses_one() -> None:
     table = {"provider": "flaremq", "option.nameServer": "h:1", "option.accessKey": "app"}
-    with pytest.raises(InvalidArgumentError, match=r"write fs\.s3a\.secret\.key 'env:NAME'"):
-        FlareMQDataSource({"archive": "s3a://b/a", "fs.s3a.access.key": "app", "FS.S3A.SECRET.KEY": planted.CLIENT})
     for named in ({"secretKeyFile": "/key"}, {"secretKey": "file:/key"}, {"secretKey": "env:KEY"}):
         ((name, place),) = named.items()
         options = table_options(table | {name: place, f"option.{name}": place})
@@ -69,6 +67,8 @@ def test_a_session_of_connect_names_its_secrets_and_gives_none(monkeypatch: pyte
         with pytest.raises(InvalidArgumentError, match=r"write (secretKey|securityToken) 'env:NAME'") as caught:
             FlareMQDataSource({"nameServer": "h:1", "accessKey": "app", name: planted.CLIENT})
         assert not found_in(str(caught.value))
+    with pytest.raises(InvalidArgumentError, match=r"write fs\.s3a\.secret\.key 'env:NAME'"):
+        FlareMQDataSource({"archive": "s3a://b/a", "fs.s3a.access.key": "app", "FS.S3A.SECRET.KEY": planted.CLIENT})
     for named in ({"secretKeyFile": "/key"}, {"secretKey": "file:/key"}, {"secretKey": "env:KEY"}):
         FlareMQDataSource({"nameServer": "h:1", "accessKey": "app", **named})
     monkeypatch.setenv("SPARK_CONNECT_MODE", "0")  # a driver of its own, with artifacts
