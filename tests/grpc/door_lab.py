@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -130,7 +131,8 @@ class DoorLab:
 
     async def call(self, method: str, request: Any, client: str = "c1", seconds: float | None = 10.0) -> Any:
         handler: Any = self.service.handlers[method]
-        return _copied(await handler(_copied(request), self.new_call(method, client, seconds)))
+        outcome = handler(_copied(request), self.new_call(method, client, seconds))
+        return _copied(await outcome if inspect.isawaitable(outcome) else outcome)
 
     async def stream(self, method: str, request: Any, call: Call | None = None, client: str = "c1") -> list[Any]:
         handler: Any = self.service.handlers[method]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import logging
 import random
 from collections import Counter
@@ -189,7 +190,8 @@ async def _answer(lab: DoorLab, name: str, data: bytes) -> int:
     try:
         async with asyncio.timeout(20):
             if method.shape is Shape.UNARY:
-                await send(await handler(request, call))
+                reply = handler(request, call)
+                await send(await reply if inspect.isawaitable(reply) else reply)
             elif method.shape is Shape.SERVER_STREAM:
                 await handler(request, call, send)
             else:

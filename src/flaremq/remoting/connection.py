@@ -47,6 +47,8 @@ class RequestTimeoutError(UnavailableError):
 class Connection(asyncio.Protocol):
     """A connection, made by RemotingServer or RemotingClient. Event loop thread only."""
 
+    takes_places = False  # whether sends are told where they stand (``stored``) instead of being written a frame
+
     def __init__(
         self,
         table: HandlerTable,
@@ -381,6 +383,10 @@ class Connection(asyncio.Protocol):
             self._update_reading()
 
     # Writing
+
+    def stored(self, queue_offset: int, physical_offset: int) -> None:
+        """A send is stored; for those who take places."""
+        raise NotImplementedError
 
     def reply(self, request: RemotingCommand, response: RemotingCommand) -> None:
         """Answer a request; nothing is sent to those who asked for no answer, or are gone."""

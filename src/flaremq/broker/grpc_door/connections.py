@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from flaremq.access.callers.caller_guard import Registered
 from flaremq.errors import FlareMQError, UnavailableError
-from flaremq.grpc.backends.backend import Member
+from flaremq.grpc.backends.backend import Member, SendOutcome
+from flaremq.grpc.backends.requests import send_outcome
 from flaremq.message.hosts import encode_host
 from flaremq.protocol.command import Body, RemotingCommand
 from flaremq.protocol.frame import REPLY_HEADER_SIZE_MAX, FrameDecoder
@@ -81,7 +82,36 @@ class _NoSocket(Connection):
         self.close()
 
 
-class CallConnection(_NoSocket):
+class _AskedConnection(_NoSocket):
+    """One request, whose reply somebody waits for."""
+
+    def write(self, parts: list[Body]) -> None:
+        """Some handlers answer with frames that they have put together by themselves."""
+        for command in _decoder().receive(b"".join(parts), 0):
+            self.reply(command, command)
+
+
+class SendConnection(_AskedConnection):
+    """One send: what is told of it is where its message stands."""
+
+    takes_places = True
+
+    def __init__(self, peer: str) -> None:
+        super().__init__(peer)
+        self.outcome: asyncio.Future[SendOutcome] = self._loop.create_future()
+
+    def stored(self, queue_offset: int, physical_offset: int) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(
+                SendOutcome(code=0, remark=None, queue_offset=queue_offset, physical_offset=physical_offset)
+            )
+
+    def reply(self, request: RemotingCommand, response: RemotingCommand) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(send_outcome(response))
+
+
+class CallConnection(_AskedConnection):
     """One request on behalf of a call."""
 
     def __init__(self, peer: str) -> None:
@@ -91,11 +121,6 @@ class CallConnection(_NoSocket):
     def reply(self, request: RemotingCommand, response: RemotingCommand) -> None:
         if not self.answer.done():
             self.answer.set_result(response)
-
-    def write(self, parts: list[Body]) -> None:
-        """Some handlers answer with frames that they have put together by themselves."""
-        for command in _decoder().receive(b"".join(parts), 0):
-            self.reply(command, command)
 
     def expire(self, code: int, seconds: float) -> None:
         """There is no answer in time."""
@@ -175,10 +200,10 @@ async def serve(
         lane.enter(connection, request, outcome)
     assert not isinstance(outcome, Taken)
     answer = connection.answer
-    if answer.done():  # as those of sends are that need not wait for a disk
+    if answer.done():
         connection.close()
         return answer.result()
-    # A timer and no asyncio.timeout: every send comes here.
+    # A timer and no asyncio.timeout: acknowledgements come here.
     timer = asyncio.get_running_loop().call_later(seconds, connection.expire, request.code, seconds)
     try:
         return await answer

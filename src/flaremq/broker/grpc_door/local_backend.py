@@ -6,23 +6,25 @@ checked here, and both worlds see the same topics, groups, clients and messages.
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from typing import Any, Final
 
 from flaremq.broker.catalog.topic_attributes import MESSAGE_TYPE
-from flaremq.broker.grpc_door.connections import CallConnection, MemberConnection, serve
+from flaremq.broker.grpc_door.connections import CallConnection, MemberConnection, SendConnection, serve
 from flaremq.broker.parts import BrokerState
 from flaremq.errors import NotFoundError
 from flaremq.grpc.backends.backend import BrokerQueues, Member, SendOutcome, TopicQueues
-from flaremq.grpc.backends.requests import send_outcome, send_request
+from flaremq.grpc.backends.requests import send_request
 from flaremq.grpc.call import Call
 from flaremq.grpc.rules.outgoing import Outgoing
 from flaremq.protocol.bodies.client import HeartbeatData
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
+from flaremq.protocol.bodies.topic import TopicConfig
 from flaremq.protocol.codes import VERSION, RequestCode
 from flaremq.protocol.command import RemotingCommand, RequestError
-from flaremq.remoting.handlers import HandlerTable
+from flaremq.remoting.handlers import HandlerTable, error_response
 
-_SEND_SECONDS: Final = 10.0
+_TOPICS_MAX: Final = 65_536  # whose queues are remembered
 _NOBODY: Final = "127.0.0.1:0"
 
 
@@ -34,18 +36,31 @@ class LocalBackend:
         self._table = table
         self._name = state.options.broker_name
         self._members: dict[Member, MemberConnection] = {}
+        self._topics: dict[str, tuple[TopicConfig, TopicQueues]] = {}
 
     def now_ms(self) -> int:
         return self._state.clock.now_ms()
 
-    async def find_topic(self, name: str) -> TopicQueues | None:
+    def topic_at_hand(self, name: str) -> TopicQueues | None:
         config = self._state.topics.find(name)
         if config is None:
             return None
+        known = self._topics.get(name)
+        if known is None or known[0] is not config:
+            if len(self._topics) >= _TOPICS_MAX:
+                self._topics.clear()
+            known = self._topics[name] = config, self._queues_of(config)
+        return known[1]
+
+    def _queues_of(self, config: TopicConfig) -> TopicQueues:
         queues = BrokerQueues(
             broker=self._name, read=config.read_queue_nums, write=config.write_queue_nums, perm=config.perm
         )
-        return TopicQueues(name=name, message_type=config.attributes.get(MESSAGE_TYPE, ""), brokers=(queues,))
+        message_type = config.attributes.get(MESSAGE_TYPE, "")
+        return TopicQueues(name=config.topic_name, message_type=message_type, brokers=(queues,))
+
+    async def find_topic(self, name: str) -> TopicQueues | None:
+        return self.topic_at_hand(name)
 
     async def find_group(self, name: str) -> SubscriptionGroupConfig | None:
         config = self._state.groups.find(name)
@@ -63,9 +78,20 @@ class LocalBackend:
             call.on_cancel(connection.close)
         return await serve(self._table, connection, request, seconds)
 
-    async def send(self, broker: str, queue_id: int, message: Outgoing, call: Call) -> SendOutcome:
+    def send(self, broker: str, queue_id: int, message: Outgoing, call: Call) -> asyncio.Future[SendOutcome]:
+        """Done at once where a message need not wait for a disk or for others."""
+        connection = SendConnection(call.peer)
         request = send_request(broker, queue_id, message)
-        return send_outcome(await self.ask(broker, request, call, seconds=_SEND_SECONDS))
+        handler, lane = self._table.entries[RequestCode.SEND_MESSAGE_V2]
+        try:
+            outcome: Any = handler(connection, request)
+        except Exception as error:
+            outcome = error_response(error, request)
+        if type(outcome) is RemotingCommand:
+            connection.reply(request, outcome)
+        elif outcome is not None:
+            lane.enter(connection, request, outcome)
+        return connection.outcome
 
     # Clients
 

@@ -111,7 +111,9 @@ class PlainSends:
             return None
         durability.appended()
         connection.answered(request)
-        if not request.flag & ONEWAY_FLAG:
+        if connection.takes_places:
+            connection.stored(queue_offset, physical_offset)
+        elif not request.flag & ONEWAY_FLAG:
             message_id = f"{self._replies.host_text}{physical_offset:016X}"
             connection.write([self._replies.acknowledgement(request, queue_id, queue_offset, message_id)])
         return None
@@ -132,7 +134,9 @@ class PlainSends:
         if request.flag & ONEWAY_FLAG or not connection.is_open:
             return
         message_id = f"{self._replies.host_text}{physical_offset:016X}"
-        if status is PutMessageStatus.PUT_OK:
+        if status is PutMessageStatus.PUT_OK and connection.takes_places:
+            connection.stored(queue_offset, physical_offset)
+        elif status is PutMessageStatus.PUT_OK:
             connection.write([self._replies.acknowledgement(request, queue_id, queue_offset, message_id)])
         else:
             connection.reply(request, self._replies.stored_at(status, queue_id, queue_offset, message_id))

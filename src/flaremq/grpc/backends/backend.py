@@ -77,6 +77,9 @@ class Backend(Protocol):
 
     def now_ms(self) -> int: ...
 
+    def topic_at_hand(self, name: str) -> TopicQueues | None:
+        """What ``find_topic`` would give, if nobody has to be asked for it."""
+
     async def find_topic(self, name: str) -> TopicQueues | None:
         """A topic as it is now, or was a short time ago."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any, Final
 
 from flaremq.errors import FlareMQError
-from flaremq.grpc.backends.backend import Backend, TopicQueues
+from flaremq.grpc.backends.backend import Backend, SendOutcome, TopicQueues
 from flaremq.grpc.backends.requests import recall_request
 from flaremq.grpc.call import Call
 from flaremq.grpc.calls.routes import MIXED, accepted_types, find_topic
@@ -35,7 +36,37 @@ class Sending:
         self._limits = limits
         self._turns: dict[str, int] = {}
 
-    async def send_message(self, request: Any, call: Call) -> Any:
+    def send_message(self, request: Any, call: Call) -> Any:
+        """A reply or an awaitable of one. A single message is sent in the turn of the loop in which it came."""
+        if len(request.messages) == 1:
+            message = request.messages[0]
+            topic = self._backend.topic_at_hand(topic_of(message.topic))
+            if topic is not None and message.system_properties.body_encoding != Encoding.GZIP:
+                return self._send_single(self._outgoing(message, topic.name, call), topic, call)
+        return self._send_many(request, call)
+
+    def _send_single(self, message: Outgoing, topic: TopicQueues, call: Call) -> Any:
+        self._check_type(message, topic)
+        broker, queue_id = self._place(message, topic)
+        outcome = self._backend.send(broker, queue_id, message, call)
+        if not isinstance(outcome, asyncio.Future):
+            return self._reply_later(message, broker, outcome)
+        if outcome.done():
+            return _reply([self._entry(message, broker, outcome.result())])
+        # Callbacks and no task: with SYNC_FLUSH every send comes here.
+        reply = outcome.get_loop().create_future()
+
+        def stored(outcome: asyncio.Future[SendOutcome]) -> None:
+            if not reply.done():
+                reply.set_result(_reply([self._entry(message, broker, outcome.result())]))
+
+        outcome.add_done_callback(stored)
+        return reply
+
+    async def _reply_later(self, message: Outgoing, broker: str, outcome: Awaitable[SendOutcome]) -> Any:
+        return _reply([await self._entry_later(message, broker, outcome)])
+
+    async def _send_many(self, request: Any, call: Call) -> Any:
         """All messages are checked before the first is stored; then each has a result of its own."""
         messages = request.messages
         if not messages:
@@ -48,27 +79,27 @@ class Sending:
         name = topic_of(messages[0].topic)
         if len(messages) > 1 and any(message.topic.name != name for message in messages):
             raise Refused(Code.MESSAGE_CORRUPTED, "the messages of one call have different topics")
-        now_ms = self._backend.now_ms()
         for message in messages:
             check_body(message, self._limits)
-        peer = call.peer.rpartition(":")[0]
 
         def read() -> list[Outgoing]:
-            return [outgoing(message, name, self._limits, peer=peer, now_ms=now_ms) for message in messages]
+            return [self._outgoing(message, name, call) for message in messages]
 
         is_compressed = any(message.system_properties.body_encoding == Encoding.GZIP for message in messages)
         ready = await asyncio.to_thread(read) if is_compressed else read()  # to inflate may take long
         topic = await find_topic(self._backend, name)
-        if self._limits.enable_topic_message_type_check:
-            for message in ready:
-                _check_type(message, topic)
+        for message in ready:
+            self._check_type(message, topic)
         places = [self._place(message, topic) for message in ready]
-        if len(ready) == 1:
-            entries = [await self._send(ready[0], *places[0], call)]
-        else:
-            work = (self._send(message, *place, call) for message, place in zip(ready, places, strict=True))
-            entries = await asyncio.gather(*work)
-        return classes.SendMessageResponse(status=of_many(entries), entries=entries)
+        work = (
+            self._entry_later(message, broker, self._backend.send(broker, queue_id, message, call))
+            for message, (broker, queue_id) in zip(ready, places, strict=True)
+        )
+        return _reply(await asyncio.gather(*work))
+
+    def _outgoing(self, message: Any, topic: str, call: Call) -> Outgoing:
+        peer = call.peer.rpartition(":")[0]
+        return outgoing(message, topic, self._limits, peer=peer, now_ms=self._backend.now_ms())
 
     def _place(self, message: Outgoing, topic: TopicQueues) -> tuple[str, int]:
         """The broker and the queue of a message."""
@@ -90,11 +121,13 @@ class Sending:
                 at -= queues.write
         raise AssertionError("the place is below the count")
 
-    async def _send(self, message: Outgoing, broker: str, queue_id: int, call: Call) -> Any:
+    async def _entry_later(self, message: Outgoing, broker: str, outcome: Awaitable[SendOutcome]) -> Any:
         try:
-            outcome = await self._backend.send(broker, queue_id, message, call)
+            return self._entry(message, broker, await outcome)
         except FlareMQError as error:
             return classes.SendResultEntry(status=of_error(error).status)
+
+    def _entry(self, message: Outgoing, broker: str, outcome: SendOutcome) -> Any:
         code = of_send(outcome.code)
         if code not in _STORED:
             return classes.SendResultEntry(status=status(code, outcome.remark or f"code {outcome.code}"))
@@ -131,12 +164,16 @@ class Sending:
             raise of_reply(reply)
         return classes.RecallMessageResponse(status=OK, message_id=str((reply.ext or {}).get("msgId", "")))
 
-
-def _check_type(message: Outgoing, topic: TopicQueues) -> None:
-    types = accepted_types(topic)
-    if message.kind not in types:
+    def _check_type(self, message: Outgoing, topic: TopicQueues) -> None:
+        types = accepted_types(topic)
+        if message.kind in types or not self._limits.enable_topic_message_type_check:
+            return
         raise Refused(
             Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
             f"topic {topic.name} takes {topic.message_type or 'NORMAL'} messages, this one is {message.kind.name}: "
             f"create the topic with the attribute message.type={message.kind.name if types != MIXED else 'MIXED'}",
         )
+
+
+def _reply(entries: list[Any]) -> Any:
+    return classes.SendMessageResponse(status=of_many(entries), entries=entries)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from flaremq.errors import FlareMQError
 from flaremq.grpc.backends.backend import Backend
-from flaremq.grpc.call import Call, Handlers, Send
+from flaremq.grpc.call import Call, Handlers, Send, UnaryHandler
 from flaremq.grpc.calls.lifecycle import Lifecycle
 from flaremq.grpc.calls.offsets import Offsets
 from flaremq.grpc.calls.questions import Questions
@@ -21,13 +22,13 @@ from flaremq.grpc.calls.settling import Settling
 from flaremq.grpc.calls.telemetry import Telemetry
 from flaremq.grpc.calls.transactions import Transactions
 from flaremq.grpc.messages.enums import Code
-from flaremq.grpc.messages.methods import METHODS
+from flaremq.grpc.messages.methods import METHODS, Method
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.grpc.rules.names import client_id_of
 from flaremq.grpc.rules.receipts import ReceiptSeal
 from flaremq.grpc.rules.status import Refused, of_error
 
-_Unary = Callable[[Any, Call], Awaitable[Any]]
+_FAILURES: Final = (Refused, FlareMQError, TimeoutError)
 _ServerStream = Callable[[Any, Call, Send], Awaitable[None]]
 
 
@@ -52,7 +53,7 @@ class MessagingService:
         routes = Routes(backend)
         lifecycle = Lifecycle(self.sessions)
         offsets = Offsets(backend, limits)
-        unary: dict[str, _Unary] = {
+        unary: dict[str, UnaryHandler] = {
             "QueryRoute": routes.query_route,
             "QueryAssignment": routes.query_assignment,
             "Heartbeat": lifecycle.heartbeat,
@@ -88,31 +89,43 @@ class MessagingService:
     def _gone(self, session: Session) -> None:
         self.renewal.client_gone(session.key)
 
-    def _unary(self, name: str, handler: _Unary) -> _Unary:
-        failure = METHODS[name].failure
+    def _unary(self, name: str, handler: UnaryHandler) -> UnaryHandler:
+        method = METHODS[name]
 
-        async def answer(request: Any, call: Call) -> Any:
+        def answer(request: Any, call: Call) -> Any:
             try:
                 client_id_of(call.client_id)
-                return await handler(request, call)
-            except (Refused, FlareMQError, TimeoutError) as error:
-                refused = of_error(error)
-                return failure(refused.code, refused.message)
+                outcome = handler(request, call)
+            except _FAILURES as error:
+                return _failure(method, error)
+            is_there = type(outcome) is method.reply or isinstance(outcome, asyncio.Future)
+            return outcome if is_there else _answer(method, outcome)
 
         return answer
 
     def _stream(self, name: str, handler: _ServerStream) -> _ServerStream:
-        failure = METHODS[name].failure
+        method = METHODS[name]
 
         async def answer(request: Any, call: Call, send: Send) -> None:
             try:
                 client_id_of(call.client_id)
                 await handler(request, call, send)
-            except (Refused, FlareMQError, TimeoutError) as error:
-                refused = of_error(error)
-                await send(failure(refused.code, refused.message))
+            except _FAILURES as error:
+                await send(_failure(method, error))
 
         return answer
+
+
+async def _answer(method: Method, outcome: Awaitable[Any]) -> Any:
+    try:
+        return await outcome
+    except _FAILURES as error:
+        return _failure(method, error)
+
+
+def _failure(method: Method, error: Exception) -> Any:
+    refused = of_error(error)
+    return method.failure(refused.code, refused.message)
 
 
 async def _no_lite_topics(request: Any, call: Call) -> Any:
