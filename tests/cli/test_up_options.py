@@ -9,9 +9,14 @@ from time import monotonic
 
 import pytest
 
+from flaremq.broker.options import load_options
+from flaremq.cli.servers.proxy_beside import proxy_beside, without_own_ports
 from flaremq.cli.servers.user_options import UserOptions, reachable
+from flaremq.errors import UnavailableError
 from flaremq.grpc.messages import classes
 from flaremq.grpc.messages.enums import Code
+from flaremq.namesrv.options import NamesrvOptions
+from flaremq.namesrv.service import NamesrvService
 from flaremq.protocol.codes import RequestCode
 from flaremq.protocol.command import RemotingCommand
 from flaremq.remoting.client import RemotingClient
@@ -192,15 +197,81 @@ def test_two_brokers_of_a_machine_and_their_ports_of_grpc(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_replicas_are_served_over_grpc_by_one_port_before_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["--grpc", "--set"])
+def test_replicas_are_served_over_grpc_by_one_port_before_them(tmp_path: Path, name: str) -> None:
     port = free_ports(5)
-    arguments = ["up", "--replicas", 2, "--data", tmp_path / "data", *SMALL[:-2], "--grpc", f"127.0.0.1:{port + 4}"]
+    arguments = ["up", "--replicas", 2, "--data", tmp_path / "data", *SMALL[:-2]]
+    arguments += [name, f"127.0.0.1:{port + 4}" if name == "--grpc" else f"grpcServerPort={port + 4}"]
     arguments += ["--listen", f"127.0.0.1:{port}", "--broker-listen", "127.0.0.1:0"]
     with server(*arguments, cwd=tmp_path) as up:
-        assert f"gRPC 127.0.0.1:{port + 4}, data" in up.ready()
+        assert up.ready().count(f", gRPC 127.0.0.1:{port + 4}, data") == 1
         assert flaremq("topic", "create", "orders", "-n", f"127.0.0.1:{port}").code == 0
         asyncio.run(_send_over_grpc(port + 4))
         assert up.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("assigned", "flag", "port", "is_asked_for"),
+    [
+        ([], None, 8081, False),
+        ([], "", 8081, True),
+        ([], "127.0.0.1:18081", 18081, True),
+        (["grpcServerPort=18081"], None, 18081, True),
+        (["grpcServerPort=-1"], None, None, False),
+        (["listenPort=0"], None, None, False),
+        (["listenPort=0"], "", 8081, True),
+        (["innerClientAuthenticationCredentials=env:INNER"], None, None, False),  # a proxy would lend them to everybody
+    ],
+)
+def test_before_replicas_a_proxy_serves_grpc_and_none_of_them(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    assigned: list[str],
+    flag: str | None,
+    port: int | None,
+    is_asked_for: bool,
+) -> None:
+    monkeypatch.setenv("INNER", '{"accessKey":"inner","secretKey":"inner-secret"}')
+    user = given(tmp_path, *assigned)
+    settings = user.broker_options(None, BROKER, NAME_SERVER)
+    options, *_ = load_options(user.config_file, settings)
+    found = proxy_beside(user, flag, options, NAME_SERVER)
+    assert [one._proxy.options.grpc.grpc_server_port for one in found] == ([] if port is None else [port])
+    assert [one._is_asked_for for one in found] == ([] if port is None else [is_asked_for])
+    assert without_own_ports(settings)["grpcServerPort"] == "-1"
+
+
+@pytest.mark.parametrize("is_asked_for", [True, False])
+def test_a_port_that_is_taken_is_done_without_unless_asked_for(
+    tmp_path: Path, is_asked_for: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = free_ports(1)
+
+    async def within() -> None:
+        name_server = NamesrvService(NamesrvOptions(listen_port=0, kv_config_path=str(tmp_path / "kv.json")))
+        await name_server.start()
+        try:
+            user = given(tmp_path, f"grpcServerPort={port}")
+            options, *_ = load_options(user.config_file, user.broker_options(None, BROKER, name_server.address))
+            (proxy,) = proxy_beside(user, None, options, name_server.address)
+            proxy._is_asked_for = is_asked_for
+            taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", port)
+            async with taken:
+                if is_asked_for:
+                    with pytest.raises(UnavailableError, match=f"cannot listen on 127.0.0.1:{port} for gRPC"):
+                        await proxy.start()
+                else:
+                    await proxy.start()
+                    assert f"no port for gRPC: cannot listen on 127.0.0.1:{port}" in caplog.text
+                assert proxy.part == ""
+                await proxy.stop()
+            await proxy.start()
+            assert proxy.part == f", gRPC 127.0.0.1:{port}"
+            await proxy.stop()
+        finally:
+            await name_server.stop()
+
+    asyncio.run(within())
 
 
 async def _send_over_grpc(port: int) -> None:

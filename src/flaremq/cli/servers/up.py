@@ -168,7 +168,7 @@ def _serve_replicas(
         data=user.data,
         addresses=brokers,
         controller=reachable(controller_listen),
-        settings=without_own_ports(user.broker_options(addresses[2], _BROKER, listen), grpc_listen),
+        settings=without_own_ports(user.broker_options(addresses[2], _BROKER, listen)),
         config_file=user.config_file,
         log_arguments=log_arguments,
     )
@@ -183,7 +183,7 @@ def _serve_replicas(
     controller = ControllerService(controller_options)
     remoting = signing(controller_options.remoting, controller_options.access)
     processes = ReplicaProcesses(plan, options.broker_name, remoting)
-    proxies = proxy_beside(user, grpc_listen, options.bind_address, reachable(listen))
+    proxies = proxy_beside(user, grpc_listen, options, reachable(listen))
     beside = dashboard_beside(lambda: reachable(namesrv.address), plan.data, user.given, options.access)
     _serve(
         [namesrv, controller, processes, *proxies, *beside],
@@ -191,7 +191,7 @@ def _serve_replicas(
             lambda: (
                 f"FlareMQ is ready: name server {namesrv.address}, controller {controller.address}, "
                 f"{processes.description} ({store_options.flush_disk_type})"
-                f"{''.join(f', gRPC {proxy.address}' for proxy in proxies)}, data in {plan.data}"
+                f"{''.join(proxy.part for proxy in proxies)}, data in {plan.data}"
             ),
             beside,
         ),
