@@ -12,7 +12,6 @@ from flaremq.pipeline.archive.row_digest import RowDigest, digest_batch
 from flaremq.pipeline.jobs.table.compact import CompactResult, compact
 from flaremq.pipeline.model.columns import SCHEMA
 from flaremq.pipeline.model.spans import QueueRef
-from flaremq.pipeline.tables.model.coverage import Covered
 from tests.pipeline.tables.lab import HOUR_MS, TableLab
 
 
@@ -82,7 +81,7 @@ def test_table_knows_what_it_covers_after_it_was_compacted(lab: TableLab) -> Non
     filled(lab)
     merged(lab)
     queue = QueueRef("orders", "broker-a", 0)
-    assert lab.open().coverage([queue]) == {queue: Covered(0, 6)}
+    assert lab.open().coverage([queue])[queue][:2] == (0, 6)
     assert lab.run().commits == 0
     lab.put(4)
     assert lab.run().rows == 4

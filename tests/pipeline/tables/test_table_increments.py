@@ -12,7 +12,9 @@ from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.jobs.table import table
 from flaremq.pipeline.jobs.table.increment import TableLossError
 from flaremq.pipeline.jobs.table.job import TableSettings
+from flaremq.pipeline.model.spans import QueueRef
 from flaremq.pipeline.scan import scan
+from flaremq.pipeline.tables.model.coverage import Covered, coverage_from_text, coverage_text
 from tests.pipeline.tables.lab import HOUR_MS, TableLab
 
 
@@ -97,6 +99,43 @@ def test_topic_that_was_made_anew_is_refused(lab: TableLab, tmp_path: Path) -> N
     with pytest.raises(TableLossError, match="deleted and made anew"):
         lab.run()
     assert len(lab.offsets()) == 20
+
+
+def made_anew(lab: TableLab, place: Path) -> None:
+    """The same topic in a new store, of messages of the same sizes, longer than the table."""
+    lab.put(20)
+    lab.run()
+    lab.root = place / "another"
+    lab.put(24)
+
+
+def test_topic_that_was_made_anew_is_refused_when_it_is_longer_than_the_table(lab: TableLab, tmp_path: Path) -> None:
+    made_anew(lab, tmp_path)
+    with pytest.raises(TableLossError, match="another one than the table holds: the topic was deleted and made anew"):
+        lab.run()
+    options = lab.options(failOnDataLoss="false")
+    assert [result.rows for result in table(None, options, lab.target(), TableSettings())] == [0]
+    assert len(lab.offsets()) == 20
+
+
+def test_table_of_a_version_without_signs_goes_on(
+    lab: TableLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("flaremq.pipeline.jobs.table.increment.signs_before", lambda source, ends: {})
+        made_anew(lab, tmp_path)
+        without = lab.open().coverage([QueueRef("orders", "broker-a", 0)])
+    assert [covered.sign for covered in without.values()] == [0]
+    assert lab.run().rows == 4, "as far as its end tells it is the same topic"
+    lab.put(4)
+    assert lab.run().rows == 4
+
+
+def test_coverage_without_signs_can_be_read() -> None:
+    queue = QueueRef("orders", "broker-a", 0)
+    assert coverage_from_text('{"orders":{"broker-a":{"0":[2,9]}}}') == {queue: Covered(2, 9)}
+    signed = {queue: Covered(2, 9, 77)}
+    assert coverage_from_text(coverage_text(signed)) == signed
 
 
 @pytest.mark.parametrize(("name", "text"), [("keys", "k-1"), ("columns", "body"), ("subExpression", "paid")])

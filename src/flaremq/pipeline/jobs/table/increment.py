@@ -18,6 +18,7 @@ from typing import Final
 from flaremq.errors import UnavailableError
 from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.table.leftovers import new_run, remove_files_of
+from flaremq.pipeline.jobs.table.signs import signs_before
 from flaremq.pipeline.jobs.table.task import (
     DEAD_LETTER_SCHEMA,
     TableColumns,
@@ -143,9 +144,12 @@ def find_missing(work: TableWork, source: Source) -> Missing:
             spans.append(Span(span.queue, start, span.end))
     taken = _taken(work, source, spans)
     after = dict(before)
+    signs = signs_before(source, {span.queue: span.end for span in taken if span.count > 0})
     for span in taken:
         covered = before.get(span.queue)
-        after[span.queue] = Covered(span.start if covered is None else covered.start, max(span.end, span.start))
+        start, end = span.start if covered is None else covered.start, max(span.end, span.start)
+        if covered is None or end > covered.next:
+            after[span.queue] = Covered(start, end, signs.get(span.queue, 0))
     dead = work.dead.find()
     letters = {} if dead is None else dead.coverage(after)
     return Missing(tuple(span for span in taken if span.count > 0), before, after, letters, tuple(lost))
@@ -164,10 +168,11 @@ def _held(
 ) -> list[Span]:
     """What the options ask for, in queues that are those the table was made of."""
     found = []
-    for span in scan_spans(source, options):
-        covered, extent = before.get(span.queue), extents[span.queue]
-        if covered is not None and extent.max_offset < covered.next:
-            text = f"queue {span.queue} ends at {extent.max_offset}, but the table holds it up to {covered.next}"
+    spans = scan_spans(source, options)
+    other = _other_logs(source, {span.queue: extents[span.queue] for span in spans}, before)
+    for span in spans:
+        text = other.get(span.queue)
+        if text is not None:
             if options.fail_on_data_loss:
                 raise TableLossError(
                     f"{text}: the topic was deleted and made anew, or this is not the store the table was made of. "
@@ -177,6 +182,26 @@ def _held(
             continue
         found.append(span)
     return found
+
+
+def _other_logs(
+    source: Source, extents: Mapping[QueueRef, QueueExtent], before: Mapping[QueueRef, Covered]
+) -> dict[QueueRef, str]:
+    """Queues that are not those the table was made of, and what is different."""
+    other: dict[QueueRef, str] = {}
+    ends: dict[QueueRef, int] = {}
+    for queue, extent in extents.items():
+        covered = before.get(queue)
+        if covered is None:
+            continue
+        if extent.max_offset < covered.next:
+            other[queue] = f"queue {queue} ends at {extent.max_offset}, but the table holds it up to {covered.next}"
+        elif covered.sign and extent.min_offset < covered.next < extent.max_offset:  # else there is nothing new
+            ends[queue] = covered.next
+    for queue, sign in signs_before(source, ends).items():
+        if sign != before[queue].sign:
+            other[queue] = f"message {ends[queue] - 1} of queue {queue} is another one than the table holds"
+    return other
 
 
 def _refuse_loss(work: TableWork, span: Span) -> None:

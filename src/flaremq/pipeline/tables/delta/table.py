@@ -1,4 +1,4 @@
-"""DeltaLakeTable: a table whose log is its only truth. What it covers stands there as ``txn`` actions, two a queue.
+"""DeltaLakeTable: a table whose log is its only truth. What it covers stands there as ``txn`` actions, three a queue.
 
 A ``txn`` is a name and a number that Delta keeps for writers, through checkpoints and for good. The next offset of a
 queue is the number under the queue's name, so it becomes true with the commit that carries the files. Each commit names
@@ -221,9 +221,9 @@ class DeltaLakeTable:
     def _covered(self, queues: Iterable[QueueRef]) -> dict[QueueRef, Covered]:
         found = {}
         for queue in set(queues):
-            start, after = (self._table.transaction_version(name) for name in _names(queue))
+            start, after, sign = (self._table.transaction_version(name) for name in _names(queue))
             if start is not None and after is not None:
-                found[queue] = Covered(start, after)
+                found[queue] = Covered(start, after, sign or 0)  # earlier versions wrote no sign
         return found
 
     def _live_files(self) -> list[LiveFile]:
@@ -283,9 +283,9 @@ class DeltaLakeTable:
         )
 
 
-def _names(queue: QueueRef) -> tuple[str, str]:
+def _names(queue: QueueRef) -> tuple[str, str, str]:
     name = f"flaremq/{queue.topic}/{queue.broker}/{queue.queue_id}"
-    return f"{name}/start", name
+    return f"{name}/start", name, f"{name}/sign"
 
 
 def _holds(kind: pa.DataType, other: pa.DataType) -> bool:
