@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from flaremq import Message, MessageStore
+from flaremq.errors import StoreIOError
+from flaremq.pipeline.archive.root import ArchiveRoot
 from flaremq.pipeline.jobs.table import table
 from flaremq.pipeline.jobs.table.compact import compact
 from flaremq.pipeline.jobs.verify.tables import verify_tables
+from flaremq.pipeline.tables.leases import Mark, leases
 from flaremq.pipeline.tables.model.target import TableTarget, parse_target
 from flaremq.pipeline.tables.open import open_table
 from tests.support.s3_lab import BUCKET, BUSY, CUT, Fault, S3Server
@@ -63,6 +66,21 @@ def test_each_message_is_in_the_table_once_through_faults(s3: S3Server, topic: T
     s3.fail()
     table(None, topic.options, target)
     assert bodies(target) == list(range(topic.count))
+
+
+def test_beat_that_fails_leaves_the_mark_it_should_renew(s3: S3Server) -> None:
+    root = ArchiveRoot(f"s3a://{BUCKET}/marks-{uuid.uuid4().hex[:8]}", {"fs.s3a.attempts.maximum": "1"})
+    mark = Mark(root, "run")
+    mark.beat()
+    before = leases(root)
+    s3.fail(*(Fault(method, "writers", BUSY, times=9) for method in ("PUT", "POST")))
+    with pytest.raises(StoreIOError):
+        mark.beat()
+    s3.fail()
+    assert leases(root) == before != []
+    s3.fail(Fault("POST", "uploadId", CUT))
+    mark.beat()  # carried out, only its answer was lost
+    assert leases(root)[0].beat_ms > before[0].beat_ms
 
 
 def test_of_two_runs_at_once_one_adds_the_messages(s3: S3Server, topic: Topic, target: TableTarget) -> None:

@@ -116,6 +116,20 @@ class ArchiveRoot:
         with self.replacing(path) as file:
             file.write(data)
 
+    def renew_bytes(self, path: str, data: bytes) -> None:
+        """A small file, anew: if that fails, the one before stays. In an object store so little goes whole or not."""
+        if self.is_local:
+            self.write_bytes(path, data)
+            return
+        with self._translated("writing", path):
+            stream = self._files.open_output_stream(self.full_path(path))
+            try:
+                stream.write(data)
+                stream.close()
+            except OSError:
+                if self._found(path) != data:  # else only the answer was lost
+                    raise
+
     def create_bytes(self, path: str, data: bytes) -> None:
         """A file that nobody else may make at the same time; UnavailableError if somebody did.
 

@@ -58,7 +58,7 @@ class Mark:
         now_ms = int(time.time() * 1000)
         if now_ms - self._beat_ms < _LOST_MS:
             value = {"run": self._run, "machine": _machine(), "pid": os.getpid(), "beatMs": now_ms}
-            self._root.write_bytes(f"{FOLDER}/{self._run}.json", orjson.dumps(value))
+            self._root.renew_bytes(f"{FOLDER}/{self._run}.json", orjson.dumps(value))
             self._beat_ms = now_ms
 
     def check(self) -> None:
