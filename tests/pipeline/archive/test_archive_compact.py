@@ -166,6 +166,8 @@ def test_run_that_ends_at_any_step_loses_nothing(
     run_increment(source, tmp_path / "copy")
     assert archived(tmp_path / "copy") == rows_of(source), "the next run goes on"
     merged(tmp_path / "copy")
+    assert len(list(tmp_path.glob("copy/**/*.replaced"))) >= 8, "who planned before finds them for a day"
+    assert list(tmp_path.glob("copy/_flaremq/pending/*")) == []
     named = {file.path for file in Manifest.load(str(tmp_path / "copy")).files}
     assert {path.relative_to(tmp_path / "copy").as_posix() for path in data_files(tmp_path / "copy")} == named
     assert archived(tmp_path / "copy") == rows_of(source)

@@ -17,7 +17,7 @@ from flaremq.pipeline.jobs.archive.task import Receipt, archive_batches
 from flaremq.pipeline.model.source import SourceSpec, TopicSelector
 from flaremq.pipeline.model.spans import QueueRef, Span
 from flaremq.pipeline.sources.archive import ArchiveSource
-from tests.pipeline.memory_source import EVERYTHING, OPTIONS, MemorySource, rows_of, run_increment
+from tests.pipeline.memory_source import EVERYTHING, OPTIONS, CrashError, MemorySource, rows_of, run_increment
 from tests.support.s3_lab import BUCKET, BUSY, CUT, STALL, Fault, S3Server
 
 QUEUE = QueueRef("orders", "broker-a", 0)
@@ -241,6 +241,27 @@ def test_archive_is_compacted_and_a_writer_that_slept_meanwhile_is_refused(
     with pytest.raises(UnavailableError, match="changed by another writer"):
         sleeper.commit()
     check(place, source)
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["before", "behind"])
+def test_files_of_a_compaction_that_was_killed_behind_its_commit_are_moved_by_the_next_run(
+    s3: S3Server, place: str, source: MemorySource, is_done: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        run_increment(source, place)
+        source.put(QUEUE, 5)
+    real = ArchiveRoot.set_aside
+
+    def crash(root: ArchiveRoot, path: str) -> None:
+        if is_done:
+            real(root, path)
+        raise CrashError
+
+    with monkeypatch.context() as patch, pytest.raises(CrashError):
+        patch.setattr(ArchiveRoot, "set_aside", crash)
+        compact_archive(None, place)
+    check(place, source)
+    assert len(ArchiveRoot(place).list("_flaremq/replaced", recursive=True)) == 3
 
 
 def test_a_store_that_does_not_answer_is_no_damage(s3: S3Server, place: str, source: MemorySource) -> None:

@@ -197,7 +197,9 @@ class ArchiveRoot:
             self._files.delete_file(self.full_path(path))
 
     def set_aside(self, path: str) -> None:
-        """Keep a file that is no longer part of the archive for those who still look for it."""
+        """Keep a file that is no longer part of the archive for those who still look for it; fine if it is gone."""
+        if self.size(path) is None:  # not every store has a proper answer to moving what is not there
+            return
         kept = self.full_path(f"{_SET_ASIDE}/{path}{_REPLACED}")
         with contextlib.suppress(NotFoundError), self._translated("setting aside", path):
             if self.is_local:

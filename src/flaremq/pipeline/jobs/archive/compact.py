@@ -1,8 +1,8 @@
 """compact: small files of an archive into larger ones with the same rows, by a commit that changes no offset.
 
 Steps as in a run that archives: a marker, the files, their receipts, the manifest, and the traces go. The files before
-are set aside then, for those who planned by the manifest before. A run that is killed leaves a marker, by which the
-next run of either kind finds what no manifest names.
+are set aside then, for those who planned by the manifest before; a note names them before the commit. A run that is
+killed leaves marker and note, by which the next run of either kind finds what no manifest names.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from flaremq.pipeline.archive.manifest import Manifest
 from flaremq.pipeline.archive.root import ArchiveRoot
 from flaremq.pipeline.archive.row_digest import RowDigest
 from flaremq.pipeline.jobs.archive.increment import begin, clear_traces, recover
+from flaremq.pipeline.jobs.archive.replaced import note_replaced, set_aside_replaced
 from flaremq.pipeline.jobs.archive.task import BUFFER_BYTES, ArchiveTask, Receipt, run_archive_task
 from flaremq.pipeline.jobs.object_access import object_access
 from flaremq.pipeline.jobs.runner import TaskRunner
@@ -122,11 +123,11 @@ def _merge(
         _check(root, bundle, receipt)
     removed = [file for bundle in bundles for file in bundle]
     added = [file for receipt in receipts for file in receipt.files]
+    note = note_replaced(root, salt, removed)
     manifest.replace(removed, added)
-    for file in removed:
-        if file.path is not None:
-            root.set_aside(file.path)
+    set_aside_replaced(root, manifest, [note])
     clear_traces(root, manifest, receipts)
+    root.delete(note)
     return added
 
 

@@ -24,6 +24,7 @@ from flaremq.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from flaremq.pipeline.archive.entries import UNREADABLE, ArchiveFile, ArchiveGap, QueueRun
 from flaremq.pipeline.archive.manifest import Manifest
 from flaremq.pipeline.archive.root import METADATA, ArchiveRoot, topic_folder
+from flaremq.pipeline.jobs.archive.replaced import set_aside_replaced
 from flaremq.pipeline.jobs.archive.task import BEGUN, PENDING, PREFIX, RECEIPT, ArchiveTask, Receipt, read_receipts
 from flaremq.pipeline.model.columns import schema_of
 from flaremq.pipeline.model.source import ReadRequest, Source, SourceSpec
@@ -172,7 +173,8 @@ def clear_traces(root: ArchiveRoot, manifest: Manifest, receipts: Sequence[Recei
 
 
 def recover(root: ArchiveRoot, manifest: Manifest) -> list[ArchiveFile]:
-    """Take over the finished tasks of a run that did not come to its commit, and remove its unfinished files."""
+    """Take over the finished tasks of a run that did not come to its commit, and remove its unfinished files; set aside
+    what a compaction had replaced."""
     pending = root.list(PENDING)
     if not pending:
         return []
@@ -187,6 +189,7 @@ def recover(root: ArchiveRoot, manifest: Manifest) -> list[ArchiveFile]:
     if adopted or gaps or not root.is_local:
         manifest.commit(adopted, gaps)
         _log.info("took over %d files of a run that was cut short", len(adopted))
+    set_aside_replaced(root, manifest, pending)
     _remove_unknown(root, manifest, topics, pending)
     for path in pending:
         root.delete(path)
