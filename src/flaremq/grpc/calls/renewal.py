@@ -6,7 +6,8 @@ or three hours have passed. The client keeps the handle it got first: the entry 
 what settles the message.
 
 An entry is renewed by one request at a time, and whoever settles it waits for that: the receipt the broker knows is
-always the one that is used.
+always the one that is used. Each broker is asked for a number of messages at a time and by itself, so one that does not
+answer holds up what others have.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import Final
 
 from flaremq.errors import FlareMQError, NotFoundError
 from flaremq.grpc.backends.backend import Backend
 from flaremq.grpc.backends.requests import change_request
+from flaremq.grpc.calls.lanes import Lanes
 from flaremq.grpc.calls.sessions import SessionKey
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.grpc.rules.receipts import Receipt
@@ -33,8 +35,7 @@ _log = logging.getLogger(__name__)
 _MINUTE: Final = 60_000
 _STEPS_MS: Final = (1 * _MINUTE, 3 * _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE, 60 * _MINUTE)
 _FAILURES_MAX: Final = 3
-_AT_ONCE: Final = 256
-Sleep = Callable[[float], Coroutine[Any, Any, None]]
+_AT_ONCE: Final = 256  # requests under way to one broker
 
 _Key = tuple[SessionKey, str, str, str, int, int]  # client, group, message id, broker, queue, offset
 
@@ -64,7 +65,7 @@ class Renewal:
         self._of_client: dict[SessionKey, dict[_Key, _Held]] = {}
         self._order = count()
         self._due: list[tuple[int, int, _Held]] = []  # by when to look at it
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._lanes = Lanes(_AT_ONCE)
         self._loop_task: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -78,9 +79,7 @@ class Renewal:
         if self._loop_task is not None:
             self._loop_task.cancel()
             await asyncio.gather(self._loop_task, return_exceptions=True)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._lanes.stop()
 
     # What clients hold
 
@@ -110,7 +109,8 @@ class Renewal:
         """What a client held is for others, soon."""
         for held in list(self._of_client.get(client, {}).values()):
             self._forget(held)
-            self._spawn(self._let_go(held, self._limits.invisible_time_when_clear_ms))
+            work = partial(self._let_go, held, self._limits.invisible_time_when_clear_ms)
+            self._lanes.add(held.receipt.broker, work)
 
     def _forget(self, held: _Held) -> None:
         held.is_over = True
@@ -132,28 +132,29 @@ class Renewal:
         while True:
             await asyncio.sleep(self._limits.renew_period_ms / 1000)
             try:
-                await self.run_due()
+                self._begin_due()
             except Exception:
                 _log.exception("messages that clients hold could not be renewed")
 
     async def run_due(self) -> None:
-        """Renew what becomes visible soon."""
+        """Renew what becomes visible soon; returns when that is done."""
+        self._begin_due()
+        await self._lanes.idle()
+
+    def _begin_due(self) -> None:
         now_ms = self._backend.now_ms()
-        due: list[_Held] = []
         while self._due and self._due[0][0] <= now_ms:
             held = heapq.heappop(self._due)[2]
             if not held.is_over:
-                due.append(held)
-        for at in range(0, len(due), _AT_ONCE):
-            await asyncio.gather(*(self._renew(held, now_ms) for held in due[at : at + _AT_ONCE]))
+                self._lanes.add(held.receipt.broker, partial(self._renew, held))
         if len(self._due) > 1024 and len(self._due) > 4 * len(self._held):
             self._due = [entry for entry in self._due if not entry[2].is_over]
             heapq.heapify(self._due)
 
-    async def _renew(self, held: _Held, now_ms: int) -> None:
+    async def _renew(self, held: _Held) -> None:
         if held.is_over or held.under_way is not None:
             return
-        if now_ms - held.first_pop_ms >= self._limits.renew_max_ms:
+        if self._backend.now_ms() - held.first_pop_ms >= self._limits.renew_max_ms:
             self._forget(held)
             await self._let_go(held, await self._retry_delay_ms(held))
             return
@@ -171,9 +172,10 @@ class Renewal:
             held.failures = 0
         except NotFoundError:
             self._forget(held)
-        except FlareMQError as error:
+        except Exception as error:  # whatever it is, the message is held on
             held.failures += 1
-            _log.warning("%s of group %s could not be renewed: %s", held.key[2], held.key[1], error)
+            is_ours = not isinstance(error, FlareMQError)
+            _log.warning("%s of group %s could not be renewed: %s", held.key[2], held.key[1], error, exc_info=is_ours)
             if held.failures > _FAILURES_MAX:
                 self._forget(held)
         finally:
@@ -201,11 +203,6 @@ class Renewal:
     async def _change(self, held: _Held, invisible_ms: int) -> RemotingCommand:
         request = change_request(held.receipt, held.topic, held.key[1], invisible_ms, suspend=False)
         return await self._backend.ask(held.receipt.broker, request, seconds=self._limits.request_timeout_ms / 1000)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def changed_receipt(receipt: Receipt, reply: RemotingCommand) -> Receipt | None:
