@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flaremq.errors import UnavailableError
 from flaremq.grpc.call import GrpcError, StatusCode
 from flaremq.grpc.messages import classes
 from flaremq.grpc.messages.enums import ClientType, Code
@@ -312,3 +313,16 @@ async def test_a_stream_without_a_client_s_name_gets_that_word_and_ends(lab: Doo
 async def test_there_are_no_lite_topics(lab: DoorLab) -> None:
     request = classes.SyncLiteSubscriptionRequest(topic=resource("T"), group=resource("G"))
     assert (await lab.call("SyncLiteSubscription", request)).status.code == Code.NOT_IMPLEMENTED
+
+
+@lab_test
+async def test_a_client_that_could_not_be_registered_is_gone_soon_after_its_stream(lab: DoorLab) -> None:
+    async def fails(*_: Any) -> None:
+        raise UnavailableError("no broker answers")
+
+    lab.backend.register = fails  # type: ignore[method-assign]
+    stream = await lab.telemetry(consumer_settings("G", "T"))
+    assert (await refused(stream)).status is StatusCode.INTERNAL
+    assert len(lab.service.sessions) == 1
+    lab.service.sessions.expire(asyncio.get_running_loop().time() + 16)
+    assert len(lab.service.sessions) == 0

@@ -43,7 +43,8 @@ class Telemetry:
             async for command in stream:
                 kind = command.WhichOneof("command")
                 if kind == "settings":
-                    session = await self._take_settings(command.settings, stream, call)
+                    session = await self._take_settings(command.settings, call)
+                    await self._welcome(session, stream)  # from here on it is known that the stream was lost
                 elif session is not None:
                     _take_answer(session, kind, command)
         except Refused as refused:
@@ -56,7 +57,7 @@ class Telemetry:
             if session is not None:
                 self._sessions.lost_stream(session, stream)
 
-    async def _take_settings(self, settings: Any, stream: Stream, call: Call) -> Session:
+    async def _take_settings(self, settings: Any, call: Call) -> Session:
         kind = settings.WhichOneof("pub_sub")
         if kind is None:
             raise GrpcError(StatusCode.INVALID_ARGUMENT, "the settings are neither of a producer nor of a consumer")
@@ -69,15 +70,15 @@ class Telemetry:
         if size > _SETTINGS_BYTES_MAX:
             raise GrpcError(StatusCode.INVALID_ARGUMENT, f"settings of {size} bytes, at most {_SETTINGS_BYTES_MAX}")
         if kind == "publishing":
-            told = await self._producer(settings, call)
-        else:
-            told = await self._consumer(settings, call)
-        session = told
+            return await self._producer(settings, call)
+        return await self._consumer(settings, call)
+
+    async def _welcome(self, session: Session, stream: Stream) -> None:
+        """Let the brokers know of a client, and it of its settings."""
         session.stream = stream
         session.lost_at = None
         await self._sessions.register(session)
         await stream.send(classes.TelemetryCommand(status=OK, settings=session.settings))
-        return session
 
     async def _producer(self, settings: Any, call: Call) -> Session:
         _check_count(len(settings.publishing.topics))
