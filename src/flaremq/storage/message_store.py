@@ -36,6 +36,8 @@ class MessageStore:
     """An open store. Thread-safe; use ``MessageStore.open`` and ``close`` (or ``with``)."""
 
     def __init__(self, engine: StoreEngine) -> None:
+        if not isinstance(engine, StoreEngine):
+            raise InvalidArgumentError(f"a store is opened by MessageStore.open({engine!r})")
         parts = engine.parts
         self._engine = engine
         self._check_open = engine.check_open

@@ -263,3 +263,8 @@ def test_sync_flush_thread_makes_unwaited_messages_visible(lab: StoreLab) -> Non
     store = lab.open(threads=True)
     lab.put(b"nobody waits", wait_store_msg_ok=False)
     assert store.wait_for_message(TOPIC, 0, 0, 20)
+
+
+def test_a_path_opens_no_store_without_open() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"MessageStore\.open\('store'\)"):
+        MessageStore("store")  # type: ignore[arg-type]
