@@ -54,8 +54,8 @@ class ObjectStore:
             from obstore.exceptions import AlreadyExistsError, BaseError
         except ModuleNotFoundError:
             raise UnavailableError(
-                "writing an archive to s3:// needs the package obstore, which is not installed: pip install "
-                "'flaremq[s3]'"
+                "writing an archive to s3:// needs the package obstore, which is not installed: pip install obstore "
+                "(the extra [s3] of flaremq has it)"
             ) from None
         store = self._conditional()
         for attempt in range(_TRIES):

@@ -21,7 +21,8 @@ try:
     from fastavro.schema import SchemaParseException
 except ImportError as error:
     raise UnavailableError(
-        "bodies of Avro need fastavro, which is not installed: pip install 'flaremq[lakehouse]'"
+        "bodies of Avro need fastavro, which is not installed: pip install fastavro (the extra [lakehouse] of flaremq "
+        "has it)"
     ) from error
 
 _UTC: Final = pa.timestamp("us", tz="UTC")

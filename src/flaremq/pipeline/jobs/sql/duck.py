@@ -26,8 +26,8 @@ try:
     import duckdb
 except ImportError as error:
     raise UnavailableError(
-        "flaremq sql needs DuckDB, which is not installed: pip install 'flaremq[lakehouse]', or use flaremq pipeline "
-        "sql, which needs Spark"
+        "flaremq sql needs DuckDB, which is not installed: pip install duckdb (the extra [lakehouse] of flaremq has "
+        "it), or use flaremq pipeline sql, which needs Spark"
     ) from error
 
 MESSAGES: Final = "messages"

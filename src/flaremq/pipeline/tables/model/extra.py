@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from flaremq.errors import UnavailableError
+
+_INSTALLED_BY: Final = {"pyiceberg": "'pyiceberg[pyarrow,sql-sqlite]'"}  # others have no extras that are needed
 
 
 @contextmanager
@@ -14,8 +17,10 @@ def lakehouse_needed(what: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] in ("flaremq", "pyarrow"):
+        package = (error.name or "").partition(".")[0]
+        if package in ("flaremq", "pyarrow"):
             raise
         raise UnavailableError(
-            f"{what} needs the package {error.name}, which is not installed: pip install 'flaremq[lakehouse]'"
+            f"{what} needs the package {package}, which is not installed: pip install "
+            f"{_INSTALLED_BY.get(package, package)} (the extra [lakehouse] of flaremq has it)"
         ) from None
