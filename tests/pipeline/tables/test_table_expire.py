@@ -56,6 +56,18 @@ def test_states_within_the_retention_time_can_still_be_read(lab: TableLab) -> No
     assert len(lab.data_files()) == 4, "the state before the merge is some seconds old"
 
 
+def test_files_that_were_merged_within_the_retention_time_stay_though_their_states_are_forgotten(
+    lab: TableLab,
+) -> None:
+    compacted(lab)
+    lab.open().trim(1)  # as `--follow` does
+    expire(lab.target(), retention_ms=HOUR_MS)
+    assert len(lab.data_files()) == 4, "a reader that planned before the merge has them still"
+    expire(lab.target(), retention_ms=0)
+    assert len(lab.data_files()) == 1 and lab.offsets() == lab.expected_offsets()
+    assert list(lab.lake.rglob("_flaremq/replaced/*")) == []
+
+
 def test_newest_states_are_kept_as_many_as_wanted(lab: TableLab) -> None:
     compacted(lab)
     if lab.kind == "delta":

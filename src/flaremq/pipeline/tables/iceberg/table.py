@@ -37,6 +37,7 @@ from flaremq.pipeline.model.spans import QueueRef
 from flaremq.pipeline.tables.iceberg import snapshots
 from flaremq.pipeline.tables.iceberg.catalog import open_catalog
 from flaremq.pipeline.tables.iceberg.data_files import data_file, live_file, partition_fields
+from flaremq.pipeline.tables.iceberg.replaced import forget_replaced, note_replaced, replaced_since
 from flaremq.pipeline.tables.iceberg.rewrite import Rewrite
 from flaremq.pipeline.tables.iceberg.transaction import TableTransaction
 from flaremq.pipeline.tables.model.coverage import Coverage, Covered, coverage_from_text, coverage_text, restricted
@@ -164,6 +165,7 @@ class IcebergTable:
         return [live_file(task, self._table) for task in self._table.scan().plan_files()]
 
     def replace(self, run: str, removed: Sequence[LiveFile], added: Sequence[StagedFile]) -> bool:
+        note_replaced(self.root, run, (self._path(file.location) for file in removed))
         for _ in self._tries():
             if self._has(run):
                 return True
@@ -193,12 +195,13 @@ class IcebergTable:
 
     def expire(self, older_than_ms: int, keep: int) -> Mapping[str, int]:
         self._table.refresh()
+        forget_replaced(self.root, older_than_ms)
         return {"snapshots": snapshots.expire(self._table, older_than_ms, keep)}
 
     def referenced(self, since_ms: int | None = None) -> set[str]:
         self._table.refresh()
-        start = _without_scheme(f"{self._table.location()}/")
-        return {_without_scheme(path).removeprefix(start) for path in snapshots.referenced(self._table)}
+        found = {self._path(location) for location in snapshots.referenced(self._table)}
+        return found if since_ms is None else found | replaced_since(self.root, since_ms)
 
     def version(self) -> str:
         snapshot = self._table.current_snapshot()
@@ -244,6 +247,10 @@ class IcebergTable:
     def _has(self, run: str) -> bool:
         newest = self._table.metadata.snapshots[-_TRIES - 1 :]
         return any(snapshot.summary is not None and snapshot.summary.get(RUN) == run for snapshot in newest)
+
+    def _path(self, location: str) -> str:
+        """Below the table's folder, if it lies there."""
+        return _without_scheme(location).removeprefix(_without_scheme(f"{self._table.location()}/"))
 
     def _location(self, file: StagedFile) -> str:
         return f"{self._table.location()}/data/{file.path}"

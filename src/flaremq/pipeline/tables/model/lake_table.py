@@ -69,8 +69,8 @@ class LakeTable(Protocol):
         """Forget states from before that time, but for the newest ``keep``; counts of what was forgotten."""
 
     def referenced(self, since_ms: int | None = None) -> set[str]:
-        """Paths below ``root`` of all files that some state still needs. Where old states are not kept as such (Delta),
-        those of states since that time, too."""
+        """Paths below ``root`` of all files that some state still needs; with a time those that a state since then
+        needed, too, as far as it is known: all of Delta's states, merges of ours in Iceberg."""
 
     def version(self) -> str:
         """Names the newest state."""
