@@ -172,7 +172,7 @@ def test_an_error_of_a_scan_is_raised_as_itself(views: DuckViews, monkeypatch: p
 def test_without_duckdb_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     monkeypatch.delitem(sys.modules, "flaremq.pipeline.jobs.sql.duck")
-    with pytest.raises(UnavailableError, match=r"flaremq\[lakehouse\]"):
+    with pytest.raises(UnavailableError, match="pip install duckdb"):
         importlib.import_module("flaremq.pipeline.jobs.sql.duck")
 
 
