@@ -182,10 +182,8 @@ class MemberConnection(_NoSocket):
         """Nothing is written to a client but what ``notify`` and ``call`` are given."""
 
 
-async def serve(
-    table: HandlerTable, connection: CallConnection, request: RemotingCommand, seconds: float
-) -> RemotingCommand:
-    """What the broker answers to a request that came by no wire; its guard has been asked about the call."""
+def begin(table: HandlerTable, connection: _AskedConnection, request: RemotingCommand) -> None:
+    """Let the broker answer a request that came by no wire; its guard has been asked about the call."""
     entry = table.entries.get(request.code)
     if entry is None:
         raise UnavailableError(f"request {request.code} is not served")
@@ -193,12 +191,19 @@ async def serve(
     try:
         outcome: Any = handler(connection, request)
     except Exception as error:
-        return error_response(error, request)
+        outcome = error_response(error, request)
     if type(outcome) is RemotingCommand:
-        return outcome
-    if isinstance(outcome, Coroutine | asyncio.Future):
+        connection.reply(request, outcome)
+    elif isinstance(outcome, Coroutine | asyncio.Future):
         lane.enter(connection, request, outcome)
     assert not isinstance(outcome, Taken)
+
+
+async def serve(
+    table: HandlerTable, connection: CallConnection, request: RemotingCommand, seconds: float
+) -> RemotingCommand:
+    """What the broker answers."""
+    begin(table, connection, request)
     answer = connection.answer
     if answer.done():
         connection.close()

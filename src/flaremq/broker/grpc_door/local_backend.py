@@ -7,10 +7,10 @@ checked here, and both worlds see the same topics, groups, clients and messages.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from flaremq.broker.catalog.topic_attributes import MESSAGE_TYPE
-from flaremq.broker.grpc_door.connections import CallConnection, MemberConnection, SendConnection, serve
+from flaremq.broker.grpc_door.connections import CallConnection, MemberConnection, SendConnection, begin, serve
 from flaremq.broker.parts import BrokerState
 from flaremq.errors import NotFoundError
 from flaremq.grpc.backends.backend import BrokerQueues, Member, SendOutcome, TopicQueues
@@ -22,7 +22,7 @@ from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.bodies.topic import TopicConfig
 from flaremq.protocol.codes import VERSION, RequestCode
 from flaremq.protocol.command import RemotingCommand, RequestError
-from flaremq.remoting.handlers import HandlerTable, error_response
+from flaremq.remoting.handlers import HandlerTable
 
 _TOPICS_MAX: Final = 65_536  # whose queues are remembered
 _NOBODY: Final = "127.0.0.1:0"
@@ -81,16 +81,7 @@ class LocalBackend:
     def send(self, broker: str, queue_id: int, message: Outgoing, call: Call) -> asyncio.Future[SendOutcome]:
         """Done at once where a message need not wait for a disk or for others."""
         connection = SendConnection(call.peer)
-        request = send_request(broker, queue_id, message)
-        handler, lane = self._table.entries[RequestCode.SEND_MESSAGE_V2]
-        try:
-            outcome: Any = handler(connection, request)
-        except Exception as error:
-            outcome = error_response(error, request)
-        if type(outcome) is RemotingCommand:
-            connection.reply(request, outcome)
-        elif outcome is not None:
-            lane.enter(connection, request, outcome)
+        begin(self._table, connection, send_request(broker, queue_id, message))
         return connection.outcome
 
     # Clients
