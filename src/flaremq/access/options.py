@@ -14,7 +14,7 @@ from typing import Final
 
 from flaremq.access.addresses import is_loopback, parse_networks
 from flaremq.errors import InvalidArgumentError
-from flaremq.options import PATH, SECURITY, check_values, option, rows, rows_by_key
+from flaremq.options import PATH, SECURITY, check_values, load_properties, option, rows, rows_by_key
 from flaremq.secret_place import check_private, names_a_secret
 
 _STOCK: Final = {
@@ -131,7 +131,16 @@ class AccessOptions:
         return self.acl_enable or self.authentication_enabled
 
 
-def check_private_file(path: str | os.PathLike[str], properties: Mapping[str, str]) -> None:
+def load_private(path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Names and texts of a server's file, if one is given, with ``overrides`` on top; none with a secret that others
+    than its owner may read."""
+    of_file = load_properties(path) if path is not None else {}
+    if path is not None:
+        _check_private_file(path, of_file)
+    return {**of_file, **(overrides or {})}
+
+
+def _check_private_file(path: str | os.PathLike[str], properties: Mapping[str, str]) -> None:
     """Refuse a configuration with a secret in it that others than its owner may read."""
     for row in rows(AccessOptions):
         text = properties.get(row.key, "").strip()

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from flaremq.access.options import AccessOptions, check_bind, check_private_file
+from flaremq.access.options import AccessOptions, check_bind, load_private
 from flaremq.errors import InvalidArgumentError
 from flaremq.grpc.options import GrpcOptions
 from flaremq.message.topics import NAME_LETTER
@@ -34,7 +34,6 @@ from flaremq.options import (
     check_values,
     find_unknown_names,
     idle_warnings,
-    load_properties,
     option,
     properties_of,
     rows,
@@ -447,7 +446,7 @@ class BrokerOptions:
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None) -> BrokerOptions:
         """Options from a file, if one is given, with ``overrides`` (same names) on top."""
-        return cls.from_properties(_merged(path, overrides))
+        return cls.from_properties(load_private(path, overrides))
 
     def change(self, properties: Mapping[str, str]) -> None:
         """Change options of a running broker: all of them, or none and InvalidArgumentError."""
@@ -493,7 +492,7 @@ def load_options(
     path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None
 ) -> tuple[BrokerOptions, StoreOptions, RemotingOptions]:
     """The options of all layers of a broker from one ``broker.conf``."""
-    properties = _merged(path, overrides)
+    properties = load_private(path, overrides)
     broker = BrokerOptions.from_properties(properties)
     network: dict[str, Any] = dict(values_from_properties(RemotingOptions, properties))
     store = StoreOptions.from_properties(store_properties(properties))
@@ -514,13 +513,6 @@ ONLY_IN_ROCKETMQ: Final = {*OTHER_LAYERS, *NOT_IMPLEMENTED, *IGNORED_BY_ROCKETMQ
 def unknown_names(names: Iterable[str]) -> list[UnknownName]:
     """Those of the names that no layer of a broker knows, each with the nearest known one."""
     return find_unknown_names(names, _BROKER_NAMES | _REMOTING_NAMES | _STORE_NAMES | ONLY_IN_ROCKETMQ)
-
-
-def _merged(path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None) -> dict[str, str]:
-    of_file = load_properties(path) if path is not None else {}
-    if path is not None:
-        check_private_file(path, of_file)
-    return {**of_file, **(overrides or {})}
 
 
 def parse_networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:

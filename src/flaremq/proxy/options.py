@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from flaremq.access.options import AccessOptions, check_bind, check_private_file
+from flaremq.access.options import AccessOptions, check_bind, load_private
 from flaremq.errors import InvalidArgumentError
 from flaremq.grpc.options import OFF, GrpcOptions
 from flaremq.options import (
@@ -20,7 +20,6 @@ from flaremq.options import (
     SECURITY,
     check_values,
     find_unknown_names,
-    load_properties,
     option,
     rows_by_key,
     values_from_properties,
@@ -96,10 +95,7 @@ class ProxyOptions:
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None) -> ProxyOptions:
         """Options from a file, if one is given, with ``overrides`` (same names) on top."""
-        of_file = load_properties(path) if path is not None else {}
-        if path is not None:
-            check_private_file(path, of_file)
-        return cls.from_properties({**of_file, **(overrides or {})})
+        return cls.from_properties(load_private(path, overrides))
 
     @property
     def layers(self) -> tuple[object, ...]:

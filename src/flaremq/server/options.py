@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from flaremq.access.options import AccessOptions, check_bind, check_private_file
+from flaremq.access.options import AccessOptions, check_bind, load_private
 from flaremq.errors import InvalidArgumentError
 from flaremq.metrics.options import ControllerMetricsOptions, NamesrvMetricsOptions, check_reach
 from flaremq.options import (
@@ -22,7 +22,6 @@ from flaremq.options import (
     check_values,
     find_unknown_names,
     idle_warnings,
-    load_properties,
     option,
     properties_of,
     rows_by_key,
@@ -96,10 +95,7 @@ class ServerOptions:
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None, overrides: Mapping[str, str] | None = None) -> Self:
         """Options from a file, if one is given, with ``overrides`` (same names) on top."""
-        of_file = load_properties(path) if path is not None else {}
-        if path is not None:
-            check_private_file(path, of_file)
-        return cls.from_properties({**of_file, **(overrides or {})})
+        return cls.from_properties(load_private(path, overrides))
 
     @property
     def layers(self) -> tuple[object, ...]:
