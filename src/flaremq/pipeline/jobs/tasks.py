@@ -187,3 +187,17 @@ def _class_of(module: str, name: str) -> type[FlareMQError] | None:
     except ImportError:
         return None
     return kind if isinstance(kind, type) and issubclass(kind, FlareMQError) else None
+
+
+def in_commits(items: Iterable[_T], bytes_of: Callable[[_T], int], commit_bytes: int) -> Iterator[list[_T]]:
+    """What goes into one commit each: a group is full once it has so many bytes."""
+    group: list[_T] = []
+    size = 0
+    for item in items:
+        if group and size >= commit_bytes:
+            yield group
+            group, size = [], 0
+        group.append(item)
+        size += bytes_of(item)
+    if group:
+        yield group

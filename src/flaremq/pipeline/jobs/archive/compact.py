@@ -25,7 +25,7 @@ from flaremq.pipeline.jobs.archive.task import BUFFER_BYTES, ArchiveTask, Receip
 from flaremq.pipeline.jobs.object_access import object_access
 from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.session import AnySession
-from flaremq.pipeline.jobs.tasks import Progress
+from flaremq.pipeline.jobs.tasks import Progress, in_commits
 from flaremq.pipeline.model.source import SourceSpec
 from flaremq.pipeline.model.spans import Span
 
@@ -86,7 +86,7 @@ def compact_archive(
         before = _count(manifest)
         result = ArchiveCompaction(location, before, before)
         bundles = list(_bundles(manifest.files, frozenset(topics), file_bytes))
-        for group in _groups(bundles, commit_bytes):
+        for group in in_commits(bundles, lambda bundle: sum(map(_cost, bundle)), commit_bytes):
             added = _merge(runner, root, manifest, location, group, file_bytes)
             result = replace(
                 result,
@@ -150,19 +150,6 @@ def _bundles(files: Iterable[ArchiveFile], topics: frozenset[str], file_bytes: i
             size += cost
         if len(bundle) > 1:
             yield tuple(bundle)
-
-
-def _groups(bundles: Sequence[Bundle], commit_bytes: int) -> Iterator[list[Bundle]]:
-    group: list[Bundle] = []
-    size = 0
-    for bundle in bundles:
-        if group and size >= commit_bytes:
-            yield group
-            group, size = [], 0
-        group.append(bundle)
-        size += sum(map(_cost, bundle))
-    if group:
-        yield group
 
 
 def _spans(files: Iterable[ArchiveFile]) -> list[Span]:

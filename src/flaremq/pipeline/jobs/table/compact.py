@@ -18,7 +18,7 @@ from flaremq.pipeline.jobs.runner import TaskRunner
 from flaremq.pipeline.jobs.session import AnySession
 from flaremq.pipeline.jobs.table.leftovers import new_run, remove_files_of, remove_killed
 from flaremq.pipeline.jobs.table.merge import MergeTask, run_merge_task
-from flaremq.pipeline.jobs.tasks import Progress
+from flaremq.pipeline.jobs.tasks import Progress, in_commits
 from flaremq.pipeline.tables.files import TARGET_BYTES
 from flaremq.pipeline.tables.leases import leased
 from flaremq.pipeline.tables.model.lake_table import LakeTable
@@ -78,7 +78,7 @@ def compact(
     result = CompactResult(target.text, files_before=len(files))
     for _ in range(_TRIES):
         is_complete = True
-        for group in _groups(_bundles(files, target_bytes), commit_bytes):
+        for group in in_commits(_bundles(files, target_bytes), _size, commit_bytes):
             added = _merge(runner, table, group, target_bytes)
             is_complete = is_complete and added is not None
             if added is not None:
@@ -112,18 +112,8 @@ def _bundles(files: Sequence[LiveFile], target_bytes: int) -> Iterator[Bundle]:
             yield tuple(bundle)
 
 
-def _groups(bundles: Iterator[Bundle], commit_bytes: int) -> Iterator[list[Bundle]]:
-    """What goes into one commit each."""
-    group: list[Bundle] = []
-    size = 0
-    for bundle in bundles:
-        if group and size >= commit_bytes:
-            yield group
-            group, size = [], 0
-        group.append(bundle)
-        size += sum(file.size_bytes for file in bundle)
-    if group:
-        yield group
+def _size(bundle: Bundle) -> int:
+    return sum(file.size_bytes for file in bundle)
 
 
 def _merge(runner: TaskRunner, table: LakeTable, bundles: Sequence[Bundle], target_bytes: int) -> CompactResult | None:
