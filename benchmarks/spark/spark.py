@@ -22,11 +22,12 @@ from benchmarks import child
 from benchmarks.kafka import jars
 from benchmarks.kafka.server import KafkaServer
 from benchmarks.messages import KEY, QUEUES
-from benchmarks.rounds import OURS, Figure, Outcome, scratch, tell, turns
+from benchmarks.rounds import OURS, Figure, Outcome, scratch, turns
 from benchmarks.settings import Settings
 from benchmarks.spark import environment, scale
-from benchmarks.spark.rows import SIZE, SPAN_MS, TOPIC
+from benchmarks.spark.rows import SIZE, SPAN_MS
 from benchmarks.spark.side import Side
+from benchmarks.spark.stored import store_rows
 from benchmarks.timing import Row
 from tests.interop.wire import servers
 
@@ -82,22 +83,7 @@ def run(settings: Settings, folder: str | None) -> Iterator[Outcome]:
 def _prepare(settings: Settings, folder: Path, stack: ExitStack) -> Lab:
     rows, base_ms = settings.spark_rows, int(time.time() * 1000) - 2 * SPAN_MS
     made = child.run("spark.rows:write_bodies", folder=str(folder), count=rows)
-    store = folder / "store"
-    filled = child.run("spark.rows:fill_store", folder=str(store), bodies=made["bodies"], count=rows, base_ms=base_ms)
-    tell(f"  stored {filled}")
-    kafka = stack.enter_context(KafkaServer(folder / "kafka"))
-    kafka.load("topic", topic=TOPIC, partitions=QUEUES)
-    filled = kafka.load(
-        "fill",
-        topic=TOPIC,
-        partitions=QUEUES,
-        file=made["bodies"],
-        size=SIZE,
-        messages=rows,
-        base=base_ms,
-        span=SPAN_MS,
-    )
-    tell(f"  stored in Kafka {filled}")
+    store, kafka = store_rows(stack, folder, bodies=made["bodies"], rows=rows, base_ms=base_ms)
     brokers = {
         flush: stack.enter_context(
             servers.started("flaremq", folder / f"broker-{flush}", options={"flushDiskType": f"{flush}_FLUSH"})
