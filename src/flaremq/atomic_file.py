@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes, *, like: os.stat_result | None = None) -> None:
@@ -19,7 +18,8 @@ def replace_file(path: str | os.PathLike[str], data: bytes, *, like: os.stat_res
     folder, name = os.path.split(os.path.abspath(path))
     make_folders(folder)
     # Of its own name: several processes may replace one file, and the last one wins.
-    descriptor, temporary = tempfile.mkstemp(prefix=f"{name}.", suffix=".tmp", dir=folder)
+    temporary = os.path.join(folder, f"{name}.{os.urandom(8).hex()}.tmp")
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         with open(descriptor, "wb") as file:
             if like is not None:

@@ -12,41 +12,42 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
-from pathlib import Path
 
 _WITNESS = "record"  # every use of a store loads it
 _VARIABLE = "FLAREMQ_INTERPRETED"
+_CORE = os.path.join(os.path.dirname(__file__), "core")
 
 
-def reason(core: Path | None = None) -> str | None:
+def reason(core: str | os.PathLike[str] | None = None) -> str | None:
     """Why the core runs interpreted; None if it is compiled."""
     if os.environ.get(_VARIABLE):
         return f"{_VARIABLE} is set"
-    folder = core or Path(__file__).with_name("core")
+    folder = core or _CORE
     if _compiled(folder) is not None:
         return None
-    others = sorted(path.name.split(".")[1] for path in folder.glob(f"{_WITNESS}.*.so"))
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    others = sorted(name.split(".")[1] for name in names if name.startswith(f"{_WITNESS}.") and name.endswith(".so"))
     if others:
         return f"it was compiled for {', '.join(others)}, and this is {sys.implementation.cache_tag} on this machine"
     return "it was not compiled when FlareMQ was installed (make core; docs/compiled-core.md)"
 
 
-def notice(core: Path | None = None) -> str | None:
+def notice(core: str | os.PathLike[str] | None = None) -> str | None:
     """What a person who starts something should know of the core; None if all is well."""
     why = reason(core)
     if why is not None:
         return f"the core runs interpreted: everything works, many times slower; {why}"
-    folder = core or Path(__file__).with_name("core")
+    folder = core or _CORE
     compiled = _compiled(folder)
-    source = folder / f"{_WITNESS}.py"
-    if compiled is not None and source.stat().st_mtime > compiled.stat().st_mtime + 1:
+    source = os.path.join(folder, f"{_WITNESS}.py")
+    if compiled is not None and os.path.getmtime(source) > os.path.getmtime(compiled) + 1:
         return f"{source} is newer than its machine code, which is what runs: make core"
     return None
 
 
-def _compiled(folder: Path) -> Path | None:
-    found = (folder / f"{_WITNESS}{suffix}" for suffix in EXTENSION_SUFFIXES)
-    return next((path for path in found if path.exists()), None)
+def _compiled(folder: str | os.PathLike[str]) -> str | None:
+    found = (os.path.join(folder, f"{_WITNESS}{suffix}") for suffix in EXTENSION_SUFFIXES)
+    return next((path for path in found if os.path.exists(path)), None)
 
 
 class _SourceFinder:
@@ -58,9 +59,9 @@ class _SourceFinder:
             return None
         last = name.rpartition(".")[2]
         for folder in path:
-            source = Path(folder, f"{last}.py")
-            if source.exists() and any(source.with_suffix(suffix).exists() for suffix in EXTENSION_SUFFIXES):
-                return importlib.util.spec_from_file_location(name, source)
+            stem = os.path.join(folder, last)
+            if os.path.exists(f"{stem}.py") and any(os.path.exists(stem + suffix) for suffix in EXTENSION_SUFFIXES):
+                return importlib.util.spec_from_file_location(name, f"{stem}.py")
         return None
 
 

@@ -31,7 +31,7 @@ def hashed(*keys: bytes, topic: bytes = b"T") -> list[int]:
 
 def test_crc_equals_zlib_for_every_length_around_the_block_sizes() -> None:
     data = random.Random(5).randbytes(70_000)
-    for length in [*range(300), 1023, 1024, 1025, 4096, 65_537, 69_999]:
+    for length in [*range(840), 1023, 1024, 1025, 4096, 65_537, 69_999]:
         for start in (0, 1, 7):
             piece = data[start : start + length]
             assert crc(piece) == zlib.crc32(piece) & 0x7FFFFFFF

@@ -101,6 +101,13 @@ cdef extern from *:
         return word;
     }
 
+    static inline int64_t fmq_double_bits(double value) {
+        int64_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        return bits;
+    }
+    #define fmq_first_marked_byte(word) (__builtin_ctzll(word) >> 3)
+
     static inline void fmq_zero(uint8_t *data, int64_t size, int64_t at, int64_t length) {
         fmq_check(size, at, length);
         memset(data + at, 0, (size_t)length);
@@ -126,6 +133,8 @@ cdef extern from *:
     bint fmq_same(uint8_t *a, int64_t a_size, int64_t a_at, uint8_t *b, int64_t b_size, int64_t b_at, int64_t length) noexcept nogil
     int64_t fmq_find(uint8_t *data, int64_t size, int64_t at, int64_t end, int64_t byte) noexcept nogil
     uint64_t fmq_word_before(uint8_t *data, int64_t size, int64_t at, int64_t end) noexcept nogil
+    int64_t fmq_double_bits(double value) noexcept nogil
+    int64_t fmq_first_marked_byte(uint64_t word) noexcept nogil
     void fmq_zero(uint8_t *data, int64_t size, int64_t at, int64_t length) noexcept nogil
     void fmq_release_fence() noexcept nogil
     void fmq_prefetch_read(uint8_t *data, int64_t at) noexcept nogil
@@ -236,6 +245,12 @@ cdef inline int64_t find_byte(View view, int64_t at, int64_t end, int64_t byte) 
 
 cdef inline uint64_t word_before(View view, int64_t at, int64_t end) noexcept nogil:
     return fmq_word_before(view.data, view.size, at, end)
+
+cdef inline int64_t first_marked_byte(uint64_t word) noexcept nogil:
+    return fmq_first_marked_byte(word)
+
+cdef inline int64_t double_bits(double value) noexcept nogil:
+    return fmq_double_bits(value)
 
 cdef inline void prefetch_read(View view, int64_t at) noexcept nogil:
     fmq_prefetch_read(view.data, at)

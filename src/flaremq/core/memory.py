@@ -17,6 +17,7 @@ _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
+_DOUBLE = struct.Struct(">d")
 _WORD = struct.Struct("<Q")
 _BITS_64 = (1 << 64) - 1
 
@@ -195,6 +196,17 @@ def find_byte(view: View, at: int, end: int, byte: int) -> int:
 def word_before(view: View, at: int, end: int) -> int:
     """The next up to eight bytes before ``end``, zero-filled; the first is the lowest."""
     return int.from_bytes(view.data[at : min(at + 8, end)], "little")
+
+
+def first_marked_byte(word: int) -> int:
+    """Which byte of a word is the first that is not zero; the word is not."""
+    return ((word & -word).bit_length() - 1) >> 3
+
+
+def double_bits(value: float) -> int:
+    """A double as the int64 of its bits."""
+    bits: int = _I64.unpack(_DOUBLE.pack(value))[0]
+    return bits
 
 
 def prefetch_read(view: View, at: int) -> None:

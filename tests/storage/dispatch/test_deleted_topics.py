@@ -586,7 +586,7 @@ def test_topic_is_deleted_while_the_owner_of_the_store_appends_and_dispatches(la
         thread.start()
         try:
             number = 0
-            while len(deletions) < 20 or number < 500:
+            while len(deletions) < 20 or number < 500 or not any(deletions):
                 for queue_id in range(3):
                     assert isinstance(driver.append(AGAIN, queue_id, b"%d" % number, b"", 0, 0, 1, BORN_HOST, 0), tuple)
                 driver.append(TOPIC, 0, b"%d" % number, b"", 0, 0, 1, BORN_HOST, 0)
@@ -598,7 +598,6 @@ def test_topic_is_deleted_while_the_owner_of_the_store_appends_and_dispatches(la
             thread.join()
         driver.append(AGAIN, 0, b"last", b"", 0, 0, 1, BORN_HOST, 0)
         show(driver)
-    assert sum(deletions) > 0
     assert all_bodies(lab.store) == [b"%d" % n for n in range(number)]
     shown = {place: all_bodies(lab.store, *place) for place in lab.store.queues()}
     assert shown[AGAIN, 0][-1] == b"last"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -222,6 +223,33 @@ def test_a_process_that_only_reads_the_log_is_no_writer(base: Path) -> None:
     with Java(program, base / "one" / "commitlog" / f"{0:020d}") as java:
         assert java.started
         open_as(base, "path", "x").close()
+
+
+def test_other_processes_are_not_looked_through_for_a_log_that_nobody_writes(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_lock.fcntl, "fcntl", lambda *_: 0)  # leases, whatever file system this is
+    looked: list[str] = []
+    listdir = os.listdir
+    monkeypatch.setattr(store_lock.os, "listdir", lambda path=".": (looked.append(str(path)), listdir(path))[1])
+    open_as(base, "path", "x").close()
+    assert not [path for path in looked if path.startswith("/proc")]
+
+
+def test_without_leases_a_writer_is_seen_all_the_same(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fcntl = store_lock.fcntl.fcntl
+
+    def no_leases(descriptor: int, command: int, argument: Any = 0) -> Any:
+        if command == store_lock.fcntl.F_SETLEASE:
+            raise OSError(errno.EINVAL, "no leases here")
+        return fcntl(descriptor, command, argument)
+
+    monkeypatch.setattr(store_lock.fcntl, "fcntl", no_leases)
+    open_as(base, "path", "x").close()
+    with Java(JAVA_LOG, base / "one" / "commitlog" / f"{0:020d}") as java:
+        assert java.started
+        with pytest.raises(UnavailableError, match=f"process {java.process.pid} .* writes to {0:020d}"):
+            open_as(base, "path", "x")
 
 
 # Threads of one process

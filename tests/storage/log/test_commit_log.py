@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import struct
 
 import pytest
 
 from flaremq.message.message import Message
+from flaremq.storage.files.mapped_file import PAGE
 from flaremq.storage.files.mapped_file_queue import MappedFileQueue
 from tests.support.raw_store import MAGIC_BLANK, local_files, read_log
 from tests.support.store_lab import LOG_FILE, TOPIC, StoreLab, all_bodies
@@ -138,3 +140,38 @@ def test_dispatch_in_the_middle_of_a_roll_finds_no_error(
     store.flush()
     store.wait_for_dispatch(0)
     assert store.dispatch_lag_bytes == 0
+
+
+def pages_brought_in_singly(path: str) -> list[tuple[int, int]]:
+    """The parts of a mapped file, as offsets in it, that the kernel was told not to read ahead."""
+    found, part = [], None
+    with open("/proc/self/smaps") as lines:
+        for line in lines:
+            words = line.split()
+            if len(words) >= 5 and "-" in words[0]:
+                first, end = (int(word, 16) for word in words[0].split("-"))
+                start = int(words[2], 16)
+                part = (start, start + end - first) if words[-1] == path else None
+            elif part is not None and words[0] == "VmFlags:" and "rr" in words:
+                found.append(part)
+    return found
+
+
+def test_log_that_is_synced_all_the_time_gets_its_pages_singly_where_nothing_is_written_yet(lab: StoreLab) -> None:
+    lab.open(reserve_step_commit_log=2 * PAGE)
+    lab.put(b"x")
+    first, second = (str(lab.root / "commitlog" / f"{start:020d}") for start in (0, LOG_FILE))
+    assert pages_brought_in_singly(first) == [(0, LOG_FILE)]
+    for _ in range(3):  # the second step begins where the first one is nearly full
+        lab.put(bytes(3000))
+    assert pages_brought_in_singly(first) == [(PAGE, LOG_FILE)]
+    while not os.path.exists(second):
+        lab.put(bytes(3000))
+    assert pages_brought_in_singly(first) == []  # full: who reads it is read ahead for
+    assert pages_brought_in_singly(second) == [(0, LOG_FILE)]
+
+
+def test_log_that_is_flushed_by_the_clock_gets_its_pages_as_the_kernel_likes(lab: StoreLab) -> None:
+    lab.open(flush_disk_type="ASYNC_FLUSH")
+    lab.put(b"x")
+    assert pages_brought_in_singly(str(lab.root / "commitlog" / f"{0:020d}")) == []

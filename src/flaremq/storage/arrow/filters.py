@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from flaremq.core.arrays import Bytes, Integers
@@ -55,11 +54,15 @@ def _texts(log: Bytes, rows: Integers, at: int, length: int) -> pa.Array:
 
 
 def _among(texts: pa.Array, wanted: frozenset[str]) -> NDArray[np.bool_]:
+    import pyarrow.compute as pc  # takes long, and few scans come here
+
     values = pa.array(sorted(text.encode("utf-8", "surrogatepass") for text in wanted), pa.binary())
     return np.asarray(pc.is_in(texts, value_set=values), bool)
 
 
 def _any_word(texts: pa.Array, wanted: frozenset[str]) -> NDArray[np.bool_]:
+    import pyarrow.compute as pc
+
     found = _among(texts, wanted)
     words = pc.split_pattern(texts.cast(pa.large_binary()), pattern=b" ")
     matches = _among(words.flatten().cast(pa.binary()), wanted)

@@ -185,6 +185,9 @@ class ScanQueue:
                         break
                     position = following.start // UNIT_SIZE
                     continue
+                if position == start:  # mostly all of it
+                    position += parse_units(data, fields)
+                    continue
                 units = np.empty((3, len(data) // UNIT_SIZE), np.int64)
                 parse_units(data, units)
                 fields[:, position - start : position - start + units.shape[1]] = units

@@ -165,8 +165,11 @@ class StoreView:
             except FlareMQError as error:
                 _log.warning("%s could not be synced before it is read: %s", file.path, error)
 
-    def offset_by_time(self, queue: ScanQueue, timestamp_ms: int) -> int:
-        """The first offset stored at or after this time, the end if there is none; by halves, as brokers search."""
+    def offset_by_time(self, queue: ScanQueue, timestamp_ms: int, ends: QueueEnds | None = None) -> int:
+        """The first offset stored at or after this time, the end if there is none; by halves, as brokers search.
+
+        Who knows the ends of the queue already gives them: finding them is a search as well.
+        """
 
         def ask(offset: int, end: int) -> Answer | None:
             while offset < end:  # a filler or damaged record says nothing: its successor is asked
@@ -177,7 +180,7 @@ class StoreView:
                 offset = max(offset + 1, 0 if unit is None else unit.end)
             return None
 
-        ends = self.ends_of(queue)
+        ends = ends or self.ends_of(queue)
         return by_halves(ask, ends.min_offset, ends.max_offset)
 
     def _store_timestamp(self, physical: int) -> int | None:

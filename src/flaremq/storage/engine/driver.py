@@ -160,6 +160,11 @@ class StoreDriver:
     # Durability
 
     @property
+    def refuses(self) -> bool:
+        """Whether no message is stored now: a full disk, a sync that failed."""
+        return self._health.refusal is not None
+
+    @property
     def appended(self) -> int:
         return self._log.end_offset
 

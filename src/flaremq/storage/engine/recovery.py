@@ -381,7 +381,7 @@ class Recovery:
                 if written_end > at:
                     leftover = file.start + written_end
         report.truncated_bytes = leftover - end
-        self._log.files.truncate(end)
+        self._log.files.truncate(end, erase_tail=leftover > end)  # else the tail was just seen to be zeros
 
     def _sync_log(self) -> None:
         """What a killed process left in the page cache becomes durable before anything relies on it.

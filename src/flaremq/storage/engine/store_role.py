@@ -79,7 +79,7 @@ class StoreRole:
             raise StoreIOError(
                 "append", self._parts.path, OSError(errno.EIO, f"an earlier sync failed: {health.poison}")
             )
-        stopping = health.flags & _STOPPING
+        stopping = int.__and__(health.flags, _STOPPING)  # asked for every piece: & of an IntFlag makes a new one
         if stopping:
             number = errno.ENOSPC if stopping & _DISK else errno.EIO
             reason = "; ".join(text for flag, text in health.reasons.items() if flag & stopping)

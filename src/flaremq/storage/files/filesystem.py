@@ -19,7 +19,6 @@ import ctypes
 import errno
 import mmap
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -227,10 +226,11 @@ class LocalFileSystem:
 
     def used_ratio(self, path: str) -> float:
         with _translated("statvfs", path):
-            usage = shutil.disk_usage(path)
+            blocks = os.statvfs(path)
         # As RocketMQ and df count: space kept for the administrator is neither used nor free.
-        entire = usage.used + usage.free
-        return usage.used / entire if entire else 0.0
+        used = blocks.f_blocks - blocks.f_bfree
+        entire = used + blocks.f_bavail
+        return used / entire if entire else 0.0
 
 
 class LocalFile:

@@ -42,6 +42,7 @@ class MappedFile:
         "random_access",
         "read_only",
         "reserved",
+        "singly",
         "size",
         "start",
         "wrote",
@@ -60,6 +61,7 @@ class MappedFile:
         self.pool_buffer: memoryview | None = None
         self.available = True
         self.random_access = False
+        self.singly = False  # what is not written yet gets its pages one by one
         # A loaded file counts as full until recovery says otherwise.
         self.wrote = self.committed = self.flushed = self.reserved = size
 
@@ -149,6 +151,25 @@ class MappedFile:
         start = self.reserved // PAGE * PAGE
         self.file().reserve(start, target - start)
         self.reserved = target
+        if self.singly:
+            self._read_ahead(self.wrote)
+
+    def write_singly(self) -> None:
+        """From now on what is appended gets its pages one by one; the last file of a log that is synced all the time.
+
+        Else the kernel reads ahead where a page is missing, in folios that grow to 2 MiB, and as one record makes a
+        folio dirty as a whole, each sync writes that much.
+        """
+        mapping = self._mapping
+        if mapping is not None and not self.random_access:
+            self.singly = True
+            mapping.advise(mmap.MADV_RANDOM, self.wrote, self.size - self.wrote)
+
+    def _read_ahead(self, end: int) -> None:
+        """What lies before ``end`` is not written to any more: who reads it once it left memory is read ahead for."""
+        mapping = self._mapping
+        if mapping is not None and end >= PAGE:
+            mapping.advise(mmap.MADV_NORMAL, 0, end // PAGE * PAGE)
 
     def populate(self, start: int, end: int) -> None:
         """Fault in the pages of [start, end), which is reserved, for writing; a hint, in any thread.
@@ -175,6 +196,9 @@ class MappedFile:
 
     def seal(self) -> None:
         """Nothing more will be written: keep the mapping, give descriptor and locked memory back."""
+        if self.singly:
+            self.singly = False
+            self._read_ahead(self.size)
         with self._lock:
             if self._file is not None and self._mapping is not None and self.flushed == self.size:
                 self._mapping.unlock()

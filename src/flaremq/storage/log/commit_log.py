@@ -140,6 +140,8 @@ class CommitLog(LogEnd):
                 file.committed = file.wrote
         self.current = file
         self.write_into(file.write_buffer)
+        if not self._prefault and file.pool_buffer is None:
+            file.write_singly()
         self.limit = -1 if self._prefault else file.reserved
         self._populated = 0
 

@@ -12,7 +12,7 @@ filler with no file behind it is not part of a log.
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from flaremq.core.record import walk
 from flaremq.core.table import BLANK, END, FULL, HEADERS_ONLY, STORE_TIMESTAMP, RecordTable
@@ -23,8 +23,7 @@ from flaremq.storage.log.commit_log import CommitLog
 _ROWS = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(NamedTuple):
     """A part of a piece that goes into one file; no bytes stand for a file that is only made."""
 
     file: MappedFile
