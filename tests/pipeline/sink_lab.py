@@ -12,7 +12,7 @@ from flaremq.broker.service import BrokerService
 from flaremq.pipeline.sink.options import SinkOptions, parse_sink_options
 from flaremq.pipeline.sink.task import SinkTask, TaskIdentity, TaskReport
 from flaremq.pipeline.sink.wire import WireTarget
-from flaremq.testing.ephemeral_broker import EphemeralBroker
+from flaremq.testing import EphemeralBroker
 
 
 def bodies(texts: Iterable[str]) -> pa.RecordBatch:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark
 
+import flaremq
 from flaremq import Message, MessageStore
 from flaremq.pipeline.jobs.archive import archive
 from flaremq.pipeline.jobs.session import spark_session
@@ -32,7 +33,7 @@ def main() -> None:
                 store.put(Message("orders", b"%d" % number, keys=[f"o-{number}"]), queue_id=number % 3)
         spark = spark_session("local[2]", settings={"spark.log.level": "ERROR", "spark.sql.shuffle.partitions": "2"})
         try:
-            for step in (read, stream, stream_into_sink, write, archive_and_read):
+            for step in (read, table, stream, stream_into_sink, write, archive_and_read):
                 step(spark, place)
                 print(f"Spark {expected}: {step.__name__} ok", flush=True)
         finally:
@@ -45,6 +46,30 @@ def read(spark: SparkSession, place: Path) -> None:
     assert messages.where("queueId = 1 AND keys = 'o-4'").selectExpr("string(body)").collect() == [("4",)]
     narrow = spark.read.format("flaremq").option("columns", "queueId,queueOffset").load(str(place / "store"))
     assert narrow.groupBy("queueId").count().orderBy("queueId").collect() == [(queue, COUNT // 3) for queue in range(3)]
+
+
+def table(spark: SparkSession, place: Path) -> None:
+    orders = flaremq.table(spark, place / "store", topic="orders")
+    assert numbers(orders) == list(range(COUNT))
+    assert columns_read(orders.select("keys")) == {"keys"}
+    assert columns_read(orders.groupBy().count()) == {"queueId"}
+    assert columns_read(orders.where("keys = 'o-4'").select("queueOffset")) == {"keys", "queueOffset"}
+    assert orders.where("keys = 'o-4'").select("queueId", "queueOffset").collect() == [(1, 1)]
+    orders.createOrReplaceTempView("smoke")
+    query = "SELECT max(queueOffset) FROM smoke WHERE queueId = (SELECT max(queueId) FROM smoke)"
+    assert spark.sql(query).collect() == [(COUNT // 3 - 1,)]
+    joined = orders.alias("a").join(orders.alias("b"), ["queueId", "queueOffset"]).select("a.keys", "b.body")
+    assert joined.count() == COUNT
+    keys = orders.select("keys").cache()
+    assert keys.count() == keys.where("keys IS NOT NULL").count() == COUNT
+    keys.unpersist()
+
+
+def columns_read(frame: DataFrame) -> set[str]:
+    """What the scan of a query delivers."""
+    plan: Any = frame._jdf
+    scan = plan.queryExecution().optimizedPlan().collectLeaves().head().scan()
+    return set(scan.readSchema().fieldNames())
 
 
 def stream(spark: SparkSession, place: Path) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from flaremq.errors import InvalidArgumentError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_EXIT_S: Final = 5.0  # a loop that does not stop holds nobody's exit up for longer
 
 
 class LoopThread:
@@ -21,6 +24,7 @@ class LoopThread:
         self.loop = loop or _new_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+        _running.add(self)
 
     @property
     def is_alive(self) -> bool:
@@ -51,11 +55,11 @@ class LoopThread:
         """Run a coroutine there without waiting for it."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
         """Stop the loop; whatever still runs on it is left where it is."""
         if self.is_alive:
             self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join()
+            self._thread.join(timeout)
 
     def _run(self) -> None:
         try:
@@ -63,6 +67,16 @@ class LoopThread:
             self.loop.run_until_complete(self.loop.shutdown_default_executor())
         finally:
             self.loop.close()
+
+
+_running: weakref.WeakSet[LoopThread] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """A loop that nobody closed must not run on while the interpreter is taken down: uvloop's crashes then."""
+    for thread in list(_running):
+        thread.close(_EXIT_S)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

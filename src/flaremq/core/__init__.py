@@ -23,6 +23,8 @@ __all__ = [
     "frame",
     "gather",
     "index",
+    "json_fields",
+    "json_layout",
     "lookup",
     "memory",
     "mutex",

@@ -93,6 +93,8 @@ ODD: Final[dict[str, list[bytes]]] = {
         b'{"s": []}',
         b'{"s": ""}',
         b'{"s": "\\/"}',
+        b'{"s": Infinity}',
+        b'{"s": -Infinity}',
     ],
     "l bigint, t tinyint, m smallint": [
         b'{"l": 9223372036854775807, "t": 127, "m": 32767}',
@@ -121,6 +123,8 @@ ODD: Final[dict[str, list[bytes]]] = {
         b'{"d": 0.1e1, "f": 3.4028236e38}',
         b'{"d": .5}',
         b'{"d": 5.}',
+        b'{"d": 9007199254740993, "f": 1.000000059604644775390626}',
+        b'{"d": 0.30000000000000004, "f": 1e-45}',
     ],
     "x boolean": [
         b'{"x": true}',
@@ -143,6 +147,8 @@ ODD: Final[dict[str, list[bytes]]] = {
         b'{"n": 1e3}',
         b'{"n": 1e-3}',
         b'{"n": true}',
+        b'{"n": NaN}',
+        b'{"w": -Infinity}',
         b'{"n": 7, "w": 123456789012345678901234567890}',
     ],
     "y binary": [b'{"y": "aGk="}', b'{"y": "aGk"}', b'{"y": "??"}', b'{"y": ""}', b'{"y": "aG\\nk="}', b'{"y": 1}'],

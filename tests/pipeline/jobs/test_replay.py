@@ -30,8 +30,7 @@ from flaremq.pipeline.sink.options import SinkOptions, parse_sink_options
 from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.storage.at_rest.reader import StoreReader
 from flaremq.sync import Admin, Producer
-from flaremq.testing import ephemeral_broker
-from flaremq.testing.ephemeral_broker import EphemeralBroker
+from flaremq.testing import EphemeralBroker, ephemeral_broker
 from tests.pipeline.conftest import FIRST_MS, FilledStore
 from tests.pipeline.sink_lab import stored
 

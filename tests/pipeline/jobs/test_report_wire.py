@@ -13,8 +13,7 @@ from flaremq.pipeline.jobs.report.job import report
 from flaremq.pipeline.jobs.sql.job import run_sql
 from flaremq.pipeline.model.source import SourceSpec
 from flaremq.sync import Admin, Producer
-from flaremq.testing import ephemeral_broker
-from flaremq.testing.ephemeral_broker import EphemeralBroker
+from flaremq.testing import EphemeralBroker, ephemeral_broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,8 +20,7 @@ from flaremq.pipeline.sink.begun import batch_begun_ms
 from flaremq.pipeline.sink.options import SinkOptions, parse_sink_options
 from flaremq.pipeline.sink.task import TaskIdentity
 from flaremq.protocol.codes import RequestCode
-from flaremq.testing import ephemeral_broker
-from flaremq.testing.ephemeral_broker import EphemeralBroker
+from flaremq.testing import EphemeralBroker, ephemeral_broker
 from tests.pipeline.sink_lab import TaskDied, bodies, dying, numbered, options_for, run_task, stored_bodies
 from tests.pipeline.wire_lab import WireLab, everything, rows
 

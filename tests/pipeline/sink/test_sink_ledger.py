@@ -14,8 +14,7 @@ from flaremq.message.batch import encode_batch_item
 from flaremq.message.write_stream import chain_text, link, stem_of, unique_key
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import RemotingCommand, RequestError
-from flaremq.testing import ephemeral_broker
-from flaremq.testing.ephemeral_broker import EphemeralBroker
+from flaremq.testing import EphemeralBroker, ephemeral_broker
 
 STREAM, STEM = stem_of("stream"), stem_of("batch")
 OLD, NEW = "0" * 16, "1" * 16

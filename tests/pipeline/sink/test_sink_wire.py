@@ -16,8 +16,7 @@ from flaremq.pipeline.sink.rows import RowRules
 from flaremq.pipeline.sink.task import LaneKey, SinkTask, TaskIdentity
 from flaremq.pipeline.sink.wire import WireTarget
 from flaremq.protocol.codes import RequestCode
-from flaremq.testing import ephemeral_broker
-from flaremq.testing.ephemeral_broker import EphemeralBroker
+from flaremq.testing import EphemeralBroker, ephemeral_broker
 from tests.pipeline.sink_lab import (
     TaskDied,
     bodies,

@@ -186,11 +186,14 @@ def test_long_spans_are_sampled_and_come_close(lab: StoreLab, monkeypatch: pytes
     lab.store.tick()
     with source_of(lab.root) as source:
         spans = [Span(queue(TOPIC), 0, 2000)]
+        (few,) = source.profiles(spans)
+        monkeypatch.setattr(store_profiles, "_POINT_BYTES", 1)
         (exact,) = source.profiles(spans)
         monkeypatch.setattr(store_profiles, "_WHOLE_UNITS", 100)
         monkeypatch.setattr(store_profiles, "_POINTS", 32)
         (sampled,) = source.profiles(spans)
     assert len(sampled.points) == 33 and len(exact.points) > 200
+    assert few.size_bytes == exact.size_bytes and len(few.points) < 4
     assert abs(sampled.size_bytes - exact.size_bytes) < 0.2 * exact.size_bytes
     assert [point.physical_offset for point in sampled.points] == sorted(p.physical_offset for p in sampled.points)
 

@@ -58,6 +58,19 @@ def test_without_body_large_bodies_are_not_read(lab: StoreLab, monkeypatch: pyte
     assert sum(read) < 10_000
 
 
+def test_a_time_is_found_by_halves_and_nothing_else_is_searched(lab: StoreLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.open()
+    for _ in range(500):
+        lab.put(b"x")
+    lab.store.tick()
+    with source_of(lab.root) as source:
+        (extent,) = source.extents(TopicSelector())
+        (when,) = {row["storeTimestamp"] for row in read_rows(source, spans_of(source), ["storeTimestamp"])[:1]}
+        read = count_reads(monkeypatch, lab.root)
+        assert source.offset_by_time(extent.queue, int(when.timestamp() * 1000) + 1_000_000) == 500
+    assert len(read) <= 2 * 10  # a unit and a record at each of log2(500) places
+
+
 def test_cost_follows_the_bytes_asked_for_not_the_bytes_stored(lab: StoreLab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.open(mapped_file_size_commit_log=1 << 20)
     for number in range(200):

@@ -7,12 +7,14 @@ its own, because PySpark keeps one kind of session a process.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import flaremq
 from flaremq.errors import FlareMQError
 from flaremq.pipeline.jobs.archive import archive
 from flaremq.pipeline.jobs.rebuild.job import rebuild
@@ -87,6 +89,22 @@ def main(url: str, folder: Path) -> None:
                 list(row) for row in found.run("SELECT topic, count(*) FROM messages GROUP BY 1 ORDER BY 1").collect()
             ]
 
+    def pruned() -> Any:
+        frame: Any = flaremq.table(spark, store.root, topic="orders", maxHashSlotNum=200, maxIndexNum=800)
+        paid = frame.where("tags = 'paid'").groupBy("queueId").count()
+        keys = frame.select("keys").cache()
+        frame.createOrReplaceTempView("pruned_orders")
+        found = {
+            "columns": {"paid": _scanned(paid), "count": _scanned(frame.groupBy().count()), "all": _scanned(frame)},
+            "paid": sum(row["count"] for row in paid.collect()),
+            "counts": [frame.count(), keys.count(), keys.where("keys IS NOT NULL").count()],
+            "cached": "InMemoryTableScan" in keys.where("keys IS NOT NULL")._explain_string(),
+            "joined": frame.alias("a").join(frame.alias("b"), ["queueId", "queueOffset"]).select("a.keys").count(),
+            "sql": spark.sql("SELECT count(tags) AS n FROM pruned_orders").first()["n"],
+        }
+        keys.unpersist()
+        return found
+
     def told(name: str, done: int, total: int) -> None:
         progress.append((name, done, total))
 
@@ -113,9 +131,16 @@ def main(url: str, folder: Path) -> None:
     )
     steps.run("report", lambda: report(spark, options, out=str(folder / "report.html")).to_json())
     steps.run("sql", views)
+    steps.run("pruned", pruned)
     steps.found["progress"] = progress
     print(json.dumps(steps.found))
     spark.stop()
+
+
+def _scanned(frame: Any) -> list[str]:
+    """The columns of the scan, as the server plans it."""
+    found = re.search(r"BatchScan [^\[]*\[([^\]]*)\]", frame._explain_string())
+    return [] if found is None else [name.partition("#")[0].strip() for name in found[1].split(",")]
 
 
 def _refusal() -> Callable[[int], int]:

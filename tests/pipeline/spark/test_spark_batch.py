@@ -27,6 +27,7 @@ def error_of(frame: Any) -> str:
     """What a query fails with, planned only: no task may be needed to see it."""
     with pytest.raises(Exception) as caught:
         frame()
+    assert "Traceback" not in str(caught.value)
     return str(caught.value)
 
 

@@ -15,6 +15,7 @@ import pytest
 from flaremq.errors import UnavailableError
 from flaremq.pipeline.jobs import session
 from flaremq.pipeline.jobs.tasks import translated_errors
+from flaremq.pipeline.model.columns import NAMES
 from flaremq.pipeline.spark import shipped
 from tests.pipeline.cluster.standalone import bare_python
 from tests.pipeline.conftest import ROOT
@@ -55,6 +56,11 @@ def test_source_stream_sink_tables_and_every_job_work_through_a_server(tmp_path:
     assert found["rebuild"]["records"] == COUNT
     assert found["replay"]["sent"] == COUNT // 5 * 3
     assert found["report"]["summary"]["messages"] == COUNT // 5 * 4  # dead letters and retries apart
+    orders = COUNT // 5 * 3
+    pruned = found["pruned"]
+    assert pruned["columns"] == {"paid": ["queueId", "tags"], "count": ["queueId"], "all": list(NAMES)}
+    assert pruned["counts"] == [orders] * 3 and pruned["joined"] == orders
+    assert pruned["cached"] and pruned["paid"] == pruned["sql"] // 2
     _check_progress([tuple(told) for told in found["progress"]])
 
 

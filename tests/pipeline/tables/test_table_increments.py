@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from flaremq.errors import InvalidArgumentError
 from flaremq.pipeline.jobs.table import table
@@ -152,3 +154,25 @@ def test_single_queues_may_have_a_table_a_topic_too(lab: TableLab) -> None:
     results = table(None, lab.options("", assign=assign), lab.target("{topic}"))
     held = {row["topic"]: row["queueId"] for name in ("orders", "users") for row in lab.rows(name)}
     assert len(results) == 2 and held == {"orders": 0, "users": 1}
+
+
+def test_following_asks_a_delta_table_once_what_it_covers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question is answered from all of the log since the last checkpoint."""
+    lab, stop = TableLab(tmp_path, "delta"), threading.Event()
+    asked: list[object] = []
+    counts: list[int] = []
+    for name in ("transaction_version", "history"):
+        real = getattr(DeltaTable, name)
+        monkeypatch.setattr(DeltaTable, name, lambda *given, real=real: asked.append(given[1:]) or real(*given))
+
+    def more(_: object) -> None:
+        counts.append(len(asked))
+        if len(counts) == 4:
+            stop.set()
+        else:
+            lab.put(8)
+
+    lab.put(8)
+    table(None, lab.options(), lab.target(), follow=True, interval=0.001, stop=stop, on_commit=more)
+    assert counts[0] > 0 and counts == counts[:1] * len(counts)
+    assert lab.offsets() == lab.expected_offsets()

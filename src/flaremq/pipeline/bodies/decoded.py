@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,6 +22,20 @@ class Decodes(Protocol):
     """A decoder of one format. A body that does not fit costs its own row only; a null body is a row of nulls."""
 
     def decode(self, bodies: pa.Array) -> Decoded: ...
+
+
+def joined(parts: Sequence[Decoded]) -> Decoded:
+    """Bodies that were decoded in parts, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = [pa.concat_arrays(pieces) for pieces in zip(*(part.columns for part in parts), strict=True)]
+    count = sum(part.count for part in parts)
+    if all(part.reasons is None for part in parts):
+        return Decoded(count, columns, None)
+    reasons: list[str | None] = []
+    for part in parts:
+        reasons += part.reasons if part.reasons is not None else [None] * part.count
+    return Decoded(count, columns, reasons)
 
 
 def column_of(values: list[Any], kind: pa.DataType, reasons: list[str | None]) -> pa.Array:

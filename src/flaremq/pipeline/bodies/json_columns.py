@@ -107,10 +107,9 @@ def _converted(values: pa.Array, kind: pa.DataType, zone: tzinfo) -> pa.Array | 
         for length in lengths:
             offsets.append(offsets[-1] + length)
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inside, type=kind, mask=values.is_null())
-    if pa.types.is_date(kind):
-        return date_column(values)
-    if pa.types.is_timestamp(kind):
-        return time_column(values, kind, zone)
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        made = date_column(values) if pa.types.is_date(kind) else time_column(values, kind, zone)
+        return made if made.null_count == values.null_count else None
     try:
         raw = [None if text is None else base64.b64decode(text, validate=True) for text in values.to_pylist()]
     except (binascii.Error, ValueError):

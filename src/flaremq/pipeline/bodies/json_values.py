@@ -15,6 +15,7 @@ from datetime import tzinfo
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -29,10 +30,14 @@ _NON_NUMBERS: Final = {
     **dict.fromkeys(("-INF", "-Infinity"), -math.inf),
 }
 _EXACT: Final = Context(prec=1000, rounding=ROUND_HALF_UP)
+_BEYOND: Final = re.compile("[\U00010000-\U0010ffff]")  # characters that Jackson writes as two escapes
 _DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 # Blanks may stand between groups of four characters, and nowhere else.
 _BETWEEN: Final = re.compile(r"[\x00-\x20]*([A-Za-z0-9+/=]{4}|$)", re.ASCII)
-_FLOAT_MAX: Final = 3.4028235677973366e38  # a double from here on is no float
+FLOAT_MAX: Final = 3.4028235677973366e38  # a double from here on is no float
+_FLOAT_NORMAL: Final = 2.0**-126  # below it floats are coarser
+_BELOW_FLOAT: Final = (1 << 29) - 1  # the bits of a double that a float has no room for
+_HALF_FLOAT: Final = 1 << 28
 _LONG_MAX: Final = 1 << 63
 _SHOWN: Final = 40
 
@@ -161,7 +166,12 @@ def json_text(value: Any) -> str:
         if abs(value) >= _LONG_MAX and not isinstance(value, NumberText):
             raise NeedsText  # it may have been an integer
         return _java_double(float(value))
-    return orjson.dumps(value).decode()
+    return _BEYOND.sub(_escaped, orjson.dumps(value).decode())
+
+
+def _escaped(match: re.Match[str]) -> str:
+    pair = match.group().encode("utf-16-be").hex().upper()
+    return f"\\u{pair[:4]}\\u{pair[4:]}"
 
 
 def _java_double(value: float) -> str:
@@ -189,10 +199,25 @@ def _number(value: Any) -> float | None:
 
 
 def _float(value: Any) -> float | None:
+    """A double that becomes the right float: one halfway between two floats is moved to the side where its text is."""
     number = _number(value)
-    if number is None or not abs(number) >= _FLOAT_MAX:
+    if number is None or not math.isfinite(number):
         return number
-    return math.copysign(math.inf, number)
+    if abs(number) >= FLOAT_MAX:
+        return math.copysign(math.inf, number)
+    if number == 0 or not rounds_twice(number):
+        return number
+    if type(value) is float:
+        raise NeedsText
+    text = Decimal(value.text if isinstance(value, NumberText) else value)
+    exact = Decimal(number)
+    return number if text == exact else math.nextafter(number, math.inf if text > exact else -math.inf)
+
+
+def rounds_twice(numbers: Any) -> Any:
+    """Whether doubles may lie halfway between two floats, so that more than they tell decides which it is."""
+    bits = np.asarray(numbers, np.float64).view(np.int64)
+    return (bits & _BELOW_FLOAT == _HALF_FLOAT) | (np.abs(numbers) < _FLOAT_NORMAL)
 
 
 def _decimal(value: Any, kind: pa.Decimal128Type) -> Decimal | None:
@@ -208,6 +233,11 @@ def _decimal(value: Any, kind: pa.Decimal128Type) -> Decimal | None:
         return None
     scaled = number.quantize(Decimal((0, (1,), -kind.scale)), context=_EXACT)
     return scaled if len(scaled.as_tuple().digits) <= kind.precision else None
+
+
+def decimal_of(text: str, kind: pa.Decimal128Type) -> Decimal | None:
+    """A number of JSON as a decimal; None if it has too many digits before the point."""
+    return _decimal(NumberText(text), kind)
 
 
 def _bytes(value: Any) -> bytes | None:

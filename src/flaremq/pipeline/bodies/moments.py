@@ -8,7 +8,6 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flaremq.errors import InvalidArgumentError
 
@@ -100,21 +99,19 @@ def _zone(name: str) -> tzinfo | None:
         return None
 
 
-def date_column(texts: pa.Array) -> pa.Array | None:
-    """All of these texts as dates, nulls as nulls; None if one is no date."""
+def date_column(texts: pa.Array) -> pa.Array:
+    """All of these texts as dates, null where a text is none."""
     if _all_match(texts, _PLAIN_DATE):
         try:
             return texts.cast(pa.date32())
         except pa.ArrowInvalid:
-            return None  # the 30th of February
+            pass  # the 30th of February
     days = [None if text is None else days_of(text) for text in texts.to_pylist()]
-    if _lost_one(days, texts):
-        return None
     return pa.array(days, pa.int32()).cast(pa.date32())
 
 
-def time_column(texts: pa.Array, kind: pa.TimestampType, zone: tzinfo) -> pa.Array | None:
-    """All of these texts as times, nulls as nulls; None if one is no time."""
+def time_column(texts: pa.Array, kind: pa.TimestampType, zone: tzinfo) -> pa.Array:
+    """All of these texts as times, null where a text is none."""
     if kind.tz and _all_match(texts, _PLAIN_ZONED):
         try:
             return texts.cast(kind)
@@ -122,16 +119,11 @@ def time_column(texts: pa.Array, kind: pa.TimestampType, zone: tzinfo) -> pa.Arr
             pass
     own = zone if kind.tz else None
     times = [None if text is None else microseconds_of(text, own) for text in texts.to_pylist()]
-    if _lost_one(times, texts):
-        return None
     return pa.array(times, pa.int64()).cast(kind)
 
 
 def _all_match(texts: pa.Array, pattern: str) -> bool:
+    import pyarrow.compute as pc  # takes long, and few scans come here
+
     matches = pc.all(pc.match_substring_regex(texts, pattern), min_count=0).as_py()
     return bool(matches)
-
-
-def _lost_one(found: list[int | None], texts: pa.Array) -> bool:
-    nulls: int = texts.null_count
-    return found.count(None) != nulls

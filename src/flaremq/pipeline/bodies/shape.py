@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flaremq.errors import CorruptionError
 from flaremq.pipeline.bodies.decoder import BodyDecoder
@@ -38,6 +37,8 @@ class RowShape:
                 yield made
 
     def _shaped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow.compute as pc  # takes long, and few scans come here
+
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         mode = PERMISSIVE if self.decoder is None else self.decoder.form.mode
         if self.decoder is not None:
@@ -87,6 +88,8 @@ def _judges(wanted: pa.Schema, mode: str) -> bool:
 
 
 def _refuse_first(columns: dict[str, pa.Array]) -> None:
+    import pyarrow.compute as pc
+
     at = pc.index(pc.is_valid(columns[BODY_ERROR]), True).as_py()
     if at < 0:
         return

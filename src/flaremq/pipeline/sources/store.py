@@ -24,7 +24,7 @@ from flaremq.storage.arrow.windows import WindowReader
 from flaremq.storage.at_rest.gaps import find_gap
 from flaremq.storage.at_rest.indexes import IndexGeometry
 from flaremq.storage.at_rest.unit_arrays import ScanQueue
-from flaremq.storage.at_rest.view import StoreView
+from flaremq.storage.at_rest.view import QueueEnds, StoreView
 from flaremq.storage.engine.leases import Lease
 
 _log = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class StoreSource(Source):
         self._fail_on_data_loss = spec.fail_on_data_loss
         self._leases = {broker: Lease(os.path.abspath(path)) for broker, path in spec.paths}
         self._queues: dict[QueueRef, ScanQueue] = {}
+        self._ends: dict[QueueRef, QueueEnds] = {}  # of the last look
         self._has_looked = False
         try:
             for broker, path in spec.paths:
@@ -55,13 +56,14 @@ class StoreSource(Source):
     def extents(self, topics: TopicSelector) -> list[QueueExtent]:
         """Every queue of these topics, sorted, pinned as of now."""
         self._queues.clear()
+        self._ends.clear()
         found: list[QueueExtent] = []
         for broker, view in self._views.items():
             physical_end = 0
             for queue in self._sound_queues(view, topics):
                 ends = view.ends_of(queue)
                 ref = QueueRef(queue.topic, broker, queue.queue_id)
-                self._queues[ref] = queue
+                self._queues[ref], self._ends[ref] = queue, ends
                 found.append(QueueExtent(ref, ends.min_offset, ends.max_offset))
                 physical_end = max(physical_end, ends.physical_end)
             view.pin(physical_end)
@@ -74,7 +76,7 @@ class StoreSource(Source):
 
     def offset_by_time(self, queue: QueueRef, timestamp_ms: int) -> int:
         """The first offset stored at or after this time, the queue's end if there is none."""
-        return self._view(queue).offset_by_time(self._queue(queue), timestamp_ms)
+        return self._view(queue).offset_by_time(self._queue(queue), timestamp_ms, self._ends.get(queue))
 
     def profiles(self, spans: Sequence[Span]) -> list[SizeProfile]:
         """How the bytes of each span lie; long spans are sampled."""

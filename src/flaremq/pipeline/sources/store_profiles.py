@@ -10,6 +10,7 @@ from flaremq.pipeline.model.spans import ProfilePoint, SizeProfile, Span
 from flaremq.storage.at_rest.unit_arrays import ScanQueue, Units
 
 _POINTS = 256
+_POINT_BYTES = 1 << 17  # that one point stands for at least: pieces of work are of megabytes
 _POINTS_MIN = 32  # of a sampled span: each costs a read
 _POINT_UNITS = 8192  # messages that one point of it stands for, unless there would be too many or too few points
 _WHOLE_UNITS = 1 << 16  # 1.3 MB of a queue file: read whole
@@ -37,13 +38,14 @@ def _exact(span: Span, queue: ScanQueue) -> tuple[ProfilePoint, ...]:
     real = np.concatenate([np.asarray(part.is_real) for part in parts])
     sizes = np.where(real, np.concatenate([part.size for part in parts]), 0)
     before = np.cumsum(sizes) - sizes
-    step = max(len(offsets) // _POINTS, 1)
+    count, size = len(offsets), int(sizes.sum())
+    step = max(count // _POINTS, count * _POINT_BYTES // max(size, 1), 1)
     points = [ProfilePoint(span.start, 0, _place(physical, real, 0))]
     for number in range(step, len(offsets), step):
         if points[-1].offset < int(offsets[number]) < span.end:
             points.append(ProfilePoint(int(offsets[number]), int(before[number]), _place(physical, real, number)))
     last = int(physical[-1] + sizes[-1]) if len(real) and real[-1] else points[-1].physical_offset
-    return (*points, ProfilePoint(span.end, int(sizes.sum()), last))
+    return (*points, ProfilePoint(span.end, size, last))
 
 
 def _end_of(units: Units, end: int) -> int:

@@ -35,11 +35,13 @@ from flaremq.pipeline.sources.worker import kept_source, settle
 from flaremq.pipeline.spark.catalog_tables import reader_options, table_options, with_note
 from flaremq.pipeline.spark.shipped import reduced
 from flaremq.pipeline.spark.statements import check_secrets
-from flaremq.pipeline.spark.stream_files import FILES_DDL
+from flaremq.pipeline.spark.told_errors import told_plainly
 
+_FILES_DDL = "path string, rows bigint, bytes bigint"  # what stream_files tells; that brings Parquet, for tasks alone
 _PUSHDOWN_CALLER = "data_source_pushdown_filters.py"
 
 
+@told_plainly
 class FlareMQDataSource(DataSource):
     """Messages as a table and as a stream; a sink for both."""
 
@@ -59,7 +61,7 @@ class FlareMQDataSource(DataSource):
         options = parse_options(self.options if made is None else made)
         settle()
         if options.parquet_path:
-            return FILES_DDL
+            return _FILES_DDL
         schema = options.scan_columns.schema_of(options.column_names)
         if made is not None:
             return with_note(from_arrow_schema(schema), made)
@@ -93,6 +95,7 @@ class FlareMQDataSource(DataSource):
         return make_stream_writer(self.options, schema, overwrite)
 
 
+@told_plainly
 class BatchReader(DataSourceReader):
     """Reads ranges that were pinned when it planned."""
 
@@ -122,6 +125,7 @@ class BatchReader(DataSourceReader):
         return not (self.options.tags and self.pushed.tags is not None) or bool(self.request.tags)
 
 
+@told_plainly
 class PushingReader(BatchReader):
     """The same where Spark hands filters over."""
 

@@ -11,8 +11,10 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from flaremq.pipeline.spark.stream_reader import StreamReader
+from flaremq.pipeline.spark.told_errors import told_plainly
 
 
+@told_plainly
 class AdmittingStreamReader(StreamReader, SupportsTriggerAvailableNow):
     """A stream whose batches the engine bounds."""
 

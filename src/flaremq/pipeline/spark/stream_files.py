@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 from flaremq.pipeline.archive.root import ArchiveRoot
 from flaremq.pipeline.planning.partitions import ScanPiece
 
-FILES_DDL: Final = "path string, rows bigint, bytes bigint"
 _FILES: Final = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
 _COMPRESSION_LEVEL: Final = 1  # as in an archive
 _ROW_GROUP_BYTES: Final = 16 << 20

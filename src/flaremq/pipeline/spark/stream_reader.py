@@ -34,7 +34,7 @@ from flaremq.pipeline.planning.planner import checked_spans, share_out, take_byt
 from flaremq.pipeline.sources.open import open_source, source_spec
 from flaremq.pipeline.sources.worker import kept_source
 from flaremq.pipeline.spark.shipped import reduced
-from flaremq.pipeline.spark.stream_files import write_piece
+from flaremq.pipeline.spark.told_errors import told_plainly
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +45,7 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
+@told_plainly
 class StreamReader(DataSourceStreamReader):
     """A stream of messages over all queues of its topics."""
 
@@ -204,6 +205,8 @@ class StreamReader(DataSourceStreamReader):
             with kept_source(self.spec) as source:
                 batches = conforming(read_piece(source, piece, self.request), self.request.schema)
                 if self.options.parquet_path:
+                    from flaremq.pipeline.spark.stream_files import write_piece  # brings Parquet
+
                     batches = write_piece(self.options.parquet_path, piece, batches, self.request.schema)
                 yield from batches
 
@@ -270,6 +273,7 @@ class StreamReader(DataSourceStreamReader):
                 pass  # it failed before
 
 
+@told_plainly
 class RefusedStream(DataSourceStreamReader):
     """A stream whose options are wrong: whatever Spark asks first is answered with what is wrong with them."""
 

@@ -6,7 +6,7 @@ columns of each query, and it answers with the scan that Spark itself makes of `
 Only planning comes by here; tasks see nothing but that scan. Each query has a scan of its own, so filters may be handed
 on as well (the second trap told of in ``datasource`` is a scan that is used twice).
 
-Through Spark Connect there is no JVM to implement anything in, and all columns are read unless ``columns`` names them.
+Through Spark Connect there is no JVM to implement anything in; ``connect_table`` reads the columns off the plan.
 """
 
 from __future__ import annotations
@@ -55,8 +55,10 @@ def table(
 def table_frame(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     """The same for options as text."""
     whole = _loaded(spark, options)
-    if not hasattr(spark, "_jsparkSession") or any(name.lower() == "columns" for name in options):
+    if any(name.lower() == "columns" for name in options):
         return whole
+    if not hasattr(spark, "_jsparkSession"):
+        return _pruned_remotely(whole)
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # Connect needs none
 
     try:
@@ -77,6 +79,15 @@ def _loaded(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
             'environment, or set PYSPARK_PYTHON to it before the session starts (os.environ["PYSPARK_PYTHON"] = '
             "sys.executable)"
         ) from error
+
+
+def _pruned_remotely(whole: Any) -> DataFrame:
+    if not (hasattr(whole, "_plan") and hasattr(whole, "_session")):  # a client made in another way: all columns
+        return whole  # type: ignore[no-any-return]
+    from flaremq.pipeline.spark.connect_table import PrunedSource
+
+    pruned: DataFrame = type(whole)(PrunedSource(whole._plan, whole.columns), whole._session)
+    return pruned
 
 
 def _pruned(spark: SparkSession, options: Mapping[str, str], whole: DataFrame) -> DataFrame:

@@ -37,6 +37,7 @@ from flaremq.pipeline.sink.task import SinkTask, TaskIdentity, TaskReport
 from flaremq.pipeline.sink.wire import WireTarget
 from flaremq.pipeline.sources.worker import settle
 from flaremq.pipeline.spark.shipped import reduced
+from flaremq.pipeline.spark.told_errors import told_plainly
 from flaremq.pipeline.spark.writer_schema import OF_SOURCE, check_schema
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class SinkCommitMessage(WriterCommitMessage):
     staged: StagedFile | None = None
 
 
+@told_plainly
 class SinkWriter:
     """What batch and stream writers have in common; picklable."""
 

@@ -51,6 +51,8 @@ class DeltaLakeTable:
         self.root = ArchiveRoot(target.path, target.objects)
         self._target = target
         self._table = table
+        self._known: dict[QueueRef, Covered | None] = {}  # what was read of this version, by queue
+        self._known_version = -1
 
     @classmethod
     def find(cls, target: TableTarget) -> Self | None:
@@ -120,9 +122,10 @@ class DeltaLakeTable:
         partitions = self._partitions()
         actions = [add_action(file, partitions) for file in commit.files]
         for _ in self._tries():
-            if self._has(commit.run):
+            is_new = self._covered([*commit.before, *commit.after]) == dict(commit.before)
+            if not (is_new and commit.after != commit.before) and self._has(commit.run):
                 return True  # the answer to an earlier try was lost, not the commit
-            if self._covered([*commit.before, *commit.after]) != dict(commit.before):
+            if not is_new:
                 return False
             notes = {_RUN: commit.run, "flaremq.offsets": coverage_text(commit.after), **commit.notes}
             marks = [
@@ -131,7 +134,11 @@ class DeltaLakeTable:
                 for name, number in zip(_names(queue), covered, strict=True)
                 if covered != commit.before.get(queue)
             ]
+            version = self._table.version()
             if self._write(actions, notes, marks):
+                if self._table.version() == version + 1:  # nobody else has committed since
+                    self._known |= commit.after
+                    self._known_version = version + 1
                 return True
         raise UnavailableError(f"others commit to {self.name} all the time; {_TRIES} tries were in vain")
 
@@ -219,12 +226,16 @@ class DeltaLakeTable:
             self._table.update_incremental()
 
     def _covered(self, queues: Iterable[QueueRef]) -> dict[QueueRef, Covered]:
-        found = {}
-        for queue in set(queues):
-            start, after, sign = (self._table.transaction_version(name) for name in _names(queue))
-            if start is not None and after is not None:
-                found[queue] = Covered(start, after, sign or 0)  # earlier versions wrote no sign
-        return found
+        """Read once a version: delta-rs looks for each mark in all of the log since its last checkpoint."""
+        if self._table.version() != self._known_version:
+            self._known, self._known_version = {}, self._table.version()
+        wanted = set(queues)
+        self._known |= {queue: self._read_covered(queue) for queue in wanted - self._known.keys()}
+        return {queue: covered for queue in wanted if (covered := self._known[queue]) is not None}
+
+    def _read_covered(self, queue: QueueRef) -> Covered | None:
+        start, after, sign = (self._table.transaction_version(name) for name in _names(queue))
+        return None if start is None or after is None else Covered(start, after, sign or 0)  # once there was no sign
 
     def _live_files(self) -> list[LiveFile]:
         found = []

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 CATALOG_FILE: Final = "catalog.db"
 _OF_FILES: Final = "s3."  # options of PyIceberg that say nothing about a catalog
+_SNAPSHOTS: Final = "snapshot-loading-mode"  # "refs" leaves most of them out
 _TRIES: Final = 3
 _BUSY_SECONDS: Final = 60  # SQLite waits so long for another writer before it gives up
 
@@ -29,6 +30,8 @@ def open_catalog(target: TableTarget, *, create: bool = False) -> Catalog:
     with lakehouse_needed("An Iceberg table"):
         from pyiceberg.catalog import load_catalog
         from pyiceberg.utils.config import Config
+
+        from flaremq.pipeline.tables.iceberg.asking import asked
     settings = dict(target.options)
     known = Config().get_catalog_config(target.catalog)
     is_of_files_only = all(name.startswith(_OF_FILES) for name in settings)
@@ -42,7 +45,12 @@ def open_catalog(target: TableTarget, *, create: bool = False) -> Catalog:
         settings = account_of(bucket_of(warehouse), target.objects).of_iceberg() | configured | settings
     for attempt in range(_TRIES):
         try:
-            return load_catalog(target.catalog, **settings)
+            catalog = asked(target.catalog, lambda: load_catalog(target.catalog, **settings))
+            # Of snapshots that no branch names a commit's run is told too, so all of them are needed.
+            catalog.properties.pop(_SNAPSHOTS, None)
+            return catalog
+        except UnavailableError:
+            raise
         except (ValueError, TypeError) as error:
             raise InvalidArgumentError(f"catalog {target.catalog!r} cannot be opened: {error}") from error
         except Exception as error:  # whatever a driver or an HTTP client raises

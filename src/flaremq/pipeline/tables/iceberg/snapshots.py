@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyiceberg.exceptions import CommitFailedException
 
+from flaremq.pipeline.tables.iceberg.asking import UNSURE, refresh
+
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
@@ -77,9 +79,9 @@ def _forget(table: Table, candidates: Sequence[Snapshot], older_than_ms: int) ->
     theirs = _metadata_files(table, old)
     try:
         table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()
-    except CommitFailedException:
-        return 0, set()  # somebody commits at this moment; there is another time
-    table.refresh()
+    except (CommitFailedException, *UNSURE):
+        return 0, set()  # somebody commits at this moment, or nobody answers; there is another time
+    refresh(table)
     return len(old), theirs - _metadata_files(table, table.metadata.snapshots)
 
 

@@ -10,18 +10,22 @@ all of ours, the table's properties tell, where the same stands once more.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Self
 
 import pyarrow as pa
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     NoSuchNamespaceError,
     NoSuchTableError,
+    RESTError,
     TableAlreadyExistsError,
     ValidationError,
     ValidationException,
@@ -35,6 +39,7 @@ from flaremq.pipeline.archive.root import ArchiveRoot
 from flaremq.pipeline.model.object_settings import settings_of_table
 from flaremq.pipeline.model.spans import QueueRef
 from flaremq.pipeline.tables.iceberg import snapshots
+from flaremq.pipeline.tables.iceberg.asking import UNSURE, asked, refresh, refusal
 from flaremq.pipeline.tables.iceberg.catalog import open_catalog
 from flaremq.pipeline.tables.iceberg.data_files import data_file, live_file, partition_fields
 from flaremq.pipeline.tables.iceberg.replaced import forget_replaced, note_replaced, replaced_since
@@ -78,11 +83,14 @@ class IcebergTable:
         self.root = ArchiveRoot(table.location(), self._objects)
         self._table = table
         self._trimmer = snapshots.Trimmer()
+        self._catalog = target.catalog
+        self._failure = ""  # of the last commit
 
     @classmethod
     def find(cls, target: TableTarget) -> Self | None:
+        catalog = open_catalog(target)
         try:
-            return cls(target, open_catalog(target).load_table(target.parts))
+            return cls(target, asked(target.catalog, lambda: catalog.load_table(target.parts)))
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
 
@@ -96,12 +104,9 @@ class IcebergTable:
     ) -> Self:
         """A new table; the one that is there, if another was faster."""
         catalog = open_catalog(target, create=True)
-        try:
-            catalog.create_namespace_if_not_exists(target.parts[:-1])
-        except Exception:  # another was faster: SQLite's own error then, or the catalog's
-            if not catalog.namespace_exists(target.parts[:-1]):
-                raise
-        try:
+        asked(target.catalog, lambda: _make_namespace(catalog, target.parts[:-1]))
+
+        def make() -> None:
             making = catalog.create_table_transaction(target.parts, schema, properties=_PROPERTIES | dict(properties))
             with making as transaction:
                 if partitions:
@@ -111,9 +116,10 @@ class IcebergTable:
                 with transaction.update_sort_order() as order:
                     for name in _SORTED_BY:
                         order.asc(name, IdentityTransform())
-        except (TableAlreadyExistsError, CommitFailedException):
-            pass
-        return cls(target, catalog.load_table(target.parts))
+
+        with contextlib.suppress(TableAlreadyExistsError, CommitFailedException):
+            asked(target.catalog, make)
+        return cls(target, asked(target.catalog, lambda: catalog.load_table(target.parts)))
 
     def layout(self) -> FileLayout:
         location = f"{self._table.location()}/data"
@@ -125,22 +131,25 @@ class IcebergTable:
         return schema_to_pyarrow(self._table.schema(), include_field_ids=False)
 
     def evolve(self, schema: pa.Schema) -> None:
-        for _ in self._tries():
-            try:
-                with self._table.update_schema() as update:
-                    update.union_by_name(schema)
-                break
-            except CommitFailedException:
-                continue
-            except (ValidationException, ValidationError, ValueError, TypeError) as error:
-                raise InvalidArgumentError(
-                    f"{self.name} cannot take these columns: {error}. Give the field another name, or the topic "
-                    "another table"
-                ) from error
-        self._table.refresh()
+        def send() -> None:
+            with self._table.update_schema() as update:
+                update.union_by_name(schema)
+
+        try:
+            for _ in self._tries():
+                if self._is_taken(send):
+                    break
+            else:
+                raise self._in_vain()
+        except (ValidationException, ValidationError, ValueError, TypeError) as error:
+            raise InvalidArgumentError(
+                f"{self.name} cannot take these columns: {error}. Give the field another name, or the topic "
+                "another table"
+            ) from error
+        refresh(self._table)
 
     def coverage(self, queues: Collection[QueueRef]) -> dict[QueueRef, Covered]:
-        self._table.refresh()
+        refresh(self._table)
         return restricted(self._all_covered(), queues)
 
     def commit(self, commit: TableCommit) -> bool:
@@ -154,14 +163,14 @@ class IcebergTable:
             files = [data_file(self._table, self._location(file), file) for file in commit.files]
             if self._append(files, commit, {**covered, **commit.after}):
                 return True
-        raise UnavailableError(f"others commit to {self.name} all the time; {_TRIES} tries were in vain")
+        raise self._in_vain()
 
     def discard(self, files: Iterable[StagedFile]) -> None:
         for file in files:
             self.root.delete(f"data/{file.path}")
 
     def live_files(self) -> list[LiveFile]:
-        self._table.refresh()
+        refresh(self._table)
         return [live_file(task, self._table) for task in self._table.scan().plan_files()]
 
     def replace(self, run: str, removed: Sequence[LiveFile], added: Sequence[StagedFile]) -> bool:
@@ -173,33 +182,25 @@ class IcebergTable:
             if any(file.location not in present for file in removed):
                 return False
             summary = {RUN: run, OFFSETS: coverage_text(self._all_covered())}
-            transaction = self._transaction()
-            try:
-                with Rewrite.of(transaction, self._table.io, summary) as rewrite:
-                    for file in removed:
-                        rewrite.delete_data_file(file.handle)
-                    for staged in added:
-                        rewrite.append_data_file(data_file(self._table, self._location(staged), staged))
-                transaction.commit_transaction()
-                return True
-            except (CommitFailedException, ValidationException):
-                continue
-        raise UnavailableError(f"others commit to {self.name} all the time; {_TRIES} tries were in vain")
+            with contextlib.suppress(ValidationException):
+                if self._is_taken(partial(self._rewrite, removed, added, summary)):
+                    return True
+        raise self._in_vain()
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        self._table.refresh()
+        refresh(self._table)
         yield from self._table.scan(selected_fields=tuple(columns)).to_arrow_batch_reader()
 
     def trim(self, keep: int) -> int:
         return self._trimmer.trim(self._table, keep)
 
     def expire(self, older_than_ms: int, keep: int) -> Mapping[str, int]:
-        self._table.refresh()
+        refresh(self._table)
         forget_replaced(self.root, older_than_ms)
         return {"snapshots": snapshots.expire(self._table, older_than_ms, keep)}
 
     def referenced(self, since_ms: int | None = None) -> set[str]:
-        self._table.refresh()
+        refresh(self._table)
         found = {self._path(location) for location in snapshots.referenced(self._table)}
         return found if since_ms is None else found | replaced_since(self.root, since_ms)
 
@@ -210,16 +211,42 @@ class IcebergTable:
     def _append(self, files: Sequence[Any], commit: TableCommit, covered: Coverage) -> bool:
         text = coverage_text(covered)
         summary = {OFFSETS: text, RUN: commit.run, **commit.notes}
-        transaction = self._transaction()
-        try:
+
+        def send() -> None:
+            transaction = self._transaction()
             transaction.set_properties({OFFSETS: text})
             with transaction.update_snapshot(snapshot_properties=summary).merge_append() as append:
                 for file in files:
                     append.append_data_file(file)
             transaction.commit_transaction()
+
+        return self._is_taken(send)
+
+    def _rewrite(self, removed: Sequence[LiveFile], added: Sequence[StagedFile], summary: Mapping[str, str]) -> None:
+        transaction = self._transaction()
+        with Rewrite.of(transaction, self._table.io, summary) as rewrite:
+            for file in removed:
+                rewrite.delete_data_file(file.handle)
+            for staged in added:
+                rewrite.append_data_file(data_file(self._table, self._location(staged), staged))
+        transaction.commit_transaction()
+
+    def _is_taken(self, send: Callable[[], None]) -> bool:
+        """Whether the catalog says that it took a commit. If not it may have, if its answer was lost."""
+        try:
+            send()
+        except CommitFailedException as error:
+            self._failure = f"another was faster: {error}"
+        except UNSURE as error:
+            self._failure = f"catalog {self._catalog!r} does not answer: {error}"
+        except RESTError as error:
+            raise refusal(self._catalog, error) from error
+        else:
             return True
-        except CommitFailedException:
-            return False
+        return False
+
+    def _in_vain(self) -> UnavailableError:
+        return UnavailableError(f"{_TRIES} commits to {self.name} were in vain; of the last one, {self._failure}")
 
     def _transaction(self) -> TableTransaction:
         self._table.metadata.properties["commit.retry.num-retries"] = "0"  # in this copy only, see above
@@ -229,9 +256,9 @@ class IcebergTable:
         """The state is fresh at each try. Whoever lost waits a moment, each another one."""
         for attempt in range(_TRIES):
             if attempt:
-                _log.info("another commit to %s was faster; trying again", self.name)
+                _log.info("a commit to %s is tried again; %s", self.name, self._failure)
                 time.sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
-            self._table.refresh()
+            refresh(self._table)
             yield attempt
 
     def _all_covered(self) -> dict[QueueRef, Covered]:
@@ -254,6 +281,14 @@ class IcebergTable:
 
     def _location(self, file: StagedFile) -> str:
         return f"{self._table.location()}/data/{file.path}"
+
+
+def _make_namespace(catalog: Catalog, parts: tuple[str, ...]) -> None:
+    try:
+        catalog.create_namespace_if_not_exists(parts)
+    except Exception:  # another was faster: SQLite's own error then, or the catalog's
+        if not catalog.namespace_exists(parts):
+            raise
 
 
 def _without_scheme(location: str) -> str:
