@@ -58,6 +58,8 @@ class Peer:
         self.ended: list[int] = []
         self.resets: list[int] = []
         self.written: list[int] = []
+        self.whole: list[bytes] = []  # what calls brought that came whole
+        self.at_hand: bytes | None = None  # the answer to them
         self.greeting = self.take()
 
     # The listener
@@ -67,6 +69,10 @@ class Peer:
         self.data[stream.id] = b""
         if stream.remote_closed:
             self.ended.append(stream.id)
+
+    def answer(self, headers: RequestHeaders, data: bytes) -> tuple[bytes, bytes, bytes] | None:
+        self.whole.append(data)
+        return None if self.at_hand is None else (HEAD, self.at_hand, OK)
 
     def receive(self, stream: Stream, data: bytes) -> None:
         self.server.credit(len(data))

@@ -11,11 +11,13 @@ from collections import Counter
 from typing import Any
 
 from flaremq.grpc.call import GrpcError
+from flaremq.grpc.framing import PREFIX_SIZE, prefixed
 from flaremq.grpc.messages import classes
 from flaremq.grpc.messages.enums import Code
 from flaremq.grpc.messages.methods import METHODS, Shape
 from flaremq.grpc.rules.limits import CallLimits
 from tests.grpc.door_lab import (
+    PEER,
     DoorLab,
     consumer_settings,
     message,
@@ -180,6 +182,11 @@ async def _answer(lab: DoorLab, name: str, data: bytes) -> int:
         request = method.request.FromString(data)
     except classes.DecodeError:
         return -13  # before any handler
+    short = lab.service.at_once.get(name)
+    if short is not None:
+        reply = short(prefixed(data), "c", PEER)
+        if reply is not None:
+            return int(method.reply.FromString(reply[PREFIX_SIZE:]).status.code)
     call = lab.new_call(name, client=f"c{len(data) % 50}", seconds=0.5)
     replies: list[Any] = []
     handler: Any = lab.service.handlers[name]

@@ -74,6 +74,15 @@ class RawClient:
             if found.flags & frames.END_STREAM:
                 return str(self.fields.get("grpc-status", self.fields.get(":status")))
 
+    async def statuses(self, count: int) -> dict[int, str]:
+        """Those of so many calls, in whatever order they end."""
+        found: dict[int, str] = {}
+        while len(found) < count:
+            last = await self.until(frames.HEADERS)
+            if last.flags & frames.END_STREAM:
+                found[last.stream] = str(self.fields.get("grpc-status", self.fields.get(":status")))
+        return found
+
     async def is_closed(self) -> bool:
         async with asyncio.timeout(10):
             while await self.frame() is not None:

@@ -39,7 +39,7 @@ async def honest(port: int) -> None:
 
 async def until_clients(broker: EphemeralBroker, count: int) -> None:
     door = broker.broker.grpc_door
-    assert door is not None
+    assert door is not None and door._door is not None
     async with asyncio.timeout(120):
         while len(door._door.service.sessions) != count:
             await asyncio.sleep(0.05)
@@ -74,7 +74,7 @@ async def crowd(connections: int, each: int) -> None:
         for client in clients:
             client.writer.transport.abort()
         door = broker.broker.grpc_door
-        assert door is not None
+        assert door is not None and door._door is not None
         server = door._door.server
         async with asyncio.timeout(60):
             while server.calls:

@@ -11,6 +11,7 @@ import grpc
 import grpc.aio
 
 from flaremq.grpc.call import Call, Handlers, Send, Stream
+from flaremq.grpc.listener import listen
 from flaremq.grpc.messages import classes
 from flaremq.grpc.messages.methods import METHODS
 from flaremq.grpc.options import GrpcOptions
@@ -65,7 +66,7 @@ async def grpc_port(
     **options: Any,
 ) -> AsyncIterator[GrpcServer]:
     server = GrpcServer(handlers, GrpcOptions(**options), remoting, guard=guard)
-    await server.start("127.0.0.1", 0)
+    await server.serve(listen("127.0.0.1", 0))
     try:
         yield server
     finally:

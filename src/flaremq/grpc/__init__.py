@@ -6,4 +6,4 @@ May import: remoting, protocol, message, access, metrics, options.
 Start reading: ``call``, ``messages``, then ``http2``.
 """
 
-__all__ = ["call", "door", "framing", "guard", "options", "receipt_key"]
+__all__ = ["call", "door", "framing", "guard", "listener", "options", "receipt_key"]

@@ -135,4 +135,7 @@ Send = Callable[[Any], Awaitable[None]]
 UnaryHandler = Callable[[Any, Call], Any]  # a reply or an awaitable of one
 ServerStreamHandler = Callable[[Any, Call, Send], Awaitable[None]]
 BidiHandler = Callable[[Stream, Call], Awaitable[None]]
+# For unary calls that came whole: request and reply have their length before them; client id, peer. None: nothing was
+# done, its handler is to be asked.
+AtOnce = Callable[[bytes, str, str], bytes | None]
 Handlers = Mapping[str, UnaryHandler | ServerStreamHandler | BidiHandler]  # by the name of the method

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+
 from flaremq.grpc.backends.backend import Backend
 from flaremq.grpc.calls.service import MessagingService
+from flaremq.grpc.listener import listen
 from flaremq.grpc.options import GrpcOptions
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.grpc.server.server import GrpcServer
@@ -26,11 +29,17 @@ class Door:
     ) -> None:
         """``body_max``: bytes of a message; ``seal_key``: see :class:`MessagingService`. Reads the files of TLS."""
         self.service = MessagingService(backend, limits_of(options, body_max), seal_key=seal_key)
-        self.server = GrpcServer(self.service.handlers, options, remoting, guard=guard, body_max=body_max)
+        self.server = GrpcServer(
+            self.service.handlers, options, remoting, at_once=self.service.at_once, guard=guard, body_max=body_max
+        )
 
     async def start(self, host: str, port: int) -> None:
         """Listen. UnavailableError if the port is taken."""
-        await self.server.start(host, port)
+        await self.serve(listen(host, port))
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Take the connections of a socket that listens; it is ours from now on."""
+        await self.server.serve(listener)
         self.service.start()
 
     @property

@@ -7,6 +7,7 @@ asked in the name of the proxy: what a caller may do, the proxy's own guard has 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Final
 
 from flaremq.clock import Clock
@@ -15,6 +16,7 @@ from flaremq.grpc.backends.backend import BrokerQueues, Member, SendOutcome, Top
 from flaremq.grpc.backends.requests import send_outcome, send_request
 from flaremq.grpc.call import Call
 from flaremq.grpc.rules.outgoing import Outgoing
+from flaremq.grpc.rules.plain_send import PlainSend
 from flaremq.protocol.bodies.client import HeartbeatData
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.bodies.topic import TopicConfig
@@ -59,6 +61,12 @@ class ClusterBackend:
 
     def topic_at_hand(self, name: str) -> TopicQueues | None:
         return None
+
+    def can_place(self) -> bool:
+        return False
+
+    def place(self, topic: str, queue_id: int, message: PlainSend, peer: str) -> int:
+        return -1
 
     async def find_topic(self, name: str) -> TopicQueues | None:
         return await self._topics.get(name)
@@ -117,6 +125,11 @@ class ClusterBackend:
                 self._names.doubt()  # its master may be another one by now
                 self._topics.doubt()
             raise
+
+    def ask_now(
+        self, broker: str, request: RemotingCommand, call: Call | None = None, *, seconds: float = _ASK_SECONDS
+    ) -> RemotingCommand | Awaitable[RemotingCommand]:
+        return self.ask(broker, request, call, seconds=seconds)
 
     async def send(self, broker: str, queue_id: int, message: Outgoing, call: Call) -> SendOutcome:
         request = send_request(broker, queue_id, message)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import resource
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -26,6 +28,8 @@ def run(main: Coroutine[Any, Any, _T]) -> _T:
 def settle_memory() -> None:
     """After start-up: what exists now stays, so the collector need not look at it again and again."""
     gc.collect()
+    with suppress(AttributeError):  # not every C library has it
+        ctypes.CDLL(None).malloc_trim(0)  # half a megabyte that importing needed
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
 

@@ -212,6 +212,9 @@ class HandlerTable:
         self.reads = ReadCount()
         # Answers whole frames at the start of what was read, past the handlers, and returns their bytes; 0: none.
         self.fast_path: Callable[[Connection, bytes], int] | None = None
+        # Stores a plain message past the handlers, if nothing has to be waited for: topic, queue, body, properties,
+        # time and host of its birth. Its offset in the queue; -1: nothing was done, the handler decides.
+        self.place: Callable[[str, int, bytes, bytes, int, bytes], int] | None = None
         # Asked about every request before anything else is done with it; None lets everybody in.
         self.guard: Guard | None = None
         # The guard's word on sends that the fast path has taken apart: it stands still where there is none.

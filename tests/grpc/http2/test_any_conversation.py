@@ -15,6 +15,7 @@ numbers = st.sampled_from([1, 3, 5, 7, 9, 11])
 steps = st.one_of(
     st.tuples(st.just("open"), numbers, st.booleans()),
     st.tuples(st.just("data"), numbers, st.integers(0, 30_000), st.booleans(), st.integers(0, 9)),
+    st.tuples(st.just("whole"), numbers, st.integers(0, 30_000), st.one_of(st.none(), st.integers(0, 90_000))),
     st.tuples(st.just("trailers"), numbers),
     st.tuples(st.just("reset"), numbers),
     st.tuples(st.just("window"), st.one_of(st.just(0), numbers), st.integers(1, 100_000)),
@@ -45,7 +46,7 @@ class Conversation:
     def stream(self, number: int) -> Stream | None:
         return self.peer.server.streams.get(number)
 
-    def step(self, what: str, *values: int) -> None:
+    def step(self, what: str, *values: int | None) -> None:
         getattr(self, f"do_{what.replace(' ', '_')}")(*values)
         self.look()
 
@@ -58,6 +59,21 @@ class Conversation:
     def do_data(self, number: int, size: int, end: int, padding: int) -> None:
         payload = bytes((padding,)) + bytes(size) + bytes(padding)
         self.peer.feed(frame(frames.DATA, frames.PADDED | bool(end), number, payload))
+
+    def do_whole(self, number: int, size: int, answer: int | None) -> None:
+        peer, is_new = self.peer, number > self.peer.server.last_stream
+        if is_new:
+            self.rooms[number] = self.initial
+        peer.at_hand = None if answer is None else random.Random(answer).randbytes(answer)
+        heard = len(peer.whole)
+        block = peer.encoder.encode(REQUEST)
+        peer.feed(
+            frame(frames.HEADERS, frames.END_HEADERS, number, block),
+            frame(frames.DATA, frames.END_STREAM, number, bytes(size)),
+        )
+        if len(peer.whole) > heard and peer.at_hand is not None:
+            self.expected[number] = peer.at_hand
+        peer.at_hand = None
 
     def do_trailers(self, number: int) -> None:
         block = self.peer.encoder.encode([("x-end", "1")])

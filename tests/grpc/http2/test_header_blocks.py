@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import random
 
 import pytest
-from hpack import Decoder, Encoder
+from hpack import Decoder, Encoder, HPACKError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,3 +59,69 @@ def test_a_list_that_is_too_large_is_not_kept_but_still_enters_the_table() -> No
     assert found.is_too_large
     assert "x-a" not in found.fields
     assert decoder.decode(encoder.encode([("x-b", "w")])).fields == {"x-b": "w"}
+
+
+def test_every_text_of_one_and_two_bytes_survives_the_huffman_code() -> None:
+    coder = Encoder().huffman_coder
+    for first in range(256):
+        assert decode_huffman(coder.encode(bytes((first,)))) == bytes((first,))
+        for second in range(256):
+            data = bytes((first, second))
+            assert decode_huffman(coder.encode(data)) == data
+
+
+@pytest.mark.parametrize("huffman", [True, False])
+def test_every_beginning_of_a_block_is_refused_or_read_and_never_more_than_is_there(huffman: bool) -> None:
+    encoder = Encoder()
+    encoder.header_table_size = 100
+    fields = [("x-long", "v" * 300), (":path", "/s/m"), ("x-mq-client-id", "ä~"), ("x-" + "n" * 140, "w")]
+    block = encoder.encode(fields, huffman=huffman)
+    read = 0
+    for size in range(len(block)):
+        with contextlib.suppress(HeaderError):
+            read += len(HeaderDecoder(16_384).decode(block[:size]).fields) <= 3
+    assert 0 < read < 8
+    assert len(HeaderDecoder(16_384).decode(block).fields) == 3
+
+
+@given(blocks, st.integers(0, 2**32), st.booleans())
+def test_changed_blocks_are_read_as_others_read_them_or_refused(
+    lists: list[list[tuple[str, str]]], seed: int, huffman: bool
+) -> None:
+    dice, encoder, ours, theirs = random.Random(seed), Encoder(), HeaderDecoder(1 << 20), Decoder(1 << 20)
+    for fields in lists:
+        data = bytearray(encoder.encode(fields, huffman=huffman))
+        if data:
+            data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+        try:
+            expected = theirs.decode(bytes(data), raw=True)
+        except HPACKError:
+            with contextlib.suppress(HeaderError):  # hpack refuses zero lengths and more in places where we do not
+                ours.decode(bytes(data))
+            return
+        found = ours.decode(bytes(data))
+        known = {name.decode("latin-1"): value.decode("latin-1") for name, value in expected}
+        assert found.fields.items() <= known.items() or found.is_malformed
+        if not found.is_malformed and not found.is_too_large:
+            assert found.fields | found.pseudo == known
+
+
+def test_any_place_of_the_table_is_found_or_refused() -> None:
+    encoder, decoder = Encoder(), HeaderDecoder(1 << 20)
+    decoder.decode(encoder.encode([(f"x-{number}", "v") for number in range(5)]))
+    for index in range(1, 300):
+        block = bytes((0x80 | index,)) if index < 127 else b"\xff" + _rest(index - 127)
+        if index <= 66:
+            found = decoder.decode(block)
+            assert len(found.fields) + len(found.pseudo) + found.is_malformed == 1
+        else:
+            with pytest.raises(HeaderError):
+                decoder.decode(block)
+    assert decoder.decode(b"\xbe").fields == {"x-4": "v"}
+    assert decoder.decode(b"\xc2").fields == {"x-0": "v"}
+    with pytest.raises(HeaderError):
+        decoder.decode(b"\x80")
+
+
+def _rest(value: int) -> bytes:
+    return bytes((value,)) if value < 128 else bytes((value & 127 | 128, value >> 7))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from flaremq.access.callers.caller_guard import Registered
@@ -23,7 +23,7 @@ from flaremq.remoting.connection import Connection, RequestTimeoutError
 from flaremq.remoting.handlers import HandlerTable, Taken, error_response
 
 _log = logging.getLogger(__name__)
-_NOBODY: Final = bytes(8)
+NOBODY: Final = bytes(8)
 _UNDER_WAY_SECONDS: Final = 1.0
 
 
@@ -35,7 +35,7 @@ class _NoSocket(Connection):
         self.on_close: list[Callable[[Connection], None]] = []
         self.visitor: Any = None
         self.peer = peer
-        self.peer_host = _stored_form(peer)
+        self.peer_host = stored_form(peer)
         self.is_encrypted = True  # whoever opened the door to the client has judged that
         self.peer_certificate_name: str | None = None
         self.is_open = True
@@ -199,15 +199,20 @@ def begin(table: HandlerTable, connection: _AskedConnection, request: RemotingCo
     assert not isinstance(outcome, Taken)
 
 
-async def serve(
+def serve(
     table: HandlerTable, connection: CallConnection, request: RemotingCommand, seconds: float
-) -> RemotingCommand:
-    """What the broker answers."""
+) -> RemotingCommand | Awaitable[RemotingCommand]:
+    """What the broker answers, if it does so at once, or what will be that."""
     begin(table, connection, request)
     answer = connection.answer
     if answer.done():
         connection.close()
         return answer.result()
+    return _answer_of(connection, request, seconds)
+
+
+async def _answer_of(connection: CallConnection, request: RemotingCommand, seconds: float) -> RemotingCommand:
+    answer = connection.answer
     # A timer and no asyncio.timeout: acknowledgements come here.
     timer = asyncio.get_running_loop().call_later(seconds, connection.expire, request.code, seconds)
     try:
@@ -228,8 +233,8 @@ def _decoder() -> FrameDecoder:
     return _kept_decoder
 
 
-def _stored_form(peer: str) -> bytes:
+def stored_form(peer: str) -> bytes:
     try:
         return encode_host(peer)
     except FlareMQError:
-        return _NOBODY
+        return NOBODY

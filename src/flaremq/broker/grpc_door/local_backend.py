@@ -7,16 +7,26 @@ checked here, and both worlds see the same topics, groups, clients and messages.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Final
 
 from flaremq.broker.catalog.topic_attributes import MESSAGE_TYPE
-from flaremq.broker.grpc_door.connections import CallConnection, MemberConnection, SendConnection, begin, serve
+from flaremq.broker.grpc_door.connections import (
+    NOBODY,
+    CallConnection,
+    MemberConnection,
+    SendConnection,
+    begin,
+    serve,
+    stored_form,
+)
 from flaremq.broker.parts import BrokerState
 from flaremq.errors import NotFoundError
 from flaremq.grpc.backends.backend import BrokerQueues, Member, SendOutcome, TopicQueues
 from flaremq.grpc.backends.requests import send_request
 from flaremq.grpc.call import Call
 from flaremq.grpc.rules.outgoing import Outgoing
+from flaremq.grpc.rules.plain_send import PlainSend
 from flaremq.protocol.bodies.client import HeartbeatData
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.bodies.topic import TopicConfig
@@ -25,6 +35,7 @@ from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.remoting.handlers import HandlerTable
 
 _TOPICS_MAX: Final = 65_536  # whose queues are remembered
+_HOSTS_MAX: Final = 4_096
 _NOBODY: Final = "127.0.0.1:0"
 
 
@@ -37,6 +48,7 @@ class LocalBackend:
         self._name = state.options.broker_name
         self._members: dict[Member, MemberConnection] = {}
         self._topics: dict[str, tuple[TopicConfig, TopicQueues]] = {}
+        self._hosts: dict[str, bytes] = {}  # of clients, as records have them
 
     def now_ms(self) -> int:
         return self._state.clock.now_ms()
@@ -71,18 +83,38 @@ class LocalBackend:
     async def ask(
         self, broker: str, request: RemotingCommand, call: Call | None = None, *, seconds: float = 3.0
     ) -> RemotingCommand:
+        outcome = self.ask_now(broker, request, call, seconds=seconds)
+        return outcome if isinstance(outcome, RemotingCommand) else await outcome
+
+    def ask_now(
+        self, broker: str, request: RemotingCommand, call: Call | None = None, *, seconds: float = 3.0
+    ) -> RemotingCommand | Awaitable[RemotingCommand]:
         if broker != self._name:
             raise NotFoundError(f"there is no broker {broker[:128]!r} here")
         connection = CallConnection(_NOBODY if call is None else call.peer)
         if call is not None:
             call.on_cancel(connection.close)
-        return await serve(self._table, connection, request, seconds)
+        return serve(self._table, connection, request, seconds)
 
     def send(self, broker: str, queue_id: int, message: Outgoing, call: Call) -> asyncio.Future[SendOutcome]:
         """Done at once where a message need not wait for a disk or for others."""
         connection = SendConnection(call.peer)
         begin(self._table, connection, send_request(broker, queue_id, message))
         return connection.outcome
+
+    def can_place(self) -> bool:
+        store_loop = self._state.store_loop
+        return not (store_loop.durability.acknowledges_later or store_loop.driver.refuses)
+
+    def place(self, topic: str, queue_id: int, message: PlainSend, peer: str) -> int:
+        place, host = self._table.place, self._hosts.get(peer)
+        if host is None:
+            if len(self._hosts) >= _HOSTS_MAX:
+                self._hosts.clear()
+            host = self._hosts[peer] = stored_form(peer)
+        if place is None or host == NOBODY:
+            return -1
+        return place(topic, queue_id, message.body, message.properties, message.born_ms, host)
 
     # Clients
 

@@ -48,6 +48,7 @@ class PlainSends:
 
     def register(self, table: HandlerTable) -> None:
         self._table = table
+        table.place = self.place
         self._use_ingest()
 
     def options_changed(self) -> None:
@@ -117,6 +118,29 @@ class PlainSends:
             message_id = f"{self._replies.host_text}{physical_offset:016X}"
             connection.write([self._replies.acknowledgement(request, queue_id, queue_offset, message_id)])
         return None
+
+    def place(self, topic: str, queue_id: int, body: bytes, properties: bytes, born_timestamp: int, host: bytes) -> int:
+        """Store a message whose properties were looked at (they end with a separator); see ``HandlerTable.place``."""
+        queues, durability = self._plain_queues.get(topic), self._durability
+        if (
+            queues is None
+            or not 0 <= queue_id < queues
+            or durability.acknowledges_later
+            or durability.unacknowledged >= UNACKNOWLEDGED_MAX
+            or (durability.has_group and durability.refuses())
+        ):
+            return -1
+        raw = properties + self._replies.raw_stamp
+        appended = self._append(topic, queue_id, body, raw, 0, 0, born_timestamp, host, 0)
+        if type(appended) is not tuple:
+            return -1
+        queue_offset, physical_offset, end = appended
+        self._dispatching.note_awaited(topic, end)
+        size = end - physical_offset
+        self._statistics.note_put(topic, 1, size)
+        self._statistics.traffic.plain(topic, "normal", size)
+        durability.appended()
+        return queue_offset
 
     def confirm(
         self,

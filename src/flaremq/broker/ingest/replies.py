@@ -45,6 +45,7 @@ class SendReplies:
         self.stamp = (
             f"MSG_REGION\x01{options.region_id}\x02CLUSTER\x01{options.broker_cluster_name}\x02TRACE_ON\x01{trace}\x02"
         )
+        self.raw_stamp = self.stamp.encode("utf-8", "replace")
         self.traits: dict[str, str] = {"MSG_REGION": options.region_id, "TRACE_ON": trace}
         # Between the pieces: queue id, message id, queue offset, opaque.
         self.json_pieces = (

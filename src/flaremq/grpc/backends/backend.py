@@ -13,6 +13,7 @@ from typing import Protocol
 
 from flaremq.grpc.call import Call
 from flaremq.grpc.rules.outgoing import Outgoing
+from flaremq.grpc.rules.plain_send import PlainSend
 from flaremq.protocol.bodies.client import HeartbeatData
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.command import RemotingCommand
@@ -91,8 +92,19 @@ class Backend(Protocol):
     ) -> RemotingCommand:
         """A broker's reply. ``call``: on whose behalf; a request that waits ends early when its call does."""
 
+    def ask_now(
+        self, broker: str, request: RemotingCommand, call: Call | None = None, *, seconds: float = 3.0
+    ) -> RemotingCommand | Awaitable[RemotingCommand]:
+        """The same; the reply itself where it is at hand."""
+
     def send(self, broker: str, queue_id: int, message: Outgoing, call: Call) -> Awaitable[SendOutcome]:
         """Store a message."""
+
+    def can_place(self) -> bool:
+        """Whether messages can be stored here without waiting for anything, which ``place`` does."""
+
+    def place(self, topic: str, queue_id: int, message: PlainSend, peer: str) -> int:
+        """Store a plain message at once: its offset in its queue; -1: nothing was done, ``send`` it."""
 
     async def register(self, member: Member, data: HeartbeatData) -> None:
         """Tell all brokers of a client what it is, or that it is still there."""

@@ -95,6 +95,16 @@ class Renewal:
         self._held[key] = self._of_client.setdefault(client, {})[key] = held
         self._schedule(held)
 
+    def end_now(self, client: SessionKey, group: str, message_id: str, receipt: Receipt) -> Receipt | None:
+        """As ``end``; None, with nothing done, if the message is just being renewed."""
+        held = self._held.get(_key(client, group, message_id, receipt)) if self._held else None
+        if held is None:
+            return receipt
+        if held.under_way is not None:
+            return None
+        self._forget(held)
+        return held.receipt
+
     async def end(self, client: SessionKey, group: str, message_id: str, receipt: Receipt) -> Receipt:
         """The client settles a message: its present receipt. It is renewed no more."""
         held = self._held.get(_key(client, group, message_id, receipt))

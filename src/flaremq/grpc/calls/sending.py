@@ -12,11 +12,13 @@ from flaremq.grpc.backends.requests import recall_request
 from flaremq.grpc.call import Call
 from flaremq.grpc.calls.routes import MIXED, accepted_types, find_topic
 from flaremq.grpc.calls.transactions import Transactions
+from flaremq.grpc.framing import PREFIX_SIZE
 from flaremq.grpc.messages import classes
 from flaremq.grpc.messages.enums import Code, Encoding, MessageType
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.grpc.rules.names import topic_of
 from flaremq.grpc.rules.outgoing import Outgoing, check_body, outgoing
+from flaremq.grpc.rules.plain_send import read_plain_send, sent_reply
 from flaremq.grpc.rules.queue_choice import queue_of_group
 from flaremq.grpc.rules.recall_handles import broker_of
 from flaremq.grpc.rules.status import OK, Refused, of_error, of_many, of_reply, of_send, status
@@ -25,6 +27,8 @@ _TURNS_MAX: Final = 65_536  # topics whose turn is remembered
 _STORED: Final = frozenset(
     (Code.OK, Code.MASTER_PERSISTENCE_TIMEOUT, Code.SLAVE_PERSISTENCE_TIMEOUT, Code.HA_NOT_AVAILABLE)
 )
+
+_SENT: Final = classes.SendMessageResponse(status=OK).SerializeToString()  # and that of an entry is field 1, too
 
 
 class Sending:
@@ -35,6 +39,7 @@ class Sending:
         self._transactions = transactions
         self._limits = limits
         self._turns: dict[str, int] = {}
+        self._names: dict[bytes, str] = {}  # of topics, that were looked at
 
     def send_message(self, request: Any, call: Call) -> Any:
         """A reply or an awaitable of one. A single message is sent in the turn of the loop in which it came."""
@@ -45,9 +50,45 @@ class Sending:
                 return self._send_single(self._outgoing(message, topic.name, call), topic, call)
         return self._send_many(request, call)
 
+    def send_at_once(self, request: bytes, peer: str) -> bytes | None:
+        """The reply, as it goes out, to a send that need not wait for anything; both with their length before them.
+
+        None: nothing was done, it takes the ordinary way.
+        """
+        backend, limits = self._backend, self._limits
+        if not backend.can_place():
+            return None
+        message = read_plain_send(
+            request,
+            PREFIX_SIZE,
+            limits.max_message_size,
+            limits.max_user_property_size,
+            limits.user_property_max_num,
+            backend.now_ms(),
+            peer.rpartition(":")[0].encode(),
+        )
+        if message is None:
+            return None
+        topic = backend.topic_at_hand(self._names.get(message.topic) or self._learned(message.topic))
+        if topic is None or not self._takes(topic, MessageType.NORMAL):
+            return None
+        offset = backend.place(topic.name, self._place(topic, None)[1], message, peer)
+        if offset < 0:
+            self._turns[topic.name] -= 1  # which is that of the ordinary way
+            return None
+        return sent_reply(_SENT, message.message_id, offset)
+
+    def _learned(self, name: bytes) -> str:
+        """The name of a topic that may be sent to; Refused if it may not."""
+        text = topic_of(classes.Resource(name=name.decode()))
+        if len(self._names) >= _TURNS_MAX:
+            self._names.clear()
+        self._names[name] = text
+        return text
+
     def _send_single(self, message: Outgoing, topic: TopicQueues, call: Call) -> Any:
         self._check_type(message, topic)
-        broker, queue_id = self._place(message, topic)
+        broker, queue_id = self._place(topic, message.message_group)
         outcome = self._backend.send(broker, queue_id, message, call)
         if not isinstance(outcome, asyncio.Future):
             return self._reply_later(message, broker, outcome)
@@ -90,7 +131,7 @@ class Sending:
         topic = await find_topic(self._backend, name)
         for message in ready:
             self._check_type(message, topic)
-        places = [self._place(message, topic) for message in ready]
+        places = [self._place(topic, message.message_group) for message in ready]
         work = (
             self._entry_later(message, broker, self._backend.send(broker, queue_id, message, call))
             for message, (broker, queue_id) in zip(ready, places, strict=True)
@@ -101,13 +142,13 @@ class Sending:
         peer = call.peer.rpartition(":")[0]
         return outgoing(message, topic, self._limits, peer=peer, now_ms=self._backend.now_ms())
 
-    def _place(self, message: Outgoing, topic: TopicQueues) -> tuple[str, int]:
+    def _place(self, topic: TopicQueues, message_group: str | None) -> tuple[str, int]:
         """The broker and the queue of a message."""
         count = sum(queues.write for queues in topic.brokers if queues.is_writable)
         if count <= 0:
             raise Refused(Code.FORBIDDEN, f"topic {topic.name} has no queue that may be written to")
-        if message.message_group is not None:
-            at = queue_of_group(message.message_group, count)
+        if message_group is not None:
+            at = queue_of_group(message_group, count)
         else:
             if len(self._turns) >= _TURNS_MAX:
                 self._turns.clear()
@@ -164,10 +205,13 @@ class Sending:
             raise of_reply(reply)
         return classes.RecallMessageResponse(status=OK, message_id=str((reply.ext or {}).get("msgId", "")))
 
+    def _takes(self, topic: TopicQueues, kind: MessageType) -> bool:
+        return kind in accepted_types(topic) or not self._limits.enable_topic_message_type_check
+
     def _check_type(self, message: Outgoing, topic: TopicQueues) -> None:
-        types = accepted_types(topic)
-        if message.kind in types or not self._limits.enable_topic_message_type_check:
+        if self._takes(topic, message.kind):
             return
+        types = accepted_types(topic)
         raise Refused(
             Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
             f"topic {topic.name} takes {topic.message_type or 'NORMAL'} messages, this one is {message.kind.name}: "

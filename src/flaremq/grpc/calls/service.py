@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from flaremq.errors import FlareMQError
 from flaremq.grpc.backends.backend import Backend
-from flaremq.grpc.call import Call, Handlers, Send, UnaryHandler
+from flaremq.grpc.call import AtOnce, Call, Handlers, Send, UnaryHandler
 from flaremq.grpc.calls.lifecycle import Lifecycle
 from flaremq.grpc.calls.offsets import Offsets
 from flaremq.grpc.calls.questions import Questions
@@ -25,6 +25,7 @@ from flaremq.grpc.messages.enums import Code
 from flaremq.grpc.messages.methods import METHODS, Method
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.grpc.rules.names import client_id_of
+from flaremq.grpc.rules.plain_send import IS_COMPILED
 from flaremq.grpc.rules.receipts import ReceiptSeal
 from flaremq.grpc.rules.status import Refused, of_error
 
@@ -75,6 +76,8 @@ class MessagingService:
             "PullMessage": self._stream("PullMessage", offsets.pull_message),
             **{name: self._unary(name, handler) for name, handler in unary.items()},
         }
+        # Interpreted, protobuf and the ordinary way are quicker.
+        self.at_once = {"SendMessage": _at_once(sending.send_at_once)} if IS_COMPILED else {}
 
     def start(self) -> None:
         self.sessions.start()
@@ -114,6 +117,17 @@ class MessagingService:
                 await send(_failure(method, error))
 
         return answer
+
+
+def _at_once(handler: Callable[[bytes, str], bytes | None]) -> AtOnce:
+    def answer(request: bytes, client_id: str, peer: str) -> bytes | None:
+        try:
+            client_id_of(client_id)
+            return handler(request, peer)
+        except Refused:  # the ordinary way says so
+            return None
+
+    return answer
 
 
 async def _answer(method: Method, outcome: Awaitable[Any]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from flaremq.errors import FlareMQError, NotFoundError
@@ -30,7 +31,8 @@ class Settling:
         self._limits = limits
         self._seconds = limits.request_timeout_ms / 1000
 
-    async def ack_message(self, request: Any, call: Call) -> Any:
+    def ack_message(self, request: Any, call: Call) -> Any:
+        """A reply or an awaitable of one: it takes no task where a single message is settled at once."""
         topic, group = topic_of(request.topic), group_of(request.group)
         entries = request.entries
         if not entries:
@@ -41,10 +43,33 @@ class Settling:
                 f"{len(entries)} acknowledgements in one call, at most {self._limits.acks_per_call_max} are taken",
             )
         if len(entries) == 1:
-            results = [await self._ack(entries[0], topic, group, call)]
-        else:
-            results = await asyncio.gather(*(self._ack(entry, topic, group, call) for entry in entries))
-        return classes.AckMessageResponse(status=of_many(results), entries=results)
+            return self._ack_one(entries[0], topic, group, call)
+        return self._ack_many(entries, topic, group, call)
+
+    def _ack_one(self, entry: Any, topic: str, group: str, call: Call) -> Any:
+        try:
+            given = self._seal.parse(entry.receipt_handle, topic, group)
+            receipt = self._renewal.end_now((call.account, call.client_id), group, entry.message_id, given)
+            if receipt is None:
+                return self._ack_many([entry], topic, group, call)
+            self._check_time(receipt)
+            request = ack_request(receipt, topic, group)
+            outcome = self._backend.ask_now(receipt.broker, request, call, seconds=self._seconds)
+        except (Refused, FlareMQError) as error:
+            return _acknowledged([_result(entry, _of_ask(error).status)])
+        if isinstance(outcome, RemotingCommand):
+            return _acknowledged([_result(entry, _said(outcome))])
+        return self._ack_later(entry, outcome)
+
+    async def _ack_later(self, entry: Any, outcome: Awaitable[RemotingCommand]) -> Any:
+        try:
+            status = _said(await outcome)
+        except (FlareMQError, TimeoutError) as error:
+            status = _of_ask(error).status
+        return _acknowledged([_result(entry, status)])
+
+    async def _ack_many(self, entries: Sequence[Any], topic: str, group: str, call: Call) -> Any:
+        return _acknowledged(await asyncio.gather(*(self._ack(entry, topic, group, call) for entry in entries)))
 
     async def _ack(self, entry: Any, topic: str, group: str, call: Call) -> Any:
         result = OK
@@ -53,9 +78,7 @@ class Settling:
             await self._ask(receipt, ack_request(receipt, topic, group), call)
         except (Refused, FlareMQError, TimeoutError) as error:
             result = of_error(error).status
-        return classes.AckMessageResultEntry(
-            message_id=entry.message_id, receipt_handle=entry.receipt_handle, status=result
-        )
+        return _result(entry, result)
 
     async def change_invisible_duration(self, request: Any, call: Call) -> Any:
         topic, group = topic_of(request.topic), group_of(request.group)
@@ -93,15 +116,38 @@ class Settling:
         """The present receipt of a message; renewing it is over."""
         given = self._seal.parse(handle, topic, group)
         receipt = await self._renewal.end((call.account, call.client_id), group, message_id, given)
+        self._check_time(receipt)
+        return receipt
+
+    def _check_time(self, receipt: Receipt) -> None:
         if receipt.visible_at <= self._backend.now_ms():
             raise Refused(Code.INVALID_RECEIPT_HANDLE, "the receipt handle has expired")
-        return receipt
 
     async def _ask(self, receipt: Receipt, request: RemotingCommand, call: Call) -> RemotingCommand:
         try:
             reply = await self._backend.ask(receipt.broker, request, call, seconds=self._seconds)
         except NotFoundError as error:
-            raise Refused(Code.INVALID_RECEIPT_HANDLE, str(error)) from None
+            raise _of_ask(error) from None
         if reply.code:
             raise of_reply(reply)
         return reply
+
+
+def _said(reply: RemotingCommand) -> Any:
+    """The status of a broker's reply."""
+    return of_reply(reply).status if reply.code else OK
+
+
+def _of_ask(error: Exception) -> Refused:
+    """What it says to a client that a broker could not be asked."""
+    return Refused(Code.INVALID_RECEIPT_HANDLE, str(error)) if isinstance(error, NotFoundError) else of_error(error)
+
+
+def _result(entry: Any, status: Any) -> Any:
+    return classes.AckMessageResultEntry(
+        message_id=entry.message_id, receipt_handle=entry.receipt_handle, status=status
+    )
+
+
+def _acknowledged(results: list[Any]) -> Any:
+    return classes.AckMessageResponse(status=of_many(results), entries=results)

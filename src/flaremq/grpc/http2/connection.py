@@ -14,38 +14,37 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+import cython
+
 from flaremq.grpc.http2 import frames
-from flaremq.grpc.http2.frames import (
-    ACK,
-    CONTINUATION,
-    DATA,
-    END_HEADERS,
-    END_STREAM,
-    GOAWAY,
-    HEAD,
-    HEADERS,
-    PADDED,
-    PING,
-    PREFACE,
-    PRIORITY,
-    PUSH_PROMISE,
-    RST_STREAM,
-    SETTING,
-    SETTINGS,
-    WINDOW_DEFAULT,
-    WINDOW_MAX,
-    WINDOW_UPDATE,
-    WITH_PRIORITY,
-    WORD,
-    ErrorCode,
-    Setting,
-)
+from flaremq.grpc.http2.frames import PREFACE, SETTING, WORD, ErrorCode, Setting
 from flaremq.grpc.http2.header_blocks import HeaderDecoder, HeaderError, RequestHeaders
 from flaremq.grpc.http2.limits import Limits, Pace, Waiting
 from flaremq.grpc.http2.sender import Sender
 from flaremq.grpc.http2.stream import Stream
 
-_unpack_head = HEAD.unpack_from
+if not cython.compiled:
+    from flaremq.core.memory import bytes_view, load_i32, load_u8
+    from flaremq.grpc.http2.frames import (
+        ACK,
+        CONTINUATION,
+        DATA,
+        END_HEADERS,
+        END_STREAM,
+        GOAWAY,
+        HEADERS,
+        PADDED,
+        PING,
+        PRIORITY,
+        PUSH_PROMISE,
+        RST_STREAM,
+        SETTINGS,
+        WINDOW_DEFAULT,
+        WINDOW_MAX,
+        WINDOW_UPDATE,
+        WITH_PRIORITY,
+    )
+
 _REMEMBERED_MAX: Final = 256  # closed streams, to tell late frames from wrong ones
 
 
@@ -54,6 +53,9 @@ class Listener(Protocol):
 
     def begin(self, stream: Stream, headers: RequestHeaders) -> None:
         """A call begins; if ``stream.remote_closed`` it brings nothing more."""
+
+    def answer(self, headers: RequestHeaders, data: bytes) -> tuple[bytes, bytes, bytes] | None:
+        """The whole reply (headers, data, trailers) to a call that came whole; None: it begins as others do."""
 
     def receive(self, stream: Stream, data: bytes) -> None:
         """Data of a call, the last if ``stream.remote_closed``."""
@@ -91,6 +93,7 @@ class ServerConnection:
         "_preface_at",
         "_reset_pace",
         "_settings_pace",
+        "_unbegun",
         "_was_told",
         "_window",
         "failure",
@@ -115,6 +118,7 @@ class ServerConnection:
         self._control_pace = Pace(10_000, 2_000)
         self._settings_pace = Pace(200, 20)
         self._reset_pace = Pace(1_000, 200)
+        self._unbegun: list[Stream] = []  # calls of this read that the listener does not know yet
         self._was_told = False  # of our settings
         self.holds_back = False  # the peer gets no new room: there is too much of it here
         self.sender = Sender(waiting)
@@ -153,6 +157,8 @@ class ServerConnection:
             if self._preface_at < len(PREFACE):
                 data = self._take_preface(data)
             self._take_frames(data, now)
+            if self._unbegun:
+                self._begin_rest()
         except ConnectionFailure as failure:
             self.fail(failure.code, str(failure))
 
@@ -175,11 +181,12 @@ class ServerConnection:
         if self._buffer:
             data = self._buffer + data
             self._buffer = b""
+        view = bytes_view(data)
         at, end = 0, len(data)
         frame_max = self._limits.frame_max
         while end - at >= 9:
-            high, low, kind, flags, number = _unpack_head(data, at)
-            length = high << 8 | low
+            length = load_i32(view, at) >> 8 & 0xFFFFFF
+            kind, flags, number = load_u8(view, at + 3), load_u8(view, at + 4), load_i32(view, at + 5) & 0x7FFFFFFF
             if length > frame_max:
                 raise ConnectionFailure(
                     ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes; {frame_max} are allowed"
@@ -189,7 +196,6 @@ class ServerConnection:
             if at > end:
                 at = begin - 9
                 break
-            number &= 0x7FFFFFFF
             if self._block is not None and kind != CONTINUATION:
                 raise ConnectionFailure(ErrorCode.PROTOCOL_ERROR, "a header block is not complete")
             if kind == DATA:
@@ -265,7 +271,37 @@ class ServerConnection:
         self.streams[number] = stream
         if flags & END_STREAM:
             stream.remote_closed = True
-        self._listener.begin(stream, headers)
+            self._listener.begin(stream, headers)
+        else:
+            stream.headers = headers
+            self._unbegun.append(stream)
+
+    def _begin(self, stream: Stream) -> bool:
+        """Tell the listener of a call; False if that was its end."""
+        headers, stream.headers = stream.headers, None
+        if headers is not None:
+            self._listener.begin(stream, headers)
+        return self.streams.get(stream.id) is stream
+
+    def _begin_rest(self) -> None:
+        """The calls of a read that have not come whole with it."""
+        unbegun, self._unbegun = self._unbegun, []
+        for stream in unbegun:
+            if stream.headers is not None and stream.id in self.streams:
+                self._begin(stream)
+
+    def _answer(self, stream: Stream, headers: RequestHeaders, data: bytes) -> bool:
+        """Answer a call that came whole, if the answer is at hand: then nobody hears of a stream."""
+        reply = self._listener.answer(headers, data)
+        if reply is None:
+            return False
+        stream.headers = None
+        stream.remote_closed = True
+        self.credit(len(data))
+        head, body, trailers = reply
+        self.sender.reply(stream, head, body, trailers)
+        self.finish(stream)
+        return True
 
     def _take_trailers(self, headers: RequestHeaders, flags: int, number: int, now: float) -> None:
         stream = self.streams.get(number)
@@ -280,7 +316,7 @@ class ServerConnection:
             self.reset(stream, ErrorCode.STREAM_CLOSED, now)
         elif not flags & END_STREAM or headers.pseudo or headers.is_malformed:
             self.reset(stream, ErrorCode.PROTOCOL_ERROR, now)
-        else:
+        elif self._begin(stream):
             stream.remote_closed = True
             self._listener.receive(stream, b"")
             self.release(stream)
@@ -307,6 +343,12 @@ class ServerConnection:
             self.credit(whole - size)  # the listener gives back what it sees
             if not flags & END_STREAM:
                 self.widen(stream, whole - size)
+        if stream.headers is not None:
+            if flags & END_STREAM and self._answer(stream, stream.headers, payload):
+                return
+            if not self._begin(stream):
+                self.credit(size)
+                return
         if flags & END_STREAM:
             stream.remote_closed = True
         elif not size and self._control_pace.is_exceeded(now):
@@ -326,7 +368,7 @@ class ServerConnection:
     def release(self, stream: Stream) -> None:
         """Forget a stream if both ends are done with it."""
         if stream.remote_closed and stream.local_closed and self.streams.pop(stream.id, None) is not None:
-            self._remember(stream.id, by_us=False)
+            self._remember(stream.id, False)
 
     def finish(self, stream: Stream) -> None:
         """We have sent all, and want nothing more of a peer that goes on sending."""
@@ -334,7 +376,7 @@ class ServerConnection:
             if not stream.remote_closed and stream.id in self.streams:
                 self.sender.write(frames.reset(stream.id, ErrorCode.NO_ERROR))
                 del self.streams[stream.id]
-                self._remember(stream.id, by_us=True)
+                self._remember(stream.id, True)
             else:
                 self.release(stream)
 
@@ -343,7 +385,7 @@ class ServerConnection:
         if self.streams.pop(stream.id, None) is not None:
             self.sender.forget(stream)
             self.sender.write(frames.reset(stream.id, code))
-            self._remember(stream.id, by_us=True)
+            self._remember(stream.id, True)
 
     def reset(self, stream: Stream, code: ErrorCode, now: float) -> None:
         """The peer broke a rule of the stream. It must not do so often: each time a call was begun for nothing."""
@@ -354,14 +396,14 @@ class ServerConnection:
 
     def _refuse(self, number: int, code: ErrorCode, now: float) -> None:
         self.sender.write(frames.reset(number, code))
-        self._remember(number, by_us=True)
+        self._remember(number, True)
         self._count_reset(now)
 
     def _count_reset(self, now: float) -> None:
         if self._reset_pace.is_exceeded(now):
             raise ConnectionFailure(ErrorCode.ENHANCE_YOUR_CALM, "too many streams were opened for nothing")
 
-    def _remember(self, number: int, *, by_us: bool) -> None:
+    def _remember(self, number: int, by_us: bool) -> None:
         closed = self._closed
         closed[number] = by_us
         if len(closed) > _REMEMBERED_MAX:
@@ -470,7 +512,7 @@ class ServerConnection:
         stream = self.streams.pop(number, None)
         if stream is None:
             return
-        self._remember(number, by_us=False)
+        self._remember(number, False)
         self.sender.forget(stream)
         self._listener.reset(stream)
         self._count_reset(now)

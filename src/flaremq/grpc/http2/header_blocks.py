@@ -9,12 +9,16 @@ We send literals without indexing: so there is no state of ours that a peer coul
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
+import cython
 from hpack.huffman_table import HUFFMAN_COMPLETE, HUFFMAN_EMIT_SYMBOL, HUFFMAN_FAIL, HUFFMAN_TABLE
 from hpack.table import HeaderTable
 
 from flaremq.grpc.http2.frames import TABLE_SIZE_DEFAULT
+
+if not cython.compiled:
+    from flaremq.core.memory import View, bytes_at, bytes_view, load_u8
 
 _OVERHEAD: Final = 32  # counted for every field, by the standard
 _SHORT: Final = 64  # only names this short are remembered
@@ -23,13 +27,16 @@ _REMEMBERED_MAX: Final = 4096
 REGULAR, PSEUDO, WRONG = range(3)
 
 
-class Field(NamedTuple):
+class Field:
     """One header, and whether a request may have it."""
 
-    name: str
-    value: str
-    size: int
-    kind: int
+    __slots__ = ("kind", "name", "size", "value")
+
+    def __init__(self, name: str, value: str, size: int, kind: int) -> None:
+        self.name = name
+        self.value = value
+        self.size = size
+        self.kind = kind
 
 
 class HeaderError(Exception):
@@ -107,30 +114,25 @@ class HeaderDecoder:
 
     def decode(self, block: bytes) -> RequestHeaders:
         """HeaderError if the block is no header block."""
-        try:
-            return self._decode(block)
-        except IndexError:
-            raise HeaderError("the header block is cut off") from None
-
-    def _decode(self, block: bytes) -> RequestHeaders:
         result = RequestHeaders()
         fields, pseudo, entries = result.fields, result.pseudo, self._entries
         room = self._list_size_max
+        view = bytes_view(block)
         at, end = 0, len(block)
         has_begun = False
         while at < end:
-            first = block[at]
+            first = load_u8(view, at)
+            at += 1
             if first >= 0x80:  # a field of the tables
                 index = first & 0x7F
-                at += 1
                 if index == 0x7F:
-                    index, at = _integer(block, at, 0x7F)
+                    index, at = _integer(view, at, end, 0x7F)
                 place = index - _STATIC_COUNT  # most fields of a block are what the client sent before
-                field = entries[-place] if 0 < place <= len(entries) else self._find(index)
+                field = entries[len(entries) - place] if 0 < place <= len(entries) else self._find(index)
             elif 0x20 <= first < 0x40:  # a new size of the table
-                size, at = first & 0x1F, at + 1
+                size = first & 0x1F
                 if size == 0x1F:
-                    size, at = _integer(block, at, 0x1F)
+                    size, at = _integer(view, at, end, 0x1F)
                 if has_begun or size > TABLE_SIZE_DEFAULT:
                     raise HeaderError("a change of the table's size that is not allowed")
                 self._size_max = size
@@ -139,34 +141,37 @@ class HeaderDecoder:
             else:  # a literal; with 0x40 it enters the table
                 mask = 0x3F if first >= 0x40 else 0x0F
                 index = first & mask
-                at += 1
                 if index == mask:
-                    index, at = _integer(block, at, mask)
+                    index, at = _integer(view, at, end, mask)
                 if index:
                     name = self._find(index).name
                 else:
-                    name, at = _text(block, at)
-                value, at = _text(block, at)
-                field = make_field(name, value)
+                    length, at = _length_at(view, at, end)
+                    name = _text(view, at, length)
+                    at += abs(length)
+                length, at = _length_at(view, at, end)
+                field = make_field(name, _text(view, at, length))
+                at += abs(length)
                 if first >= 0x40:
-                    size = field.size
-                    if self._size + size > self._size_max:
-                        self._evict(size)
-                    if size <= self._size_max:
-                        entries.append(field)
-                        self._size += size
+                    self._enter(field)
             has_begun = True
-            name, value, size, kind = field
-            room -= size
+            room -= field.size
             if room < 0:
                 result.is_too_large = True  # what follows still changes the table, but is not kept
-            elif kind == REGULAR:
-                fields[name] = value
-            elif kind == PSEUDO and not fields and name not in pseudo:
-                pseudo[name] = value
+            elif field.kind == REGULAR:
+                fields[field.name] = field.value
+            elif field.kind == PSEUDO and not fields and field.name not in pseudo:
+                pseudo[field.name] = field.value
             else:
                 result.is_malformed = True
         return result
+
+    def _enter(self, field: Field) -> None:
+        if self._size + field.size > self._size_max:
+            self._evict(field.size)
+        if field.size <= self._size_max:
+            self._entries.append(field)
+            self._size += field.size
 
     def _find(self, index: int) -> Field:
         if index == 0:
@@ -176,7 +181,7 @@ class HeaderDecoder:
         index -= _STATIC_COUNT
         if index > len(self._entries):
             raise HeaderError(f"the table has no field {index + _STATIC_COUNT}")
-        return self._entries[-index]
+        return self._entries[len(self._entries) - index]
 
     def _evict(self, size: int) -> None:
         """Make room for a field of this size."""
@@ -191,11 +196,11 @@ class HeaderDecoder:
         self._size = left
 
 
-def _integer(block: bytes, at: int, start: int) -> tuple[int, int]:
-    """An integer that did not fit into its first byte."""
+def _integer(view: View, at: int, end: int, start: int) -> tuple[int, int]:
+    """An integer that did not fit into its first byte, and where it ends."""
     value, shift = start, 0
-    while True:
-        byte = block[at]
+    while at < end:
+        byte = load_u8(view, at)
         at += 1
         value += (byte & 0x7F) << shift
         if byte < 0x80:
@@ -203,19 +208,26 @@ def _integer(block: bytes, at: int, start: int) -> tuple[int, int]:
         shift += 7
         if shift > 28:
             raise HeaderError("an integer is too long")
+    raise HeaderError("the header block is cut off")
 
 
-def _text(block: bytes, at: int) -> tuple[str, int]:
-    first = block[at]
+def _length_at(view: View, at: int, end: int) -> tuple[int, int]:
+    """How long the text is that begins here, and where; a text of Huffman codes has a negative length."""
+    if at >= end:
+        raise HeaderError("the header block is cut off")
+    first = load_u8(view, at)
     at += 1
     length = first & 0x7F
     if length == 0x7F:
-        length, at = _integer(block, at, 0x7F)
-    end = at + length
-    if end > len(block):
+        length, at = _integer(view, at, end, 0x7F)
+    if length > end - at:
         raise HeaderError("the header block is cut off")
-    data = block[at:end]
-    return (data if first < 0x80 else decode_huffman(data)).decode("latin-1"), end
+    return (length if first < 0x80 else -length), at
+
+
+def _text(view: View, at: int, length: int) -> str:
+    data = bytes_at(view, at, length) if length >= 0 else decode_huffman(bytes_at(view, at, -length))
+    return data.decode("latin-1")
 
 
 # What a byte does to the decoder in a state: the next state, whether text may end there, and what it adds to the text.

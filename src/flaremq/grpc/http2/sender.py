@@ -9,19 +9,23 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from flaremq.grpc.http2.frames import (
-    DATA,
-    END_HEADERS,
-    END_STREAM,
-    FRAME_SIZE_MIN,
-    HEADERS,
-    TABLE_SIZE_DEFAULT,
-    WINDOW_DEFAULT,
-    WINDOW_MAX,
-    head,
-)
+import cython
+
+from flaremq.grpc.http2.frames import head
 from flaremq.grpc.http2.limits import Waiting
 from flaremq.grpc.http2.stream import Bytes, Stream
+
+if not cython.compiled:
+    from flaremq.grpc.http2.frames import (
+        DATA,
+        END_HEADERS,
+        END_STREAM,
+        FRAME_SIZE_MIN,
+        HEADERS,
+        TABLE_SIZE_DEFAULT,
+        WINDOW_DEFAULT,
+        WINDOW_MAX,
+    )
 
 _NO_TABLE: Final = b"\x20"  # "my table has the size 0"
 
@@ -93,7 +97,7 @@ class Sender:
         self.out.append(frame)
         self.out_bytes += len(frame)
 
-    def headers(self, stream: Stream, block: bytes, *, end: bool = False) -> None:
+    def headers(self, stream: Stream, block: bytes, end: bool = False) -> None:
         if self._prefix:
             block, self._prefix = self._prefix + block, b""
         stream.head_sent = True

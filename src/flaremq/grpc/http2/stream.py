@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from flaremq.grpc.http2.header_blocks import RequestHeaders
+
 Bytes = bytes | memoryview
 
 
@@ -13,6 +15,7 @@ class Stream:
 
     __slots__ = (
         "head_sent",
+        "headers",
         "id",
         "local_closed",
         "owner",
@@ -28,6 +31,7 @@ class Stream:
     def __init__(self, number: int, send_window: int, receive_window: int) -> None:
         self.id = number
         self.owner: Any = None
+        self.headers: RequestHeaders | None = None  # of a call that its owner does not know yet
         self.send_window = send_window
         self.receive_window = receive_window
         self.remote_closed = False  # the peer sends no more

@@ -12,6 +12,7 @@ __all__ = [
     "limits",
     "names",
     "outgoing",
+    "plain_send",
     "pop_reply",
     "queue_choice",
     "recall_handles",

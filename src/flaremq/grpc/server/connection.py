@@ -18,7 +18,7 @@ from flaremq.grpc.http2.connection import ServerConnection
 from flaremq.grpc.http2.frames import ErrorCode
 from flaremq.grpc.http2.header_blocks import RequestHeaders, literal
 from flaremq.grpc.http2.stream import Stream
-from flaremq.grpc.server.exchange import EXCHANGES, Exchange, encoded
+from flaremq.grpc.server.exchange import EXCHANGES, Exchange, answer_at_once, encoded
 from flaremq.remoting.address import describe_peer
 
 if TYPE_CHECKING:
@@ -172,6 +172,12 @@ class GrpcConnection(asyncio.Protocol):
             self._identify(exchange)
         if stream.remote_closed and not exchange.is_over:
             self._feed(exchange, b"")
+
+    def answer(self, headers: RequestHeaders, data: bytes) -> tuple[bytes, bytes, bytes] | None:
+        if self._is_busy:
+            return None
+        reply = answer_at_once(self.serving, headers, data, self.peer)
+        return None if reply is None else (_HEAD, reply, _OK)
 
     @property
     def _is_busy(self) -> bool:

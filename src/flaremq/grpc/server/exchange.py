@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flaremq.errors import FlareMQError
 from flaremq.grpc.call import Call, GrpcError, StatusCode
-from flaremq.grpc.framing import MessageReader, prefixed
+from flaremq.grpc.framing import PREFIX, PREFIX_SIZE, MessageReader, parse_timeout, prefixed
+from flaremq.grpc.http2.header_blocks import RequestHeaders
 from flaremq.grpc.http2.stream import Stream
 from flaremq.grpc.messages.classes import DecodeError
 from flaremq.grpc.messages.enums import Code
@@ -22,7 +23,7 @@ from flaremq.grpc.messages.methods import Shape
 
 if TYPE_CHECKING:
     from flaremq.grpc.server.connection import GrpcConnection
-    from flaremq.grpc.server.serving import Entry, Refusal
+    from flaremq.grpc.server.serving import Entry, Refusal, Serving
 
 _log = logging.getLogger(__name__)
 _UNSENT_MAX: Final = 65_536  # bytes of a stream that wait for their client before its handler does
@@ -321,6 +322,38 @@ class Bidi(ServerStream):
 EXCHANGES: Final[dict[Shape, type[Exchange]]] = {
     Shape.UNARY: Unary, Shape.SERVER_STREAM: ServerStream, Shape.BIDI: Bidi,
 }  # fmt: skip
+
+
+def answer_at_once(serving: Serving, headers: RequestHeaders, data: bytes, peer: str) -> bytes | None:
+    """The reply to a call that came whole, without an exchange; None: it takes one."""
+    if headers.is_too_large:
+        return None
+    fields, size = headers.fields, len(data) - PREFIX_SIZE
+    entry = serving.entries.get(headers.pseudo[":path"])
+    if (
+        entry is None
+        or entry.at_once is None
+        or serving.guard is not None
+        or headers.pseudo[":method"] != "POST"
+        or fields.get("content-type", "")[:16] != "application/grpc"
+        or "grpc-encoding" in fields
+        or not 0 <= size <= serving.message_max
+        or data[:PREFIX_SIZE] != PREFIX.pack(0, size)
+    ):
+        return None
+    timeout = fields.get("grpc-timeout")
+    try:
+        if timeout is not None and not parse_timeout(timeout):
+            return None
+    except ValueError:
+        return None
+    try:
+        reply: bytes | None = entry.at_once(data, fields.get("x-mq-client-id", ""), peer)
+    except Exception as error:  # it may be done: nobody else must do it again
+        reply = encoded(entry.method.failure(_INTERNAL, describe(error, Call(entry.method.name, fields, peer=peer))))
+    if reply is not None:
+        serving.counts.calls += 1
+    return reply
 
 
 def describe(error: BaseException, call: Call) -> str:

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import socket
 from collections import Counter
+from collections.abc import Mapping
 
-from flaremq.errors import UnavailableError
-from flaremq.grpc.call import Handlers
+from flaremq.grpc.call import AtOnce, Handlers
 from flaremq.grpc.http2.limits import Limits
 from flaremq.grpc.options import GrpcOptions
 from flaremq.grpc.server.budget import Budget
@@ -18,7 +18,6 @@ from flaremq.grpc.server.exchange import Exchange
 from flaremq.grpc.server.serving import Guard, Serving, entries_of, message_max
 from flaremq.grpc.server.tls import contexts, tls_mode
 from flaremq.remoting import descriptors
-from flaremq.remoting.address import why_not
 from flaremq.remoting.options import RemotingOptions
 from flaremq.remoting.tls_acceptor import TlsAcceptor
 
@@ -39,15 +38,16 @@ class GrpcServer:
         options: GrpcOptions | None = None,
         remoting: RemotingOptions | None = None,
         *,
+        at_once: Mapping[str, AtOnce] | None = None,
         guard: Guard | None = None,
         body_max: int = _BODY_MAX,
     ) -> None:
-        """``body_max``: bytes of the largest message that is taken. Reads the files of TLS."""
+        """``at_once``: short ways of some calls, by name; ``body_max``: bytes of a message. Reads the files of TLS."""
         self._options = options = options or GrpcOptions()
         self._remoting = remoting = remoting or RemotingOptions()
         self._tls = contexts(options, remoting)
         self._serving = Serving(
-            entries=entries_of(handlers),
+            entries=entries_of(handlers, at_once or {}),
             options=options,
             remoting=remoting,
             limits=Limits(streams_max=options.grpc_concurrent_streams_max),
@@ -64,23 +64,17 @@ class GrpcServer:
         self._next_line = 0.0
         self.port = 0
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen; port 0 takes a free one, ``port`` then says which."""
+    async def serve(self, listener: socket.socket) -> None:
+        """Take the connections of a socket that listens; it is ours from now on."""
         loop = asyncio.get_running_loop()
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            listener = socket.create_server((host, port), family=family, backlog=descriptors.backlog())
-            listener.setblocking(False)
-            self.port = listener.getsockname()[1]
-            if self._tls is None:
-                self._server = await loop.create_server(self._connection, sock=listener)
-            else:
-                enforcing = tls_mode(self._options, self._remoting) == "enforcing"
-                self._acceptor = TlsAcceptor(
-                    listener, self._tls, self._connection, enforcing=enforcing, has_room=self._has_room
-                )
-        except OSError as error:
-            raise UnavailableError(f"cannot listen on {host}:{port} for gRPC: {why_not(error)}") from error
+        self.port = listener.getsockname()[1]
+        if self._tls is None:
+            self._server = await loop.create_server(self._connection, sock=listener)
+        else:
+            enforcing = tls_mode(self._options, self._remoting) == "enforcing"
+            self._acceptor = TlsAcceptor(
+                listener, self._tls, self._connection, enforcing=enforcing, has_room=self._has_room
+            )
         self._sweeper = loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from flaremq.grpc.call import Call, Handlers
+from flaremq.grpc.call import AtOnce, Call, Handlers
 from flaremq.grpc.http2.limits import Limits
 from flaremq.grpc.messages.methods import METHODS, Method
 from flaremq.grpc.options import GrpcOptions
@@ -48,14 +48,15 @@ class Entry:
     handler: Any
     decode: Callable[[bytes], Any]
     reply: type
+    at_once: AtOnce | None
 
 
-def entries_of(handlers: Handlers) -> dict[str, Entry]:
+def entries_of(handlers: Handlers, at_once: Mapping[str, AtOnce]) -> dict[str, Entry]:
     """By the path under which clients ask for them."""
     found = {}
     for name, handler in handlers.items():
         method = METHODS[name]
-        found[method.path] = Entry(method, handler, method.request.FromString, method.reply)
+        found[method.path] = Entry(method, handler, method.request.FromString, method.reply, at_once.get(name))
     return found
 
 
