@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.simulation import bounded, deep, flips, io_errors, replica_group, replica_group_store
+from tests.simulation import bounded, deep, flips, io_errors, replica_group, replica_group_store, shell_group
 
 
 def main(arguments: list[str]) -> None:
@@ -21,6 +21,8 @@ def main(arguments: list[str]) -> None:
         print(replica_group.run_history(int(rest[0])))
     elif kind == "store-group":
         print(replica_group_store.run_store_history(int(rest[0])))
+    elif kind == "shells":
+        print(shell_group.run_history(int(rest[0])))
     elif kind in ("fault", "recovery-fault"):
         mode, error, times, at = rest
         assert error in io_errors.KINDS

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from flaremq.controller.groups import Member, ReplicaGroup
 from flaremq.controller.outcomes import Outcome
 from flaremq.controller.state import ControllerState
+from flaremq.message.record.layout import BLANK, MAGIC_BLANK
 from flaremq.protocol.bodies.controller import SyncStateSet
 from flaremq.protocol.headers import controller as headers
 from flaremq.protocol.headers.namesrv import BrokerHeartbeatRequestHeader
@@ -415,6 +416,11 @@ class Group:
     def check_cut(self, broker: Broker, offset: int) -> None:
         self.tally.cuts += 1
         known = min(len(self.committed), broker.log.own_end)
+        # The rest of a file is the same whoever left it empty: what a deposed master left may be, byte for byte, what
+        # its successor shows.
+        is_filler = self.committed[offset + 4 : offset + 8] == BLANK.pack(0, MAGIC_BLANK)[4:]
+        if is_filler and known <= offset - offset % broker.log.file_size + broker.log.file_size:
+            return
         if offset < known and broker.log.read(0, known) == self.committed[:known]:
             raise GroupViolation(f"broker {broker.number} is cut at {offset}, shown was {known}")
 
@@ -480,20 +486,24 @@ class Group:
             return self._is_refused()
         if self.has_controller and len(self.controlled.sync_state_set) < 3:
             return False
-        ends = {broker.log.own_end for broker in self.brokers.values()}
-        return len(ends) == 1 or self._is_refused()
+        if len({broker.log.own_end for broker in self.brokers.values()}) > 1:
+            return self._is_refused()
+        # A slave whose connection died without a word may be as long as its master's new log, and not know it yet.
+        return not self.is_lossy or self._is_refused() or self._are_logs_equal()
+
+    def _are_logs_equal(self) -> bool:
+        return len({broker.log.read(0, broker.log.own_end) for broker in self.brokers.values()}) == 1
 
     def _is_refused(self) -> bool:
         """A classic slave that has what its master lost says so and takes nothing more."""
         return self.is_lossy and bool(self.refusals)
 
     def _check_end(self) -> None:
-        logs = {broker.number: broker.log.read(0, broker.log.own_end) for broker in self.brokers.values()}
         if self._is_refused():
             return
-        if len(set(logs.values())) != 1:
+        if not self._are_logs_equal():
             raise GroupViolation(f"logs differ: {self._describe()}")
-        whole = logs[1]
+        whole = self.brokers[1].log.read(0, self.brokers[1].log.own_end)
         if self.is_lossy:
             return
         if whole[: len(self.committed)] != self.committed:

@@ -68,6 +68,14 @@ class Etcd:
         assert self._process is not None
         self._process.send_signal(number)
 
+    def pause(self) -> None:
+        """SIGSTOP, and wait until no thread of it runs any more."""
+        self.send(signal.SIGSTOP)
+        assert self._process is not None
+        status = Path(f"/proc/{self._process.pid}/stat")
+        while status.read_text().rpartition(")")[2].split()[0] != "T":
+            time.sleep(0.001)
+
     def stop(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)

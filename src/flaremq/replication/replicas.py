@@ -273,8 +273,11 @@ class Replicas:
         if state is None and self.rules.mode is SyncMode.SET:
             return -1
         if state is None:
-            needed = self.rules.copies_needed(self.in_sync(own))
-            held = sorted((link.acknowledged for link in self._counting() if not link.is_learner), reverse=True)
+            needed = self.rules.copies_needed(self.in_sync(own) if self.rules.is_auto else 0)
+            held = sorted(
+                [link.acknowledged for link in self._links.values() if link.counts and not link.is_learner],
+                reverse=True,
+            )
             return self._nth(held, needed - 1, own)
         acknowledged = {link.broker_id: link.acknowledged for link in self._counting()}
         members = [acknowledged.get(member, -1) for member in self._waits_for()]

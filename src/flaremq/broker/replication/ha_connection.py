@@ -284,7 +284,10 @@ class HAConnection(asyncio.Protocol):
         confirm_offset = stream.confirm_offset() if stream.epochs is not None else 0
         out: list[Body] = []
         size = 0
-        while size < WRITE_MAX and (span := source.next_span(now, confirm_offset)) is not None:
+        while size < WRITE_MAX and (not out or source.next_offset < stream.log.end_offset):
+            span = source.next_span(now, confirm_offset)
+            if span is None:
+                break
             out.append(span.header)
             if span.length:
                 out.append(stream.log.view(span.offset, span.length))

@@ -285,7 +285,7 @@ class Durability:
     def _durable_grew(self) -> None:
         self._acknowledge()
         if self.on_progress is not None:
-            self._tell_progress()
+            self.on_progress()  # the sync served a turn: nothing more to gather, and slaves need not wait for another
 
     def _acknowledge(self) -> None:
         """On the loop, after a sync or news of slaves: acknowledge what is as safe as asked, then show it."""
