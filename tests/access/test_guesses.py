@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from flaremq.access.judge import Account
 from flaremq.client.errors import reply_error
 from flaremq.clock import ManualClock
 from flaremq.errors import UnavailableReplyError
+from flaremq.protocol.signing import SigningKey
 from tests.access.test_guard import APP, OFF, ROOT, Gate, Peer, request, send
 
 _FROM = "10.1.2.3"
@@ -33,11 +33,12 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """One entry for each signature that the guard made to compare one with."""
     made: list[int] = []
 
-    def counting(key: bytes, content: Any, digest: str) -> bytes:
-        made.append(len(content))
-        return hmac.digest(key, content, digest)
+    class CountingKey(SigningKey):
+        def sign(self, signed_content: Any) -> bytes:
+            made.append(len(signed_content))
+            return super().sign(signed_content)
 
-    monkeypatch.setattr(guard, "_digest", counting)
+    monkeypatch.setattr(guard, "SigningKey", CountingKey)
     yield made
 
 
@@ -101,7 +102,7 @@ def test_who_has_proven_the_account_before_goes_on(gate: Gate) -> None:
     plain, compiled = Peer(f"{_FROM}:5000"), Peer(f"{_FROM}:5001")
     assert gate.check(plain, send()) is None
     admits: Any = gate.guard.admits_sends
-    signature = guard.b2a_base64(hmac.digest(APP.secret, b"content", "sha1"), newline=False)
+    signature = SigningKey(APP.secret).sign(b"content")
     assert admits(compiled, "app", "both", [signature], [memoryview(b"content")])
     _guess_often(gate)
     assert gate.check(plain, send("both")) is None

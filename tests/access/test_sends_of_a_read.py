@@ -12,6 +12,7 @@ import pytest
 from flaremq.access import guard
 from flaremq.access.guard import GuardRules
 from flaremq.access.judge import Account
+from flaremq.protocol.signing import SigningKey
 from tests.access.test_guard import APP, OFF, ROOT, SECRET, Gate, Peer, send
 
 
@@ -64,11 +65,12 @@ def test_whether_an_account_exists_takes_no_other_time(tmp_path: Path, monkeypat
     """As much is signed anew for a name that nobody has as for one that somebody has and cannot prove."""
     signed: list[int] = []
 
-    def counting(key: bytes, content: Any, digest: str) -> bytes:
-        signed.append(len(content))
-        return hmac.digest(key, content, digest)
+    class CountingKey(SigningKey):
+        def sign(self, signed_content: Any) -> bytes:
+            signed.append(len(signed_content))
+            return super().sign(signed_content)
 
-    monkeypatch.setattr(guard, "_digest", counting)
+    monkeypatch.setattr(guard, "SigningKey", CountingKey)
     gate, took = Gate(tmp_path), {}
     for name in ("app", "off", "root", "unknown"):
         signed.clear()

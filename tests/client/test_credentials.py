@@ -25,7 +25,7 @@ from flaremq.errors import InvalidArgumentError
 from flaremq.message.message import Message
 from flaremq.options import properties_of
 from flaremq.protocol.command import RemotingCommand
-from flaremq.protocol.signing import content, signature
+from flaremq.protocol.signing import SigningKey, content
 from flaremq.secret_place import secret_value
 from tests.support.fake_cluster import fake_cluster
 
@@ -42,9 +42,8 @@ def private_file(path: Path, text: str = SECRET) -> str:
 
 def is_signed(request: RemotingCommand, secret: str = SECRET, name: str = "app") -> bool:
     ext = {key: value for key, value in (request.ext or {}).items() if key != "Signature"}
-    return ext.get("AccessKey") == name and request.field("Signature") == signature(
-        secret.encode(), content(ext, request.body_bytes)
-    )
+    expected = SigningKey(secret.encode()).sign(content(ext, request.body_bytes)).decode()
+    return ext.get("AccessKey") == name and request.field("Signature") == expected
 
 
 def requests_of(make: Callable[[str], Any], *, blocking: bool) -> list[RemotingCommand]:

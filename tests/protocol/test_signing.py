@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hmac
+
+import pytest
 
 from flaremq.client.options import ProducerOptions
 from flaremq.client.producer.producer import Producer
 from flaremq.message.message import Message
-from flaremq.protocol.signing import PROOF, content, read_proof, signature, signed
+from flaremq.protocol.signing import PROOF, SigningKey, content, read_proof, signed
 from tests.support.fake_cluster import fake_cluster
+
+
+def by_hmac(secret: bytes, signed_content: bytes) -> str:
+    return base64.b64encode(hmac.digest(secret, signed_content, "sha1")).decode()
+
+
+@pytest.mark.parametrize("length", [0, 1, 20, 63, 64, 65, 200])
+def test_key_signs_as_often_as_it_is_asked_whatever_its_length(length: int) -> None:
+    secret = bytes(range(length))
+    key = SigningKey(secret)
+    for signed_content in (b"", b"x", bytes(1300), memoryview(b"abc")):
+        assert key.sign(signed_content).decode() == by_hmac(secret, bytes(signed_content))
 
 
 def test_signature_is_that_of_the_test_vector() -> None:
@@ -38,7 +54,7 @@ def test_every_request_of_a_producer_with_an_account_is_signed() -> None:
         assert requests
         for request in requests:
             ext = {name: value for name, value in (request.ext or {}).items() if name != "Signature"}
-            assert request.field("Signature") == signature(b"sk1234567", content(ext, request.body_bytes))
+            assert request.field("Signature") == by_hmac(b"sk1234567", content(ext, request.body_bytes))
             proof = read_proof(request.field(PROOF))
             assert proof is not None and proof.code == request.code
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from binascii import b2a_base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,12 +31,12 @@ from flaremq.message.message_id import decode_message_id
 from flaremq.message.topics import WAITING_TOPICS
 from flaremq.protocol.codes import RequestCode, ResponseCode
 from flaremq.protocol.command import BINARY_HEADER, RemotingCommand, RequestError, parse_int
-from flaremq.protocol.signing import ACCESS_KEY, MARK, PROOF, SIGNATURE, utf16_order
+from flaremq.protocol.signing import ACCESS_KEY, MARK, PROOF, SIGNATURE, SigningKey, utf16_order
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import TAKEN, Handler, HandlerTable, Outcome, Taken
 
 _MARK: Final = MARK.encode()
-_digest, _same = hmac.digest, hmac.compare_digest
+_same = hmac.compare_digest
 _REPLAY: Final = "replay"
 _WHITE_LISTED: Final = "@white list"
 _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
@@ -156,9 +155,9 @@ class Guard:
         if visitor.proven != name and self._attempts.guesses_too_often(visitor.host, name):
             return False
         account = self._judge.find(name) or self._nobody  # by whom as much is signed anew as by an account
-        secret = account.secret
+        sign = SigningKey(account.secret).sign
         for signature, content in zip(signatures, contents, strict=True):
-            if not _same(b2a_base64(_digest(secret, content, "sha1"), newline=False), signature):
+            if not _same(sign(content), signature):
                 return False
         if not account.is_enabled:
             return False
@@ -383,8 +382,7 @@ def _matches(ext: Mapping[str, Any], request: RemotingCommand, secret: bytes, le
     content = text.encode("utf-8", "surrogatepass") + request.body_bytes
     if _MARK in content and PROOF not in ext:
         return False  # somebody gave the proof another name
-    expected = b2a_base64(_digest(secret, content, "sha1"), newline=False)
-    return _same(expected, str(ext.get(SIGNATURE) or "").encode("utf-8", "replace"))
+    return _same(SigningKey(secret).sign(content), str(ext.get(SIGNATURE) or "").encode("utf-8", "replace"))
 
 
 def _record_offset(request: RemotingCommand, field: str) -> int:

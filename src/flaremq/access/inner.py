@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flaremq.access.options import AccessOptions
-from flaremq.access.users.initial import parse_inner_credentials
 from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.signing import signed
 from flaremq.remoting.options import RemotingOptions
@@ -23,6 +22,8 @@ def own_account(access: AccessOptions) -> tuple[str, str] | None:
     credentials = access.inner_client_authentication_credentials
     if not credentials.strip():
         return None
+    from flaremq.access.users.initial import parse_inner_credentials  # what servers without accounts never load
+
     account = parse_inner_credentials(credentials)
     return account.username, account.password
 
