@@ -25,6 +25,18 @@ async def _commit(lab: DashboardLab, group: str, topic: str) -> None:
         await commits.commit({topic: offsets})
 
 
+def test_a_topic_that_was_made_elsewhere_a_moment_ago_exists_already(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with dashboard_lab(tmp_path) as lab, Admin(lab.broker.name_server) as admin:
+            assert (await lab.browser.sign_in()).status == 303
+            await admin.create_topic("fresh", read_queues=3, write_queues=3)
+            again = await lab.browser.act("topic.create", topic="fresh")
+            assert again.status == 400 and "exists already" in again.text
+            assert (await admin.topic_config("fresh", lab.broker.address)).read_queue_nums == 3
+
+    asyncio.run(run())
+
+
 def test_a_topic_is_made_changed_and_deleted(tmp_path: Path) -> None:
     async def run() -> None:
         async with dashboard_lab(tmp_path) as lab, Admin(lab.broker.name_server) as admin:

@@ -9,7 +9,7 @@ from flaremq.client.arguments import check_topic
 from flaremq.dashboard.actions.fields import Fields
 from flaremq.dashboard.actions.plan import Desk, Plan, Row, Step
 from flaremq.dashboard.data.names import PERM_READ, PERM_WRITE, perm_text
-from flaremq.errors import InvalidArgumentError, NotFoundError
+from flaremq.errors import FlareMQError, InvalidArgumentError, NotFoundError
 from flaremq.protocol.bodies.topic import TopicConfig
 
 _QUEUES_MAX = 65_536
@@ -21,8 +21,7 @@ async def create(desk: Desk, fields: Fields) -> Plan:
     masters = await desk.reader.masters(cluster=fields.text("cluster") or None, broker=fields.text("broker") or None)
     config = _config(fields, TopicConfig(topic_name=topic, read_queue_nums=8, write_queue_nums=8))
     attributes = _attributes(fields)
-    known = desk.state.topics.get(topic)
-    taken = [name for name in masters if known is not None and name in known.configs]
+    taken = [name for name, address in masters.items() if await _has(desk, topic, name, address)]
     if taken:
         raise InvalidArgumentError(f"topic {topic!r} exists already on {', '.join(taken)}: change it instead")
     plan = Plan(steps=[])
@@ -78,6 +77,18 @@ async def delete(desk: Desk, fields: Fields) -> Plan:
     )
     plan.effect("topic_deleted", messages=total)
     return plan
+
+
+async def _has(desk: Desk, topic: str, broker: str, address: str) -> bool:
+    """The broker is asked: what was last sampled may be older than the topic, and making one changes it."""
+    try:
+        await desk.reader.topic_config(topic, address)
+    except NotFoundError:
+        return False
+    except FlareMQError:  # refused or silent: the step tells it of its broker, the others are made
+        known = desk.state.topics.get(topic)
+        return known is not None and broker in known.configs
+    return True
 
 
 def _step(desk: Desk, name: str, address: str, config: TopicConfig, attributes: str, row: int) -> Step:
