@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -132,3 +134,11 @@ def test_outside_of_its_block_there_is_no_broker() -> None:
 
 def test_pytest_fixture_is_a_running_broker(flaremq_broker: EphemeralBroker) -> None:
     assert send(flaremq_broker, "orders", b"body") == 0
+
+
+def test_the_plugin_costs_those_nothing_who_use_no_broker() -> None:
+    code = (
+        "import sys, flaremq.testing.plugin; print(len([name for name in sys.modules if name.startswith('flaremq')]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 5, done.stdout

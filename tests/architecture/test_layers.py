@@ -155,3 +155,19 @@ def test_importing_stays_light(module: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []
+
+
+def test_server_starts_without_what_only_some_servers_need() -> None:
+    """Each of them is megabytes of an idle server: figures nobody fetches, accounts, roles, the client of a slave."""
+    later = {"bz2", "h11", "importlib.metadata", "google.protobuf", "shutil", "tempfile"}
+    later |= {
+        "flaremq.access.users",
+        "flaremq.broker.controller_mode",
+        "flaremq.metrics.endpoint",
+        "flaremq.grpc.calls",
+    }
+    code = "import sys, flaremq.cli.servers.up, flaremq.cli.servers.replicas, flaremq.cli.servers.user_options\n"
+    code += "import flaremq.broker.service, flaremq.namesrv.service\n"
+    code += f"print(*sorted({later!r} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

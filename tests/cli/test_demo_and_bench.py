@@ -6,12 +6,16 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from flaremq.cli.bench.report import latency_micros
 from flaremq.cli.demo import demo as demo_module
+from flaremq.cli.demo.spark import DemoSpark
+from flaremq.cli.servers.child import ServerProcess
+from flaremq.pipeline.jobs.session import _stderr_aside
 from tests.support.cli import flaremq
 
 
@@ -35,6 +39,32 @@ def test_the_demo_fails_if_numbers_do_not_agree(tmp_path: Path, monkeypatch: pyt
     done = flaremq("demo", "--out", tmp_path / "demo")
     assert done.code == 1
     assert "DO NOT AGREE" in done.out and "messages in the archive" in done.out
+
+
+def test_what_ends_the_demo_is_told_though_spark_is_still_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    is_starting, goes_on, has_started = threading.Event(), threading.Event(), threading.Event()
+
+    def start(_: DemoSpark) -> None:
+        with _stderr_aside():
+            is_starting.set()
+            goes_on.wait(60)
+        has_started.set()
+
+    def interrupted(server: ServerProcess) -> float:
+        assert is_starting.wait(60)
+        server._errors.close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(DemoSpark, "start", start)
+    monkeypatch.setattr(ServerProcess, "start", interrupted)
+    monkeypatch.setattr(demo_module, "_START_SECONDS", 0.01)
+    done = flaremq("demo", "--out", tmp_path / "demo")
+    os.write(2, b"seen\n")
+    goes_on.set()
+    assert has_started.wait(60)
+    assert done.code == 130 and "seen" in capfd.readouterr().err
 
 
 def test_the_demo_refuses_a_folder_with_something_in_it(tmp_path: Path) -> None:

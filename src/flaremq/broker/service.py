@@ -20,10 +20,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flaremq.access.inner import signing
-from flaremq.broker.controller_mode.controller_mode import ControllerMode
-from flaremq.broker.controller_mode.epoch_store import EpochStore
-from flaremq.broker.controller_mode.handlers import ControllerModeHandler
-from flaremq.broker.controller_mode.identity_files import IdentityFiles
 from flaremq.broker.ha_service import HAService, controlled_rules
 from flaremq.broker.options import BrokerOptions
 from flaremq.broker.parts import BrokerState
@@ -51,6 +47,7 @@ from flaremq.storage.options import StoreOptions
 
 if TYPE_CHECKING:
     from flaremq.access.control import AccessControl
+    from flaremq.broker.controller_mode.controller_mode import ControllerMode
     from flaremq.broker.grpc_door.door import BrokerDoor
     from flaremq.broker.metrics.broker_monitor import BrokerMonitor
 
@@ -159,11 +156,21 @@ class BrokerService:
         install(access, self.options, table, self.state.producers)
 
     def _make_controller_mode(self) -> ControllerMode:
+        from flaremq.broker.controller_mode.controller_mode import ControllerMode
+        from flaremq.broker.controller_mode.epoch_store import EpochStore
+        from flaremq.broker.controller_mode.identity_files import IdentityFiles
+
         options, filesystem = self.options, self._filesystem
         names = {"cluster": options.broker_cluster_name, "broker_name": options.broker_name}
         identity = IdentityFiles(self.path, filesystem, **names)
         epochs = EpochStore(self.path, filesystem)
         return ControllerMode(self, options, self._remoting_options, self.clock, identity=identity, epochs=epochs)
+
+    def _obey(self, mode: ControllerMode, table: HandlerTable) -> None:
+        from flaremq.broker.controller_mode.handlers import ControllerModeHandler
+
+        mode.attach()
+        ControllerModeHandler(mode, self.options, self.store_loop.driver).register(table)
 
     async def _start(self, cut_at: int | None = None) -> None:
         options, mode = self.options, self.controller_mode
@@ -191,8 +198,7 @@ class BrokerService:
         self.handlers = Handlers(self.state, self._remoting_options, self.ha, self._options_file)
         table = self.handlers.table
         if mode is not None:
-            mode.attach()
-            ControllerModeHandler(mode, options, self.store_loop.driver).register(table)
+            self._obey(mode, table)
         if self.access is not None:
             self._install(self.access, table)
             self.access.start()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from importlib.metadata import version
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from flaremq import interpreted
 from flaremq.metrics.family import Family, gauge, histogram
 from flaremq.metrics.loop_delay import BOUNDS, LoopDelay
-from flaremq.metrics.monitor import Monitor
 from flaremq.metrics.options import EndpointSettings, is_enabled
 from flaremq.metrics.samples import Samples
+
+if TYPE_CHECKING:
+    from flaremq.metrics.monitor import Monitor
 
 BUILD_INFO = gauge("flaremq_build_info", "Always 1; the version, and whether the core is compiled.", "core version")
 LOOP_DELAY = histogram("flaremq_event_loop_delay_seconds", "How late the event loop is.", bounds=BOUNDS)
@@ -35,7 +36,11 @@ class ServerMonitor:
     @classmethod
     def of(cls, settings: EndpointSettings, common: Mapping[str, str], figures: Figures) -> ServerMonitor | None:
         """None where nothing is to be served."""
-        return cls(Monitor(settings, common), figures) if is_enabled(settings) else None
+        if not is_enabled(settings):
+            return None
+        from flaremq.metrics.monitor import Monitor  # weighs what a server that is not watched need not carry
+
+        return cls(Monitor(settings, common), figures)
 
     async def start(self) -> None:
         """Listen; UnavailableError if the port is taken."""
@@ -55,6 +60,8 @@ class ServerMonitor:
         return self.monitor.port
 
     async def _tell(self, samples: Samples) -> None:
+        from importlib.metadata import version  # brings a megabyte along
+
         core = "compiled" if interpreted.reason() is None else "interpreted"
         samples.add(BUILD_INFO, 1, core, version("flaremq"))
         samples.add(LOOP_DELAY, self._loop_delay.histogram)

@@ -14,6 +14,18 @@ is the asynchronous ``advance``. Delays, timers, retries and check-backs of tran
 sockets, long polls and whatever the clients do follow the real one. Pytest users have the fixture ``flaremq_broker``.
 """
 
-from flaremq.testing.ephemeral_broker import EphemeralBroker, ephemeral_broker
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flaremq.testing.broker import EphemeralBroker, ephemeral_broker
 
 __all__ = ["EphemeralBroker", "ephemeral_broker"]
+
+
+def __getattr__(name: str) -> Any:
+    """On demand: pytest loads the plugin beside it in every project that has FlareMQ installed."""
+    if name not in __all__:
+        raise AttributeError(f"module 'flaremq.testing' has no attribute {name!r}")
+    from flaremq.testing import broker
+
+    return getattr(broker, name)

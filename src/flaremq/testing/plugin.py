@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from flaremq.testing.ephemeral_broker import EphemeralBroker
+    from flaremq.testing.broker import EphemeralBroker
 
 
 @pytest.fixture
 def flaremq_broker() -> Iterator[EphemeralBroker]:
     """A running broker with a manual clock: ``flaremq_broker.name_server``, ``flaremq_broker.advance(seconds=10)``."""
-    from flaremq.testing.ephemeral_broker import ephemeral_broker
+    from flaremq.testing.broker import ephemeral_broker
 
     with ephemeral_broker() as broker:
         yield broker

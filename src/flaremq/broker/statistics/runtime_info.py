@@ -6,7 +6,7 @@ All values are texts. Both spellings of the transfer rate are there, for RocketM
 from __future__ import annotations
 
 import asyncio
-import shutil
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -154,13 +154,14 @@ class RuntimeInfo:
         """On a worker thread: all of this asks the file system."""
         logs, queues = self._store_loop.store.inspector.used_ratios()
         earliest = self._store_loop.store.inspector.earliest_store_time()
-        usage = shutil.disk_usage(self._store_loop.store.path)
+        blocks = os.statvfs(self._store_loop.store.path)
+        total, free = blocks.f_blocks * blocks.f_frsize, blocks.f_bavail * blocks.f_frsize
         result = {f"commitLogDiskRatio_{folder}": str(ratio) for folder, ratio in logs.items()}
         return result | {
             "commitLogDiskRatio": str(min(logs.values(), default=0.0)),
             "consumeQueueDiskRatio": str(queues),
             "earliestMessageTimeStamp": str(-1 if earliest is None else earliest),
-            "commitLogDirCapacity": f"Total : {format_bytes(usage.total)}, Free : {format_bytes(usage.free)}.",
+            "commitLogDirCapacity": f"Total : {format_bytes(total)}, Free : {format_bytes(free)}.",
         }
 
     def _of_requests(self) -> dict[str, str]:

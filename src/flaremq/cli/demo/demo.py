@@ -89,6 +89,7 @@ def _run(summary: Summary, path: str, messages: int, master: str) -> None:
     plan, tally = Plan.of(messages), Tally()
     server = ServerProcess(os.path.join(path, "store"))
     spark = DemoSpark(summary, path, master)
+    stderr = os.dup(2)  # sent elsewhere while the JVM starts
     starting = threading.Thread(target=spark.start, daemon=True)
     starting.start()  # a JVM takes its time; the broker does not
     try:
@@ -103,6 +104,8 @@ def _run(summary: Summary, path: str, messages: int, master: str) -> None:
     finally:
         # Bounded: a Ctrl-C within a call of ``logging`` may keep its lock for ever, and a process is started under it.
         starting.join(_START_SECONDS)
+        os.dup2(stderr, 2)  # if it has not started yet: what ended the demo shall be seen
+        os.close(stderr)
         spark.stop()
         server.kill()
 

@@ -19,7 +19,6 @@ from typing import Final
 import click
 
 from flaremq.access.options import AccessOptions
-from flaremq.cli.servers.child import free_broker_ports
 from flaremq.cli.servers.kept_options import SHARED_FILE
 from flaremq.cli.servers.serve import PARENT_PIPE
 from flaremq.errors import FlareMQError, InvalidArgumentError, UnavailableError
@@ -69,6 +68,8 @@ def choose_addresses(
     count: int, listen: str, controller_listen: str | None, broker_listen: str
 ) -> tuple[str, str, tuple[tuple[str, int], ...]]:
     """Of the name server, the controller and the brokers. Children that are started again keep their ports."""
+    from flaremq.cli.servers.child import free_broker_ports  # a lone broker asks this module for its folder only
+
     host, port = parse_address(listen)
     if controller_listen is None:
         controller_listen = format_address(host, port and port + _CONTROLLER_STEP)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from flaremq.access.options import AccessOptions
-from flaremq.cli.servers.child import free_broker_ports
 from flaremq.cli.servers.serve import split_listen
 from flaremq.errors import InvalidArgumentError
 from flaremq.grpc.options import DEFAULT_PORT, OFF
@@ -88,7 +87,11 @@ class UserOptions:
 def with_port(address: str) -> str:
     """The address, or that of a free port instead of port 0: others get the address of a server before it listens."""
     host, port = parse_address(address)
-    return address if port else format_address(host, free_broker_ports(1)[0])
+    if port:
+        return address
+    from flaremq.cli.servers.child import free_broker_ports
+
+    return format_address(host, free_broker_ports(1)[0])
 
 
 def reachable(address: str) -> str:
