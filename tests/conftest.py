@@ -34,14 +34,32 @@ _SPARK_WARNINGS = ("ignore::ResourceWarning", "ignore::DeprecationWarning", "ign
 gc.disable()
 
 
+# Stores sync what they are given. A disk takes a millisecond for it, twenty with other tests beside, and memory none.
+# Tests of the seam to the system stay on the disk (tests/storage/files/conftest.py).
+_MEMORY = "/dev/shm"
+_ROOM = 4 << 30
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Our sources are imported as they are: pytest would rewrite asserts in all of an installed plugin's package, which
+    """Temporary folders lie in memory where there is room for them and programs may run from it.
+
+    Our sources are imported as they are: pytest would rewrite asserts in all of an installed plugin's package, which
     takes each worker ten seconds after a change and makes what is measured not what is shipped."""
+    if "TMPDIR" not in os.environ and _has_room(_MEMORY):
+        os.environ["TMPDIR"] = tempfile.tempdir = _MEMORY
     from _pytest.assertion import assertstate_key
 
     hook: Any = getattr(config.stash.get(assertstate_key, None), "hook", None)
     if hook is not None:
         hook._must_rewrite.discard("flaremq")  # there is no public way
+
+
+def _has_room(folder: str) -> bool:
+    try:
+        status = os.statvfs(folder)
+    except OSError:
+        return False
+    return status.f_bavail * status.f_frsize >= _ROOM and not status.f_flag & (os.ST_NOEXEC | os.ST_RDONLY)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

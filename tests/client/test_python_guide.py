@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import tempfile
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,10 @@ TESTS = [code[2] for code, _ in _BLOCKS if code[0] == "python" and "def test_" i
 
 
 @pytest.mark.parametrize(("code", "output"), [pair for pair in SHOWN if "/run/secrets" not in pair[0]])
-def test_an_example_prints_what_the_page_shows(code: str, output: str) -> None:
+def test_an_example_prints_what_the_page_shows(
+    code: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # what an example leaves, 100 MB, goes with the test
     with ephemeral_broker(clock=SystemClock(), flushDiskType="ASYNC_FLUSH") as broker:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from flaremq.client.admin.admin import Admin
+from flaremq.client.consumer import consumption as consuming
 from flaremq.client.consumer.consumer import Consumer
 from flaremq.client.consumer.received import ReceivedMessage
 from flaremq.client.consumer.subscription import SqlFilter
@@ -512,8 +513,10 @@ def test_tag_that_only_shares_the_hash_is_not_delivered() -> None:
     ],
 )
 def test_consumer_survives_answers_that_make_no_sense(
-    answer: RemotingCommand, caplog: pytest.LogCaptureFixture
+    answer: RemotingCommand, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(consuming, "_AFTER_FAILURE", 0.01)
+
     async def test(cluster: FakeCluster, script: PullBroker) -> None:
         script.replies = [answer, reply(next_offset=6, body=record(b"a", offset=5))]
         async with Consumer(cluster.address, group="g", subscribe="T", options=quick()) as consumer:

@@ -155,7 +155,7 @@ def test_every_way_of_sending_waits_for_a_cluster_that_restarts(way: str) -> Non
                 for server in servers:
                     await server.stop()
                 sending = asyncio.ensure_future(WAYS[way](producer))
-                done, _ = await asyncio.wait([sending], timeout=0.5)  # it would fail within milliseconds
+                done, _ = await asyncio.wait([sending], timeout=0.1)  # it would fail within milliseconds
                 assert not done
                 for server, port in zip(servers, ports, strict=True):
                     await server.restart(port)
