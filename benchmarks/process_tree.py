@@ -30,14 +30,10 @@ class WorkerMemory:
         return {"worker_MB": round(self._peak / 1e6, 1), "worker_anonymous_MB": round(self._anonymous / 1e6, 1)}
 
     def _watch(self) -> None:
-        own = os.getpid()
         while not self._stop.wait(_SAMPLE_S):
-            processes = _processes()
-            for pid in _below(processes, [own]):
-                if pid != own and "java" not in processes[pid][0]:
-                    resident, anonymous = _resident(pid)
-                    self._peak = max(self._peak, resident)
-                    self._anonymous = max(self._anonymous, anonymous)
+            resident, anonymous = largest_worker(os.getpid())
+            self._peak = max(self._peak, resident)
+            self._anonymous = max(self._anonymous, anonymous)
 
 
 class Load:
@@ -56,6 +52,17 @@ class Load:
     def _seconds(self) -> float:
         processes = _processes()
         return sum(processes[pid][2] for pid in _below(processes, self._roots))
+
+
+def largest_worker(root: int) -> tuple[int, int]:
+    """Resident and anonymous bytes now, the most of each that a Python process below ``root`` has.
+
+    A process is told by the program it runs, not by its name: what a JVM starts is for a moment the JVM itself, with
+    all its memory, under the name of the thread that asked for it.
+    """
+    workers = [pid for pid in _below(_processes(), [root]) if pid != root and _is_python(pid)]
+    held = [_resident(pid) for pid in workers]
+    return max((each[0] for each in held), default=0), max((each[1] for each in held), default=0)
 
 
 def processor_seconds(pid: int) -> float:
@@ -91,6 +98,13 @@ def _below(processes: dict[int, tuple[str, int, float]], roots: Iterable[int]) -
         if above in tops:
             found.append(pid)
     return found
+
+
+def _is_python(pid: int) -> bool:
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("python")
+    except OSError:
+        return False
 
 
 def _resident(pid: int) -> tuple[int, int]:

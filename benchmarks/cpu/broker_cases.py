@@ -18,7 +18,7 @@ from benchmarks.cpu.cases import Slice
 from benchmarks.messages import make_body
 
 if TYPE_CHECKING:
-    from flaremq.testing.ephemeral_broker import EphemeralBroker
+    from flaremq.testing import EphemeralBroker
 
 _TOPIC = "ingest"
 _QUEUES = 8
