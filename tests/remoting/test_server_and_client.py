@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
+import uvloop
 
 from flaremq.errors import InvalidArgumentError, UnavailableError
 from flaremq.log_lines import LimitedLog
@@ -17,6 +18,7 @@ from flaremq.protocol.command import RemotingCommand, RequestError
 from flaremq.protocol.frame import encode_frame
 from flaremq.remoting import connection as connections
 from flaremq.remoting.client import RemotingClient, RequestTimeoutError
+from flaremq.remoting.client_connection import ClientConnection
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable
 from flaremq.remoting.options import RemotingOptions
@@ -370,3 +372,50 @@ def test_strangers_who_send_nonsense_do_not_fill_the_log(
 
     run(scenario)
     assert sum("closing the connection" in record.message for record in caplog.records) == 20
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_replies_are_read_into_the_memory_of_the_client(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each read is made an object first and then copied."""
+    copied: list[int] = []
+    monkeypatch.setattr(ClientConnection, "data_received", lambda self, data: copied.append(len(data)))
+
+    async def main() -> None:
+        server, client = RemotingServer(table()), RemotingClient()
+        await server.start("127.0.0.1", 0)
+        try:
+            request = RemotingCommand.request(ECHO, {"x": "1"}, b"body")
+            reply = await client.request(f"127.0.0.1:{server.port}", request)
+            assert reply.body_bytes == b"body" and copied == []
+        finally:
+            await client.close()
+            await server.stop()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(main())
+
+
+def test_a_lone_call_is_written_at_once_and_those_beside_it_together() -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        transport, connection = await asyncio.get_running_loop().create_connection(
+            lambda: ClientConnection(HandlerTable(), RemotingOptions()), sock=ours
+        )
+        commands = [RemotingCommand.request(ECHO, {"x": str(number)}) for number in range(3)]
+        frames = [encode_frame(command) for command in commands]
+        calls = [connection.call(command, 10) for command in commands]
+        assert theirs.recv(1 << 16) == frames[0]
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+        await asyncio.sleep(0)
+        await until(lambda: transport.get_write_buffer_size() == 0)
+        assert theirs.recv(1 << 16) == frames[1] + frames[2]
+        transport.abort()
+        theirs.close()
+        await asyncio.wait(calls)
+        assert all(isinstance(call.exception(), UnavailableError) for call in calls)
+
+    asyncio.run(main())

@@ -44,8 +44,12 @@ class RequestTimeoutError(UnavailableError):
     """No reply came in time; whether the request was carried out is unknown."""
 
 
-class Connection(asyncio.Protocol):
-    """A connection, made by RemotingServer or RemotingClient. Event loop thread only."""
+class Connection(asyncio.BaseProtocol):
+    """A connection, made by RemotingServer or RemotingClient. Event loop thread only.
+
+    No asyncio.Protocol, though it has its ``data_received``: uvloop would read by that from a subclass that offers a
+    buffer of its own.
+    """
 
     takes_places = False  # whether sends are told where they stand (``stored``) instead of being written a frame
 
@@ -467,8 +471,20 @@ class Connection(asyncio.Protocol):
             future.set_exception(UnavailableError(f"the connection to {self.peer} is closed"))
             return future
         self._calls[command.opaque] = (future, self._loop.time() + timeout)
-        self.write(encode_parts(command))
+        parts = encode_parts(command)
+        if len(self._calls) == 1 and not self._corked and self._descriptor >= 0:
+            self._write_alone(parts)
+        else:
+            self.write(parts)
         return future
+
+    def _write_alone(self, parts: list[Body]) -> None:
+        """A call that nothing else is under way with: who makes one at a time waits for no turn of the loop."""
+        assert self._transport is not None
+        self.last_activity = self._loop.time()
+        left = write_now(self._transport, self._descriptor, parts)
+        if left:
+            self.write(left)
 
     async def request(self, command: RemotingCommand, timeout: float = 3.0) -> RemotingCommand:
         """Send a request and wait for its reply."""

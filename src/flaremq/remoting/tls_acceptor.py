@@ -37,7 +37,7 @@ class TlsAcceptor:
         self,
         listener: socket.socket,
         context: Contexts,
-        make: Callable[[], asyncio.Protocol],
+        make: Callable[[], asyncio.BaseProtocol],
         *,
         enforcing: bool,
         has_room: Callable[[], bool],
