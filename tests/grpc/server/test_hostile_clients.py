@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from typing import Any
 
 import pytest
@@ -91,6 +92,34 @@ def test_a_telemetry_stream_that_breaks_off_in_a_message_ends_its_handler() -> N
             await until(lambda: len(ended) == 3)
             assert set(ended) == {"half", "wrong flag", "too large"}
             assert server.calls == 0
+
+    run(scenario)
+
+
+def test_a_call_reset_in_the_segment_that_brought_it_leaves_nothing_that_nobody_awaits() -> None:
+    """The suite makes an error of a coroutine that is never awaited."""
+
+    async def scenario() -> None:
+        ended: list[str] = []
+
+        async def work(call: Call) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(call.client_id)
+
+        async def shell(inner: Any) -> None:
+            await inner
+
+        def handler(request: Any, call: Call) -> Any:
+            return shell(work(call))
+
+        async with grpc_port({"Heartbeat": handler}) as server, raw_client(server.port) as client:
+            number = client.call("Heartbeat", classes.HeartbeatRequest(), client="reset")
+            client.send(frame(frames.RST_STREAM, 0, number, (8).to_bytes(4, "big")))
+            await until(lambda: ended)
+            assert (ended, server.calls) == (["reset"], 0)
+        gc.collect()
 
     run(scenario)
 

@@ -7,6 +7,7 @@ has cancelled it). A unary handler that answers at once costs no task; one that 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable
@@ -136,6 +137,10 @@ class Exchange:
     def stop_handler(self) -> None:
         task = self.task
         if task is not None and not task.done():
+            if not _has_begun(task):
+                # Cancelled now it would never await what it was given; it begins in this turn of the loop.
+                task.get_loop().call_soon(self.stop_handler)
+                return
             task.cancel()
         self.call.cancel()
 
@@ -354,6 +359,11 @@ def answer_at_once(serving: Serving, headers: RequestHeaders, data: bytes, peer:
     if reply is not None:
         serving.counts.calls += 1
     return reply
+
+
+def _has_begun(task: asyncio.Future[Any]) -> bool:
+    coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None
+    return not inspect.iscoroutine(coroutine) or inspect.getcoroutinestate(coroutine) != inspect.CORO_CREATED
 
 
 def describe(error: BaseException, call: Call) -> str:
