@@ -193,6 +193,22 @@ def test_death_while_the_files_are_written_repeats_and_loses_nothing() -> None:
         assert after.bodies() == [b"0", b"1", b"2"]
 
 
+@pytest.mark.parametrize("size", [0, 40, 16 + UNIT.size - 1])
+def test_a_log_file_cut_short_does_not_say_how_long_the_next_ones_are(size: int) -> None:
+    lab = WaitingLab()
+    service = timer(lab)
+    lab.send(b"a", TIMER_DELAY_SEC="1")
+    run(service.run_due())
+    use_log_files_of(lab, size)
+    lab = stop(lab, service)
+    assert check_of(lab.disk)[1] == UNIT.size
+    assert len(lab.disk.files()[f"{ROOT}/timerlog/{0:020d}"]) == 100 << 20
+    forget_ours(lab)
+    service = timer(lab)
+    lab.clock.advance(1000)
+    assert run(service.run_due()) == 1
+
+
 def test_store_without_timers_gets_no_timer_files() -> None:
     lab = WaitingLab()
     lab = stop(lab, timer(lab))

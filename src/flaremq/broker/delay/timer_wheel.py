@@ -140,10 +140,12 @@ class TimerWheelFiles:
         return time_ms // self._precision_ms * self._precision_ms
 
     def _log_file_size(self) -> int:
-        """As RocketMQ was told to make them, if it was here: it refuses others."""
+        """As RocketMQ was told to make them, if it was here: it refuses others. A file cut short does not count."""
         for name in self._filesystem.list_directory(self._log_folder):
             if layout.is_file_name(name):
-                return self._filesystem.size(os.path.join(self._log_folder, name))
+                size = self._filesystem.size(os.path.join(self._log_folder, name))
+                if _units_per_file(size) > 0:
+                    return size
         return _LOG_FILE_BYTES
 
     def _remove_old(self) -> None:
