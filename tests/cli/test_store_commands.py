@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from flaremq.cli import failure
 from flaremq.storage.message_store import MessageStore
 from tests.support.cli import flaremq
 from tests.support.store_lab import TOPIC, StoreLab
@@ -255,6 +256,17 @@ def test_a_store_in_use_is_refused_with_3(lab: StoreLab, verb: str) -> None:
     assert done.returncode == 3
     assert str(lab.root) in done.stderr and "stop it first" in done.stderr
     assert done.stdout == "" and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", [f"commitlog/{0:020d}", f"consumequeue/{TOPIC}/0/{0:020d}", "checkpoint"])
+def test_a_pipe_in_the_place_of_a_file_is_damage_and_blocks_nobody(closed: StoreLab, name: str) -> None:
+    closed.broken_on_purpose = True
+    (closed.root / name).unlink()
+    os.mkfifo(closed.root / name)
+    command = [sys.executable, "-m", "flaremq", "store", "verify", str(closed.root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode in (failure.FAILED, failure.DAMAGED), done.stdout + done.stderr
+    assert name in done.stdout + done.stderr
 
 
 def test_a_path_that_is_no_store_is_wrong_usage(tmp_path: Path) -> None:

@@ -311,6 +311,16 @@ def test_a_refused_lock_leaves_no_descriptor_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_pipe_in_the_place_of_a_lock_file_blocks_nobody(tmp_path: Path, shared: bool) -> None:
+    path = str(tmp_path / "lock")
+    os.mkfifo(path)
+    call = "lock_file_shared" if shared else "lock_file"
+    code = f"from flaremq.storage.files import locks; print(locks.{call}({path!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert "HeldLock" in done.stdout, done.stderr
+
+
 def test_a_forked_child_does_not_keep_the_locks_of_its_parent(tmp_path: Path) -> None:
     claim = StoreClaim.to_write(LocalFileSystem(), StoreLayout(_made(tmp_path / "x")))
     held = {lock.descriptor for lock in store_lock._held.values()}

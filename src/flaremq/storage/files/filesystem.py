@@ -159,7 +159,7 @@ class LocalFileSystem:
         if create:
             flags |= os.O_CREAT
         with _translated("open", path):
-            return LocalFile(path, os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640))
+            return LocalFile(path, os.open(path, flags | store_lock.OPEN_FLAGS, 0o640))
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)

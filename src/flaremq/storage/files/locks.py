@@ -28,6 +28,8 @@ _BUSY = (errno.EACCES, errno.EAGAIN)
 # Answers of file systems (NFS) that have no flock for folders.
 _NO_FOLDER_LOCKS = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _WRITABLE = os.O_WRONLY | os.O_RDWR
+# For every file of a store. A pipe in the place of one would block for ever; without it, reading one is an error.
+OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @dataclass(slots=True)
@@ -84,7 +86,7 @@ def lock_file(path: str) -> HeldLock:
     with _guard:
         _refuse_ours(path, shared=False)
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | OPEN_FLAGS, 0o640)
         except FileNotFoundError as error:
             raise NotFoundError(f"open: {path} does not exist") from error
         except OSError as error:
@@ -102,7 +104,7 @@ def lock_file_shared(path: str) -> HeldLock | None:
         if ours is not None:
             return ours
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(path, os.O_RDONLY | OPEN_FLAGS)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -147,7 +149,7 @@ def is_locked(path: str) -> bool:
             held = _held.get(_identity_of(os.stat(path, follow_symlinks=False)))
             if held is not None:
                 return not held.shared  # opening and closing the file here would drop our own lock
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(path, os.O_RDONLY | OPEN_FLAGS)
         except OSError:
             return False
         try:
