@@ -546,6 +546,9 @@ class CrashFile:
             raise
         self._node.persist()
 
+    def start_writing(self, offset: int, length: int) -> None:
+        """Any page may reach the disk at any time here, asked for or not."""
+
     def fileno(self) -> int:
         raise StoreIOError("descriptor", self.path, OSError("a simulated file has none"))
 

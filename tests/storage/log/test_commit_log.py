@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import struct
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from flaremq.message.message import Message
+from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.files.mapped_file import PAGE
 from flaremq.storage.files.mapped_file_queue import MappedFileQueue
 from tests.support.raw_store import MAGIC_BLANK, local_files, read_log
-from tests.support.store_lab import LOG_FILE, TOPIC, StoreLab, all_bodies
+from tests.support.store_lab import LOG_FILE, SMALL, TOPIC, StoreLab, all_bodies, eventually
 
 OVERHEAD = 91 + len(TOPIC)
 
@@ -49,6 +52,19 @@ def test_record_that_would_leave_fewer_than_eight_bytes_moves_to_the_next_file(l
     moved = lab.put(exact_body(LOG_FILE - 1000 - spare))
     assert (first.physical_offset, moved.physical_offset) == (0, LOG_FILE)
     assert blank_at(lab, 1000) == (LOG_FILE - 1000, MAGIC_BLANK)
+
+
+def test_blocks_behind_the_end_of_a_log_that_is_synced_all_the_time_are_written_ahead(tmp_path: Path) -> None:
+    lab = StoreLab(tmp_path, replace(SMALL, mapped_file_size_commit_log=1 << 20, reserve_step_commit_log=1 << 20))
+    lab.open(threads=True, flush_disk_type="SYNC_FLUSH")
+    end = lab.put(b"first").size
+    file = LocalFileSystem().open(str(lab.log_files()[0]), read_only=True)
+    # Reserved blocks that nothing was written to are a hole to the file system.
+    eventually(lambda: file.data_end() >= 64 * PAGE, "zeros written ahead")
+    assert not any(file.read_at(end, 1 << 20))
+    lab.close()
+    lab.open()
+    assert all_bodies(lab.store) == [b"first"]
 
 
 def test_every_record_is_read_back_by_an_independent_parser(lab: StoreLab) -> None:

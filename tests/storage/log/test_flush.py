@@ -153,6 +153,81 @@ def test_those_who_give_up_at_any_moment_leave_nobody_waiting() -> None:
     assert commit._waiting == []
 
 
+def gathering(crowd: int, pause: float) -> tuple[GroupCommit, HeldSync]:
+    """A commit that expects so many for its next sync."""
+    sync = HeldSync()
+    sync.store_loop.release()
+    commit = GroupCommit(sync, durable=0)
+    commit._crowd, commit._pause = crowd, pause
+    return commit, sync
+
+
+def test_those_whom_the_last_sync_served_are_waited_for_and_the_last_one_leads() -> None:
+    commit, sync = gathering(3, pause=60)
+    runners = []
+    for number, offset in enumerate((10, 20)):
+        runners.append(wait_in_thread(commit, offset))
+        eventually(lambda number=number: len(commit._waiting) == number + 1, "a waiter in line")
+    assert sync.calls == 0
+    sync.reach = 30
+    assert commit.wait(30) is True
+    assert [runner.value() for runner in runners] == [True, True]
+    assert sync.calls == 1
+
+
+def test_those_who_do_not_come_are_not_waited_for_longer_than_the_pause_nor_by_the_next_syncs() -> None:
+    commit, sync = gathering(3, pause=0.001)
+    sync.reach = 10
+    assert commit.wait(10) is True
+    sync.reach = 20
+    for _ in range(2):
+        assert commit._crowd == 1
+        sync.store_loop.release()
+        assert commit.wait(sync.reach) is True
+        sync.reach += 10
+
+
+def test_gatherer_who_gives_up_leaves_the_gathering_to_the_next_one() -> None:
+    commit, sync = gathering(3, pause=60)
+    impatient = wait_in_thread(commit, 10, timeout=0.05)
+    eventually(lambda: len(commit._waiting) == 1, "one waiter in line")
+    patient = wait_in_thread(commit, 20)
+    assert impatient.value() is False
+    eventually(lambda: len(commit._waiting) == 1 and commit._gatherer is commit._waiting[0], "the other one gathers")
+    third = wait_in_thread(commit, 30)
+    eventually(lambda: len(commit._waiting) == 2, "two waiters in line")
+    sync.reach = 40
+    assert commit.wait(40) is True
+    assert [patient.value(), third.value(), sync.calls] == [True, True, 1]
+
+
+def test_threads_that_do_nothing_but_put_share_most_syncs() -> None:
+    appended = itertools.count(1)
+    end = calls = 0
+
+    def sync() -> int:
+        nonlocal calls
+        calls += 1
+        reached = end
+        threading.Event().wait(0.001)
+        return reached
+
+    commit = GroupCommit(sync, durable=0)
+
+    def work() -> None:
+        nonlocal end
+        for _ in range(50):
+            offset = next(appended)
+            end = max(end, offset)
+            while not commit.wait(offset):
+                pass
+
+    runners = [Runner(work) for _ in range(8)]
+    assert [runner.value() for runner in runners] == [None] * 8
+    assert commit._waiting == []
+    assert calls <= 8 * 50 / 2, "a sync for each, or nearly"
+
+
 def test_failed_sync_answers_everyone_and_is_never_tried_again() -> None:
     sync = HeldSync()
     sync.failure = SYNC_FAILURE

@@ -86,7 +86,7 @@ class AllocateMappedFileService:
         self._condition = threading.Condition()  # guards the fields below
         self._ready: dict[int, MappedFile] = {}
         self._wanted: list[int] = []
-        self._pages: tuple[MappedFile, int, int] | None = None
+        self._pages: tuple[MappedFile, int, int, bool] | None = None
         self._failure: FlareMQError | None = None
         self._told = False  # a failure was logged, and none of its like is before the next success
         self._lock_failed = False
@@ -108,12 +108,15 @@ class AllocateMappedFileService:
                     self._failure = None  # of an earlier try
             self._condition.notify_all()
 
-    def populate(self, file: MappedFile, start: int, end: int) -> bool:
-        """Make the pages of [start, end) of a file ready to be written, soon; False where no thread does that."""
+    def populate(self, file: MappedFile, start: int, end: int, *, write: bool = False) -> bool:
+        """Make the pages of [start, end) of a file ready to be written, soon; False where no thread does that.
+
+        With ``write`` they also go to disk as they are then.
+        """
         if self._thread is None:
             return False
         with self._condition:
-            self._pages = (file, start, end)
+            self._pages = (file, start, end, write)
             self._condition.notify_all()
         return True
 
@@ -154,8 +157,10 @@ class AllocateMappedFileService:
                 pages, self._pages = self._pages, None
                 start = min(self._wanted) if self._wanted else -1
             if pages is not None:
-                file, first, end = pages
+                file, first, end, write = pages
                 file.populate(first, end)
+                if write:
+                    file.start_writing(first, end)
             if start < 0:
                 continue
             try:

@@ -71,6 +71,9 @@ class File(Protocol):
 
     def sync(self) -> None: ...
 
+    def start_writing(self, offset: int, length: int) -> None:
+        """Write the dirty pages of this range in the background; a hint, which makes nothing durable."""
+
     def fileno(self) -> int:
         """The descriptor, for calls of the system that take one."""
 
@@ -300,6 +303,12 @@ class LocalFile:
     def sync(self) -> None:
         self._call("sync", lambda: os.fdatasync(self._descriptor))
 
+    def start_writing(self, offset: int, length: int) -> None:
+        # Waits for nothing: waiting would take an error of the disk away from the sync that has to report it.
+        _libc().sync_file_range(
+            self._descriptor, ctypes.c_int64(offset), ctypes.c_int64(length), _SYNC_FILE_RANGE_WRITE
+        )
+
     def fileno(self) -> int:
         return self._descriptor
 
@@ -332,6 +341,7 @@ class LocalFile:
 
 
 _PAGE = mmap.PAGESIZE
+_SYNC_FILE_RANGE_WRITE = 2
 
 
 class LocalMapping:

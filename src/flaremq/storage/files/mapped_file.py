@@ -180,6 +180,12 @@ class MappedFile:
         if mapping is not None and start < end:
             mapping.advise(_MADV_POPULATE_WRITE, start, end - start)
 
+    def start_writing(self, start: int, end: int) -> None:
+        """Have the pages of [start, end) that were changed written to disk soon; a hint, in any thread."""
+        file = self._file
+        if file is not None:
+            file.start_writing(start, end - start)
+
     def commit(self) -> None:
         """Copy what lies in pool memory to the file; without a pool there is nothing to copy."""
         wrote = self.wrote

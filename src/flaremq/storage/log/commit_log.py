@@ -29,7 +29,7 @@ from flaremq.message.record.codec import (
 )
 from flaremq.storage.files.allocation import AllocateMappedFileService, TransientStorePool
 from flaremq.storage.files.filesystem import FileSystem
-from flaremq.storage.files.mapped_file import MappedFile
+from flaremq.storage.files.mapped_file import PAGE, MappedFile
 from flaremq.storage.files.mapped_file_queue import MappedFileQueue
 from flaremq.storage.log.log_end import LogEnd
 
@@ -38,6 +38,11 @@ _PREFAULT_BYTES = 4 << 20
 # content are written twice, so a writer that takes long for a step gets only the next one ahead.
 _PREFAULT_AHEAD = 16 << 20
 _PREFAULT_FAST_MS = 100
+# A log that is synced all the time has its next blocks written as zeros: a sync of records in reserved blocks also has
+# to note that these are in use now (journal or inode), which is a second write to wait for. Little at a time, as syncs
+# wait for that too.
+_WRITE_STEP = 256 << 10
+_WRITE_AHEAD = 1 << 20
 NO_GATE = 2**63 - 1  # as confirm offset: copies elsewhere are not waited for
 _SPARE = BLANK.size  # every file keeps room for a blank header
 
@@ -142,7 +147,7 @@ class CommitLog(LogEnd):
         self.write_into(file.write_buffer)
         if not self._prefault and file.pool_buffer is None:
             file.write_singly()
-        self.limit = -1 if self._prefault else file.reserved
+        self.limit = -1 if file.pool_buffer is None else file.reserved
         self._populated = 0
 
     def make_room(self, total: int) -> MappedFile:
@@ -162,8 +167,11 @@ class CommitLog(LogEnd):
         if end > file.reserved:
             file.reserve_to(end, self.reserve_step)
         self.limit = file.reserved
-        if self._prefault and file.pool_buffer is None:
-            self._populate(file, end)
+        if file.pool_buffer is None:
+            if self._prefault:
+                self._populate(file, end)
+            else:
+                self._write_ahead(file, end)
         # From the first append on, not only after a roll: a store that was just opened must not make files under the
         # put lock either. One that only reads makes none.
         self.allocation.request(file.end)
@@ -182,6 +190,14 @@ class CommitLog(LogEnd):
         first = max(self._populated, self.limit)
         if self.allocation.populate(file, first, min(file.reserved, ahead)):
             self._populated = max(first, min(file.reserved, ahead))
+
+    def _write_ahead(self, file: MappedFile, end: int) -> None:
+        """Have the pages of the next records written in the background while they are still zeros."""
+        self.limit = min(file.reserved, end + _WRITE_STEP)
+        first = max(self._populated, -(-end // PAGE) * PAGE)
+        ahead = min(file.reserved, end + _WRITE_AHEAD)
+        if first < ahead and self.allocation.populate(file, first, ahead, write=True):
+            self._populated = ahead
 
     def _roll(self, file: MappedFile | None) -> MappedFile:
         start = self.end_offset if file is None else file.end

@@ -6,15 +6,25 @@ restart (which reads what really is on disk) helps.
 
 Group commit has no thread of its own. The first waiter becomes the leader and syncs in its own thread; whoever
 arrives meanwhile waits, and one sync then serves all of them. A single writer pays no thread switch at all.
+
+Those that a sync served come back at once when they do nothing but put. Would the next one lead without them, they
+were split in two halves for ever, each of which waits for two syncs. So who could lead first waits for as many as
+were there around the sync before, for two syncs at most; the last one to come leads. Where they do not come, the next
+syncs do not wait for them, the more of these the more often that happens.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 
 from flaremq.errors import StoreIOError
+
+_PAUSE_MAX_SECONDS = 0.001  # threads that come back later than this do something else as well
+_DOUBTS_MAX = 10  # 1,024 syncs between two attempts
 
 
 class _Waiter:
@@ -36,7 +46,11 @@ class _Waiter:
 
     def wake(self) -> None:
         self.is_woken = True
-        self.gate.release()
+        self.open_gate()
+
+    def open_gate(self) -> None:
+        with suppress(RuntimeError):  # it was told to gather, and did not run since
+            self.gate.release()
 
 
 class GroupCommit:
@@ -46,7 +60,19 @@ class GroupCommit:
     and is never called again after that.
     """
 
-    __slots__ = ("_leading", "_mutex", "_sync", "_waiting", "durable", "failure")
+    __slots__ = (
+        "_crowd",
+        "_doubts",
+        "_gatherer",
+        "_leading",
+        "_mutex",
+        "_pause",
+        "_spared",
+        "_sync",
+        "_waiting",
+        "durable",
+        "failure",
+    )
 
     def __init__(self, sync: Callable[[], int], durable: int) -> None:
         self._sync = sync
@@ -55,6 +81,11 @@ class GroupCommit:
         self._mutex = threading.Lock()  # guards the fields below, durable and failure
         self._leading = False
         self._waiting: list[_Waiter] = []
+        self._gatherer: _Waiter | None = None  # nobody leads: this one will after the pause, or whoever comes last
+        self._crowd = 1  # how many are expected to wait for the next sync
+        self._pause = 0.0  # seconds to wait for them
+        self._doubts = 0  # how often in a row they did not come
+        self._spared = 0  # syncs that do not wait for anybody, for that reason
 
     def wait(self, offset: int, timeout: float = -1) -> bool:
         """True once durable up to ``offset``; False after ``timeout`` seconds or a failed sync."""
@@ -63,49 +94,92 @@ class GroupCommit:
                 return True
             if self.failure is not None:
                 return False
-            if self._leading:
+            waiter = None
+            if self._leading or len(self._waiting) + 1 < self._crowd:
                 waiter = _Waiter(offset)
                 self._waiting.append(waiter)
+                if not self._leading and self._gatherer is None:
+                    self._gatherer = waiter
             else:
-                waiter = None
+                if self._crowd > 1:
+                    self._doubts = 0
                 self._leading = True
+                self._gatherer = None
         if waiter is None:
             self._lead()
             return self.durable >= offset
         try:
-            waiter.gate.acquire(timeout=timeout)
+            has_left = self._stay(waiter, timeout)
         except BaseException:  # Ctrl-C: leave the queue, or do the duty that was just handed over
             if not self._leave(waiter):
                 self._take_turn(waiter)
             raise
-        if waiter.is_woken or not self._leave(waiter):
+        if not has_left:
             self._take_turn(waiter)
         return self.durable >= offset
 
+    def _stay(self, waiter: _Waiter, timeout: float) -> bool:
+        """Wait for a turn; True if the time was over before and the waiter has left the queue."""
+        deadline = time.monotonic() + timeout
+        while not waiter.is_woken:
+            left = max(deadline - time.monotonic(), 0.0) if timeout >= 0 else -1.0
+            gathers = self._gatherer is waiter and not 0 <= left < self._pause
+            if waiter.gate.acquire(timeout=self._pause if gathers else left):
+                continue  # served, or told to gather
+            if not gathers:
+                return self._leave(waiter)
+            if self._take_lead(waiter):
+                return False
+        return False
+
+    def _take_lead(self, waiter: _Waiter) -> bool:
+        """The pause is over: those who are there will do. False if another one leads."""
+        with self._mutex:
+            if self._gatherer is not waiter:
+                return False
+            if len(self._waiting) < self._crowd:
+                self._doubts = min(self._doubts + 1, _DOUBTS_MAX)
+                self._spared = 1 << self._doubts
+            self._waiting.remove(waiter)
+            self._gatherer = None
+            self._leading = waiter.leads = True
+            return True
+
     def _take_turn(self, waiter: _Waiter) -> None:
-        """What a waiter owes to the others once it is taken out of the queue: wake the next one, lead if told."""
-        if not waiter.is_woken:
-            waiter.gate.acquire()  # it gave up just before its turn
-        if waiter.following is not None:
-            waiter.following.wake()
+        """What a waiter owes to the others once it is taken out of the queue: wake the next one, or lead."""
         if waiter.leads:
             self._lead()
+            return
+        while not waiter.is_woken:  # it gave up just before its turn
+            waiter.gate.acquire()
+        if waiter.following is not None:
+            waiter.following.wake()
 
     def _leave(self, waiter: _Waiter) -> bool:
-        """Take a waiter out again; False if it was woken already."""
+        """Take a waiter out again; False if it was woken already, or leads."""
         with self._mutex:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
-                return True
-            return False
+            if waiter not in self._waiting:
+                return False
+            self._waiting.remove(waiter)
+            if self._gatherer is waiter:
+                self._let_gather()
+            return True
+
+    def _let_gather(self) -> None:
+        """Nobody leads any more: the one that waits longest does next, once the others are there. With the mutex."""
+        self._gatherer = self._waiting[0] if self._waiting else None
+        if self._gatherer is not None:
+            self._gatherer.open_gate()
 
     def _lead(self) -> None:
         reached, failure = -1, None
+        begin = time.monotonic()
         try:
             reached = self._sync()
         except StoreIOError as error:
             failure = error
         finally:
+            took = time.monotonic() - begin
             with self._mutex:
                 self.durable = max(self.durable, reached)
                 self.failure = self.failure or failure
@@ -114,17 +188,22 @@ class GroupCommit:
                 else:
                     done = [waiter for waiter in self._waiting if waiter.offset <= self.durable]
                     rest = [waiter for waiter in self._waiting if waiter.offset > self.durable]
-                successor = rest.pop(0) if rest else None
                 self._waiting = rest
-                if successor is None:
-                    self._leading = False
-                else:
-                    successor.leads = True
-            line = done if successor is None else [successor, *done]  # the next sync does not wait for those it spares
-            for waiter, following in pairwise(line):
+                self._leading = False
+                self._expect(len(done) + len(rest) + 1, took)
+                self._let_gather()
+            for waiter, following in pairwise(done):
                 waiter.following = following
-            if line:
-                line[0].wake()
+            if done:
+                done[0].wake()
+
+    def _expect(self, crowd: int, took: float) -> None:
+        """How many the next sync waits for, and how long."""
+        if self._spared:
+            self._spared -= 1
+            crowd = 1
+        self._crowd = crowd
+        self._pause = min(2 * took, _PAUSE_MAX_SECONDS) if crowd > len(self._waiting) else 0.0
 
 
 class FlushTimer:
