@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks import child
+from benchmarks import child, memory
 from benchmarks.store import peer_rocketmq
 from benchmarks.timing import Row
 
@@ -50,6 +50,7 @@ class Measurement:
     theirs: tuple[str, dict[str, Any]] | None = None
     figures: tuple[Figure, ...]
     rounds: int = 1
+    memory_bytes: int = 0  # of new pages that a run will need; made ready before each run of each side
     # Several rows come back from RocketMQ's driver; this makes one of them.
     merge: Callable[[list[Row]], Row] = lambda rows: rows[-1]
 
@@ -106,6 +107,7 @@ def run_all(measurements: list[Measurement], versions: tuple[str, ...], folder: 
         sides = (OURS, *(versions if measurement.theirs else ()))
 
         def measure(side: str, measurement: Measurement = measurement) -> Row:
+            memory.touch(measurement.memory_bytes)
             return _run_ours(measurement, folder) if side == OURS else _run_theirs(measurement, side, folder)
 
         yield turns(measurement.name, measurement.figures, measurement.rounds, sides, measure)

@@ -135,6 +135,7 @@ public final class StorePeer {
         int threads = (int) access.get("threads", 1);
         putFor(threads, access.get("warm", 2), Long.MAX_VALUE, Long.MAX_VALUE);
         StoreAccess.waitForDispatch(store);
+        new ProcessBuilder("sync").start().waitFor(); // nobody is slowed down by what is still to be written
         Map<String, Object> row = putFor(threads, access.get("seconds", 5), access.get("bytes", Long.MAX_VALUE), Long.MAX_VALUE);
         print("put", row);
     }

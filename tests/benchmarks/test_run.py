@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as entry
-from benchmarks import machine, parts, quiet, results
+from benchmarks import machine, memory, parts, quiet, results, rounds
 from benchmarks.parts import Context, Part
 from benchmarks.rounds import Figure, Measurement, Outcome
 from benchmarks.settings import FULL, QUICK, with_rounds
@@ -70,6 +70,29 @@ def test_a_loaded_machine_is_marked_with_the_reason(changes: dict[str, object], 
 def test_the_watch_sees_load_and_ends() -> None:
     found = quiet.Watch(is_first=False, look_seconds=0.05).close()
     assert len(found["load_average_before"]) == 3 and found["other_cores_mean"] >= 0
+
+
+def test_each_run_of_each_side_finds_the_memory_it_will_need_made_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[object] = []
+
+    def run(side: str) -> dict[str, object]:
+        events.append(side)
+        return {"rate": 1}
+
+    monkeypatch.setattr(rounds.memory, "touch", events.append)
+    monkeypatch.setattr(rounds, "_run_ours", lambda measurement, folder: run("ours"))
+    monkeypatch.setattr(rounds, "_run_theirs", lambda measurement, version, folder: run(version))
+    measurement = Measurement(name="put", theirs=("put", {}), figures=(), rounds=2, memory_bytes=5)
+    list(rounds.run_all([measurement], ("5.5.0",), None))
+    assert events == [5, "ours", 5, "5.5.0", 5, "5.5.0", 5, "ours"]
+
+
+def test_memory_is_made_ready_as_far_as_it_is_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = memory._available_bytes()
+    assert before > 0
+    memory.touch(1 << 20)
+    monkeypatch.setattr(memory, "_available_bytes", lambda: 0)
+    memory.touch(1 << 50)  # would fail
 
 
 def test_the_machine_is_described(tmp_path: Path) -> None:
