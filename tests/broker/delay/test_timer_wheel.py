@@ -193,6 +193,41 @@ def test_death_while_the_files_are_written_repeats_and_loses_nothing() -> None:
         assert after.bodies() == [b"0", b"1", b"2"]
 
 
+def test_a_folder_in_the_place_of_a_file_of_rocketmq_does_not_spoil_a_clean_stop() -> None:
+    lab = WaitingLab()
+    service = timer(lab)
+    lab.send(b"a", TIMER_DELAY_SEC="1")
+    run(service.run_due())
+    lab.disk.make_directories(f"{ROOT}/timerwheel")
+    lab = stop(lab, service)
+    service = timer(lab)
+    lab.clock.advance(1000)
+    assert run(service.run_due()) == 1
+
+
+# Of the time: its highest and lowest bits, half a minute, months; of the end of the log: one unit of four.
+@pytest.mark.parametrize("bit", [0, 1, 22, 34, 48, 63, 120, 121])
+def test_no_flipped_bit_of_rocketmqs_check_file_costs_a_message(bit: int) -> None:
+    lab = WaitingLab()
+    service = timer(lab)
+    for number in range(4):
+        lab.send(b"%d" % number, TIMER_DELAY_SEC=str(10 + 10 * number))
+    run(service.run_due())
+    lab = stop(lab, service)
+    content = bytearray(lab.disk.files()[CHECK_FILE])
+    content[bit // 8] ^= 0x80 >> bit % 8
+    lab.disk.overwrite(CHECK_FILE, bytes(content))
+    image = lab.disk.kill()
+    for is_ours_lost in (False, True):
+        after = WaitingLab(disk=image.kill())
+        if is_ours_lost:
+            forget_ours(after)
+        again = timer(after)
+        after.clock.advance(lab.clock.now_ms() - after.clock.now_ms() + 60_000)
+        assert run(again.run_due()) == 4
+        assert sorted(after.bodies()) == [b"0", b"1", b"2", b"3"]
+
+
 @pytest.mark.parametrize("size", [0, 40, 16 + UNIT.size - 1])
 def test_a_log_file_cut_short_does_not_say_how_long_the_next_ones_are(size: int) -> None:
     lab = WaitingLab()

@@ -140,9 +140,8 @@ class TimerService:
         async with self._running:  # what is being delivered is neither waiting nor in the log
             due_ms = self._index.next_due_ms()
             slots = [] if due_ms is None else [due_ms - self._rules.precision_ms]
-            return await run_to_end(
-                self._store_loop, self._wheel.next_check, self._cursor, slots, 0, self._clock.now_ms()
-            )
+            now_ms = self._clock.now_ms()
+            return await run_to_end(self._store_loop, self._wheel.next_check, self._cursor, slots, 0, now_ms)
 
     def take_copy(self, check: bytes) -> None:
         """Remember, on a slave, what its master answered so; it begins there if it becomes the master. Disk."""
@@ -157,12 +156,11 @@ class TimerService:
         if check is None:
             return None
         self._checks = [check.hex()]
-        found = TimerCheck(*CHECK.unpack(check)[:3])
-        if notes is None:
+        found = self._wheel.read_check(check, self._clock.now_ms())
+        if notes is None or found is None:
             return found
-        if "timerChecks" in notes:
-            return None if check.hex() in notes["timerChecks"] else found
-        return found if found.read_ms > notes["savedMs"] else None
+        is_ours = check.hex() in notes["timerChecks"] if "timerChecks" in notes else found.read_ms <= notes["savedMs"]
+        return None if is_ours else found
 
     def _take_over(self, check: TimerCheck) -> None:
         """Start from what RocketMQ has read and not delivered."""
@@ -420,7 +418,10 @@ class TimerService:
         """At a clean stop, after ``persist``: leave what waits in RocketMQ's form too, if RocketMQ comes next."""
         async with self._running:
             if self._cursor and not self._is_changed:
-                await run_to_end(self._store_loop, self._hand_over)
+                try:
+                    await run_to_end(self._store_loop, self._hand_over)
+                except FlareMQError as error:
+                    _log.warning("what waits is not left for RocketMQ: %s", error)
 
     def _hand_over(self) -> None:
         offsets = self._index.queue_offsets()
@@ -429,9 +430,8 @@ class TimerService:
             return
         now_ms = self._clock.now_ms()
         timers = [self._waiting_timer(record, now_ms) for record in self._records_at(offsets)]
-        slots = [timer.slot_ms for timer in timers]
         last = self._read(self._cursor - 1, 1).messages if offsets[-1:] != [self._cursor - 1] else []
-        check = self._wheel.next_check(self._cursor, slots, len(timers) + len(last), now_ms)
+        check = self._wheel.next_check(self._cursor, (each.slot_ms for each in timers), len(timers) + len(last), now_ms)
         over_ms = CHECK.unpack(check)[0] - self._rules.precision_ms
         timers += [self._waiting_timer(record, now_ms)._replace(slot_ms=over_ms) for record in last]
         self._checks = [check.hex(), *self._checks[:1]]  # the old one, if we die before the new one is written

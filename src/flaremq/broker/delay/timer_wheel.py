@@ -28,14 +28,18 @@ last unit is always that of the last record read, in a slot that is over if the 
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator
+from math import gcd
 from struct import Struct
 from typing import Final, NamedTuple
 
 from flaremq.storage.files import layout
 from flaremq.storage.files.directory import read_small_file
 from flaremq.storage.files.filesystem import FileSystem, write_atomically
+
+_log = logging.getLogger(__name__)
 
 UNIT = Struct(">iqiqiqiiq")
 assert UNIT.size == 52
@@ -51,6 +55,8 @@ _REACH_SLOTS: Final = 7 * 86_400 - 60  # slots before the present one that Rocke
 _ROLL_SLOTS: Final = 2 * 86_400  # timerRollWindowSlot
 _DEFAULT, _ROLL, _DELETE = 1, 2, 4
 _READ_UNITS: Final = 8192
+_LEAST_PRECISION_MS: Final = 100  # of those that RocketMQ takes; all are multiples
+_AHEAD_MS: Final = 86_400_000  # clocks are set back, but not by more
 
 
 class TimerCheck(NamedTuple):
@@ -59,6 +65,12 @@ class TimerCheck(NamedTuple):
     read_ms: int
     log_end: int
     queue_offset: int
+
+    def is_sound(self, now_ms: int, precision_ms: int) -> bool:
+        """Whether RocketMQ can have been there. The file has no checksum, but its time is one of a slot, which no
+        flipped bit of another is, and none that is far ahead."""
+        is_slot = self.read_ms % gcd(precision_ms, _LEAST_PRECISION_MS) == 0
+        return is_slot and 0 <= self.read_ms <= now_ms + _AHEAD_MS and self.queue_offset >= 0
 
 
 class WaitingTimer(NamedTuple):
@@ -88,6 +100,15 @@ class TimerWheelFiles:
         content = read_small_file(self._filesystem, self._check_path)
         return None if content is None or len(content) < CHECK.size else content[: CHECK.size]
 
+    def read_check(self, check: bytes, now_ms: int) -> TimerCheck | None:
+        """None, and a word in the log, if it is damaged: to repeat what RocketMQ delivered is better than to lose what
+        it did not."""
+        found = TimerCheck(*CHECK.unpack(check)[:3])
+        if found.is_sound(now_ms, self._precision_ms):
+            return found
+        _log.warning("%s is damaged (%s): what RocketMQ delivered since is not known", self._check_path, found)
+        return None
+
     def waiting(self, check: TimerCheck) -> Iterator[int] | None:
         """Physical offsets of the records RocketMQ has read and not delivered; None if its log is not there."""
         names = [name for name in self._filesystem.list_directory(self._log_folder) if layout.is_file_name(name)]
@@ -99,7 +120,8 @@ class TimerWheelFiles:
             try:
                 at, is_over = 0, False
                 while not is_over:
-                    data = file.read_at(at, min(_READ_UNITS * UNIT.size, check.log_end - int(name) - at))
+                    # Up to its last unit, as RocketMQ reads it, and not only to where ``check`` says that it ends.
+                    data = file.read_at(at, _READ_UNITS * UNIT.size)
                     whole = len(data) - len(data) % UNIT.size
                     for unit in UNIT.iter_unpack(data[:whole]):
                         if unit[0] != UNIT.size or unit[2] & ~0xF:
