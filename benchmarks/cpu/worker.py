@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import Self
 
 from benchmarks.child import PROJECT
-from benchmarks.cpu import broker_cases, cases, client_cases
+from benchmarks.cpu import broker_cases, cases, client_cases, grpc_cases
 from benchmarks.cpu.cases import Slice
 
-CASES = cases.CASES | broker_cases.CASES | client_cases.CASES
+CASES = cases.CASES | broker_cases.CASES | client_cases.CASES | grpc_cases.CASES
 
 
 class Worker:
