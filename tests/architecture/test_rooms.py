@@ -33,7 +33,7 @@ ORDER = {
     "access": """files needs addresses options judge bodies rules authority once replay attempts described audit
         refusals guard callers users plain inner control""",
     "controller": "figures groups liveness election outcomes state options stores office requests service",
-    "grpc": "call options receipt_key listener framing messages http2 server guard rules backends calls door",
+    "grpc": "call options receipt_key listener framing messages http2 server guard rules plain backends calls door",
     "proxy": "options name_servers members cluster_backend service",
     "server": "options live_options option_requests guarding",
     "namesrv": "figures options kv_config topic_queues broker_table route_info requests service",

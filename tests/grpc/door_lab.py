@@ -12,8 +12,10 @@ from flaremq.broker.grpc_door.local_backend import LocalBackend
 from flaremq.clock import Clock, SystemClock
 from flaremq.grpc.call import Call
 from flaremq.grpc.calls.service import MessagingService
+from flaremq.grpc.framing import MessageReader, prefixed
 from flaremq.grpc.messages import classes
 from flaremq.grpc.messages.enums import ClientType, Code, FilterType, MessageType
+from flaremq.grpc.messages.methods import METHODS, Method
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.bodies.topic import TopicConfig
@@ -85,6 +87,15 @@ class FakeStream:
             await self.task
 
 
+def replies_of(method: Method, reply: Any) -> list[Any]:
+    """What the wire makes of what a handler sends: a reply, or bytes that are several."""
+    data = reply if isinstance(reply, bytes) else prefixed(reply.SerializeToString())
+    reader = MessageReader(1 << 30, "")
+    found = [method.reply.FromString(message) for message in reader.feed(data)]
+    assert not reader.buffered
+    return found
+
+
 def _copied(message: Any) -> Any:
     """What the wire makes of a message."""
     return type(message).FromString(message.SerializeToString())
@@ -138,8 +149,8 @@ class DoorLab:
         handler: Any = self.service.handlers[method]
         frames: list[Any] = []
 
-        async def send(message: Any) -> None:
-            frames.append(_copied(message))
+        async def send(reply: Any) -> None:
+            frames.extend(replies_of(METHODS[method], reply))
 
         await handler(_copied(request), call or self.new_call(method, client), send)
         return frames

@@ -24,6 +24,7 @@ from tests.grpc.door_lab import (
     open_door,
     producer_settings,
     receive_request,
+    replies_of,
     resource,
 )
 
@@ -192,7 +193,7 @@ async def _answer(lab: DoorLab, name: str, data: bytes) -> int:
     handler: Any = lab.service.handlers[name]
 
     async def send(reply: Any) -> None:
-        replies.append(method.reply.FromString(reply.SerializeToString()))
+        replies.extend(replies_of(method, reply))
 
     try:
         async with asyncio.timeout(20):

@@ -131,7 +131,7 @@ class Stream(Protocol):
         """End the call, and its handler with it; not for the handler."""
 
 
-Send = Callable[[Any], Awaitable[None]]
+Send = Callable[[Any], Awaitable[None]]  # of a message, or of bytes: some messages, each with its length before it
 UnaryHandler = Callable[[Any, Call], Any]  # a reply or an awaitable of one
 ServerStreamHandler = Callable[[Any, Call, Send], Awaitable[None]]
 BidiHandler = Callable[[Stream, Call], Awaitable[None]]

@@ -15,8 +15,9 @@ from flaremq.errors import FlareMQError, UnavailableError
 from flaremq.grpc.backends.backend import BrokerQueues, Member, SendOutcome, TopicQueues
 from flaremq.grpc.backends.requests import send_outcome, send_request
 from flaremq.grpc.call import Call
+from flaremq.grpc.plain.acks import PlainAck
+from flaremq.grpc.plain.sends import PlainSend
 from flaremq.grpc.rules.outgoing import Outgoing
-from flaremq.grpc.rules.plain_send import PlainSend
 from flaremq.protocol.bodies.client import HeartbeatData
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.bodies.topic import TopicConfig
@@ -67,6 +68,9 @@ class ClusterBackend:
 
     def place(self, topic: str, queue_id: int, message: PlainSend, peer: str) -> int:
         return -1
+
+    def settle(self, topic: str, group: str, ack: PlainAck) -> bool:
+        return False
 
     async def find_topic(self, name: str) -> TopicQueues | None:
         return await self._topics.get(name)

@@ -215,6 +215,9 @@ class HandlerTable:
         # Stores a plain message past the handlers, if nothing has to be waited for: topic, queue, body, properties,
         # time and host of its birth. Its offset in the queue; -1: nothing was done, the handler decides.
         self.place: Callable[[str, int, bytes, bytes, int, bytes], int] | None = None
+        # Acknowledges what a pop has handed out, past the handlers, if nothing has to be written for that: topic it was
+        # read from, group, queue, offset, first offset and time of the pop. False: nothing was done, ask the handler.
+        self.settle: Callable[[str, str, int, int, int, int], bool] | None = None
         # Asked about every request before anything else is done with it; None lets everybody in.
         self.guard: Guard | None = None
         # The guard's word on sends that the fast path has taken apart: it stands still where there is none.

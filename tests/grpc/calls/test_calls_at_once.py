@@ -11,11 +11,11 @@ import pytest
 from flaremq.grpc.framing import PREFIX_SIZE, prefixed
 from flaremq.grpc.messages import classes
 from flaremq.grpc.messages.enums import Code, MessageType
-from flaremq.grpc.rules import plain_send
+from flaremq.grpc.plain import wire
 from flaremq.storage.runtime.health import RunningFlag
 from tests.grpc.door_lab import PEER, DoorLab, lab_test, message, open_door, resource
 
-compiled = pytest.mark.skipif(not plain_send.IS_COMPILED, reason="interpreted, sends have no short way")
+compiled = pytest.mark.skipif(not wire.IS_COMPILED, reason="interpreted, sends have no short way")
 
 
 def at_once(lab: DoorLab, method: str, request: Any, client: str = "p1") -> Any:

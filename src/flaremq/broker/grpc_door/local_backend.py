@@ -25,8 +25,9 @@ from flaremq.errors import NotFoundError
 from flaremq.grpc.backends.backend import BrokerQueues, Member, SendOutcome, TopicQueues
 from flaremq.grpc.backends.requests import send_request
 from flaremq.grpc.call import Call
+from flaremq.grpc.plain.acks import PlainAck
+from flaremq.grpc.plain.sends import PlainSend
 from flaremq.grpc.rules.outgoing import Outgoing
-from flaremq.grpc.rules.plain_send import PlainSend
 from flaremq.protocol.bodies.client import HeartbeatData
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.bodies.topic import TopicConfig
@@ -46,6 +47,7 @@ class LocalBackend:
         self._state = state
         self._table = table
         self._name = state.options.broker_name
+        self._name_bytes = self._name.encode()
         self._members: dict[Member, MemberConnection] = {}
         self._topics: dict[str, tuple[TopicConfig, TopicQueues]] = {}
         self._hosts: dict[str, bytes] = {}  # of clients, as records have them
@@ -115,6 +117,14 @@ class LocalBackend:
         if place is None or host == NOBODY:
             return -1
         return place(topic, queue_id, message.body, message.properties, message.born_ms, host)
+
+    def settle(self, topic: str, group: str, ack: PlainAck) -> bool:
+        settle = self._table.settle
+        return (
+            settle is not None
+            and ack.broker == self._name_bytes
+            and settle(topic, group, ack.queue_id, ack.offset, ack.start_offset, ack.pop_time)
+        )
 
     # Clients
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from flaremq.broker.pop.check_point import Ack, PopCheckPoint, QueueKey
+from flaremq.broker.pop.check_point import Ack, Key, PopCheckPoint, QueueKey
 from flaremq.broker.pop.order_info import ILLEGAL
 from flaremq.broker.pop.receipts import Receipt
 from flaremq.broker.pop.revive_log import FOREIGN_MAX_MS
@@ -71,11 +71,30 @@ class PopSettling:
         news = bits & ~point.acked
         if not news:
             return None
-        point.acked |= news
-        self._table.advance(point)
+        self._mark(point, news)
         if not point.is_stored and point.storing is None:
             return None
         return self._log_acks(point, news)
+
+    def ack_now(self, key: Key, offset: int) -> bool:
+        """A message was consumed, and that is all; False: nothing was done, as it was not handed out so or the log is
+        to be told."""
+        point = self._table.find(key)
+        bit = 0 if point is None else point.bit_of(offset)
+        if point is None or not bit:
+            return False
+        if not point.acked & bit:
+            if point.is_stored or point.storing is not None:
+                return False
+            self._mark(point, bit)
+        self._statistics.note_ack(key[1], key[0], 1)
+        return True
+
+    def _mark(self, point: PopCheckPoint, news: int) -> None:
+        """More of it is acknowledged."""
+        point.acked |= news
+        if point.is_done:  # else no offset may follow, and it is looked for again
+            self._table.advance(point)
 
     def _ack_foreign(self, key: QueueKey, receipt: Receipt, offsets: Sequence[int]) -> Coroutine[Any, Any, None] | None:
         """The check point is settled, or it was lost in a crash and its messages are given again, or it waits in the

@@ -315,6 +315,10 @@ class PopTaking:
         store = self._store_loop.store
         return store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
 
+    def first_offset(self, topic: str, queue_id: int) -> int:
+        """First offset of a queue."""
+        return self._store_loop.store.min_offset(topic, queue_id)
+
     async def peek(self, group: str, topic: str, queue_id: int, max_count: int, wanted: PullFilter) -> PopAnswer:
         """What a pop would find, without taking it."""
         if self._store_loop.driver.undispatched > 0:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from flaremq.broker.catalog.groups import check_not_broker_group
+from flaremq.broker.catalog.groups import BROKER_GROUPS, check_not_broker_group
 from flaremq.broker.catalog.topics import TopicTable
 from flaremq.broker.pop.check_point import MESSAGES_MAX, QueueKey
 from flaremq.broker.pop.receipts import Receipt, real_topic
@@ -38,6 +38,7 @@ class PopAckHandler:
         table.register(RequestCode.ACK_MESSAGE, self.ack, "ack")
         table.register(RequestCode.BATCH_ACK_MESSAGE, self.batch_ack, "ack")
         table.register(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, self.change_invisible_time, "ack")
+        table.settle = self.settle
 
     def ack(self, connection: Connection, request: RemotingCommand) -> Outcome:
         """ACK_MESSAGE. A receipt that is no longer good is answered like any other: there is nothing to do.
@@ -62,6 +63,15 @@ class PopAckHandler:
             raise _not_given(header.offset)
         pending = self._service.settling.ack(key, receipt, [header.offset])
         return RemotingCommand.response() if pending is None else _when_settled([pending])
+
+    def settle(self, topic: str, group: str, queue_id: int, offset: int, start_offset: int, pop_time: int) -> bool:
+        """As ``ack`` does for a receipt that is good; see ``HandlerTable.settle``."""
+        config = self._topics.find(topic)
+        if config is None or not 0 <= queue_id < config.read_queue_nums or group in BROKER_GROUPS:
+            return False
+        if offset < self._service.taking.first_offset(topic, queue_id):
+            return False  # it was deleted; what is not even written was not handed out
+        return self._service.settling.ack_now((topic, group, queue_id, start_offset, pop_time), offset)
 
     def batch_ack(self, connection: Connection, request: RemotingCommand) -> Outcome:
         """BATCH_ACK_MESSAGE."""

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from flaremq.grpc.call import Call
+from flaremq.grpc.plain.acks import PlainAck
+from flaremq.grpc.plain.sends import PlainSend
 from flaremq.grpc.rules.outgoing import Outgoing
-from flaremq.grpc.rules.plain_send import PlainSend
 from flaremq.protocol.bodies.client import HeartbeatData
 from flaremq.protocol.bodies.group import SubscriptionGroupConfig
 from flaremq.protocol.command import RemotingCommand
@@ -105,6 +106,10 @@ class Backend(Protocol):
 
     def place(self, topic: str, queue_id: int, message: PlainSend, peer: str) -> int:
         """Store a plain message at once: its offset in its queue; -1: nothing was done, ``send`` it."""
+
+    def settle(self, topic: str, group: str, ack: PlainAck) -> bool:
+        """Acknowledge a message that was given from this topic, if nothing has to be waited for; False: nothing was
+        done, ``ask``."""
 
     async def register(self, member: Member, data: HeartbeatData) -> None:
         """Tell all brokers of a client what it is, or that it is still there."""

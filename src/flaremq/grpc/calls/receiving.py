@@ -19,16 +19,19 @@ from flaremq.grpc.call import Call, Send
 from flaremq.grpc.calls.renewal import Renewal
 from flaremq.grpc.calls.routes import find_topic
 from flaremq.grpc.calls.sessions import Sessions
+from flaremq.grpc.framing import prefixed
 from flaremq.grpc.messages import classes
 from flaremq.grpc.messages.enums import ClientType, Code, FilterType
-from flaremq.grpc.rules.delivered import delivered, message_id_of, records
+from flaremq.grpc.plain.deliveries import Deliveries, PlainRecord, read_plain_record
+from flaremq.grpc.plain.wire import IS_COMPILED
+from flaremq.grpc.rules.delivered import delivered, message_id_of, records, stored_records
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.grpc.rules.names import group_of, topic_of
 from flaremq.grpc.rules.pop_reply import PopReply
 from flaremq.grpc.rules.receipts import NORMAL, Receipt, ReceiptSeal
 from flaremq.grpc.rules.settings import max_attempts
 from flaremq.grpc.rules.status import OK, Refused, of_error, of_remoting, of_reply
-from flaremq.grpc.rules.times import timestamp, to_ms
+from flaremq.grpc.rules.times import duration, timestamp, to_ms
 from flaremq.message.message_ext import MessageExt
 from flaremq.message.tags import SQL92, TAG, split_tags
 from flaremq.protocol.codes import ResponseCode
@@ -41,7 +44,11 @@ _SPARE_SECONDS: Final = 5.0  # a broker may answer a poll that much after its ti
 _REQUEST_MS: Final = 3_000
 _EXPRESSION_MAX: Final = 8_192
 
-_Taken = tuple[MessageExt, Receipt, int]  # a message, and how often it was given before
+_TOGETHER_BYTES: Final = 65_536  # of messages that are sent together; more are only the rest of the last of them
+_GOOD: Final = prefixed(classes.ReceiveMessageResponse(status=OK).SerializeToString())
+
+# A message, its receipt, and how often it was given before. What is plain has no receipt until somebody wants it.
+_Taken = tuple[MessageExt | PlainRecord, Receipt | None, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +68,8 @@ class _Ask:
     attempts_max: int
     attempt_id: str
     renews: bool
+    topic_bytes: bytes
+    group_bytes: bytes
 
 
 class Receiving:
@@ -79,20 +88,20 @@ class Receiving:
     async def receive_message(self, request: Any, call: Call, send: Send) -> None:
         try:
             ask = await self._read(request, call)
-            given = await self._take(ask, call)
+            answer, taken = await self._take(ask, call)
         except (Refused, FlareMQError, TimeoutError) as error:
             await send(classes.ReceiveMessageResponse(status=of_error(error).status))
-            await self._end(send)
+            await send(self._end())
             return
-        await self._give(ask, given, call, send)
+        await self._give(ask, answer, taken, call, send)
 
     async def stop(self) -> None:
         """What is under way comes to its end."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_SPARE_SECONDS)
 
-    async def _end(self, send: Send) -> None:
-        await send(classes.ReceiveMessageResponse(delivery_timestamp=timestamp(self._backend.now_ms())))
+    def _end(self) -> Any:
+        return classes.ReceiveMessageResponse(delivery_timestamp=timestamp(self._backend.now_ms()))
 
     # What is asked for
 
@@ -127,6 +136,8 @@ class Receiving:
             attempts_max=max_attempts(config),
             attempt_id=request.attempt_id[:128],
             renews=request.auto_renew and self._limits.enable_auto_renew,
+            topic_bytes=topic.encode(),
+            group_bytes=group.encode(),
         )
 
     def _poll_ms(self, request: Any, call: Call) -> int:
@@ -163,7 +174,7 @@ class Receiving:
 
     # Taking
 
-    async def _take(self, ask: _Ask, call: Call) -> list[_Taken]:
+    async def _take(self, ask: _Ask, call: Call) -> tuple[PopReply, list[_Taken]]:
         """Messages with their receipts and retries so far."""
         taking = asyncio.ensure_future(self._pop(ask, call))
         self._tasks.add(taking)
@@ -191,14 +202,20 @@ class Receiving:
         )
         return await self._backend.ask(ask.broker, command, call, seconds=ask.poll_ms / 1000 + _SPARE_SECONDS)
 
-    def _read_reply(self, ask: _Ask, reply: RemotingCommand) -> list[_Taken]:
+    def _read_reply(self, ask: _Ask, reply: RemotingCommand) -> tuple[PopReply, list[_Taken]]:
         if reply.code != ResponseCode.SUCCESS:
             if of_remoting(reply.code) is Code.MESSAGE_NOT_FOUND:
                 raise Refused(Code.MESSAGE_NOT_FOUND, "no message came in time")
             raise of_reply(reply)
         answer = PopReply(reply.ext or {}, ask.broker)
-        found = []
-        for record in records(reply.body):
+        has_plain = IS_COMPILED and not (ask.is_ordered or answer.counts_deliveries)
+        found: list[_Taken] = []
+        for stored in stored_records(reply.body):
+            plain = read_plain_record(stored) if has_plain else None
+            if plain is not None and (not ask.tags or plain.tag.decode() in ask.tags):
+                found.append((plain, None, plain.reconsume_times))
+                continue
+            record = MessageExt(stored)
             try:
                 receipt = answer.receipt(record)
                 times = answer.reconsume_times(record)
@@ -212,7 +229,7 @@ class Receiving:
             found.append((record, receipt, times))
         if not found:
             raise Refused(Code.MESSAGE_NOT_FOUND, "no message came in time")
-        return found
+        return answer, found
 
     def _is_for_nobody(self, ask: _Ask, record: MessageExt, receipt: Receipt, times: int) -> Any:
         """What to do with a message that this client is not to get; None for all others.
@@ -232,26 +249,42 @@ class Receiving:
 
     # Giving
 
-    async def _give(self, ask: _Ask, found: list[_Taken], call: Call, send: Send) -> None:
-        """One after the other: of bodies that are inflated there is never more than one, whatever was taken."""
-        given = 0
+    async def _give(self, ask: _Ask, answer: PopReply, taken: list[_Taken], call: Call, send: Send) -> None:
+        """A number of messages at a time: of bodies that are inflated there is never more than one that is large."""
+        topic = classes.Resource(name=ask.topic).SerializeToString()
+        out = Deliveries(topic, duration(ask.invisible_ms).SerializeToString())
+        out.append(_GOOD)
+        given = made = 0
         try:
-            await send(classes.ReceiveMessageResponse(status=OK))
-            for record, receipt, times in found:
-                try:
-                    message = self._message(ask, record, receipt, times)
-                except (CorruptionError, ValueError) as error:
-                    _log.error("a message of topic %s cannot be given to group %s: %s", ask.topic, ask.group, error)
-                else:
-                    if ask.renews:
-                        client = call.account, call.client_id
-                        self._renewal.add(client, ask.group, ask.topic, message_id_of(record), receipt, times)
-                    await send(classes.ReceiveMessageResponse(message=message))
-                given += 1
-            await self._end(send)
+            for one in taken:
+                self._add(ask, answer, one, out, call)
+                made += 1
+                if out.size > _TOGETHER_BYTES:
+                    await send(out.take())
+                    given = made
+            out.append(prefixed(self._end().SerializeToString()))
+            await send(out.take())
+            given = made
         finally:
-            for record, receipt, _ in found[given:]:
-                self._spawn(self._give_back(ask, receipt, message_id_of(record), call))
+            for record, receipt, _ in taken[given:]:
+                self._spawn(self._give_back(ask, receipt or _receipt_of(answer, record), _id_of(record), call))
+
+    def _add(self, ask: _Ask, answer: PopReply, taken: _Taken, out: Deliveries, call: Call) -> None:
+        record, receipt, times = taken
+        if isinstance(record, PlainRecord):
+            words = answer.plain_words(record.queue_id, record.queue_offset, record.physical_offset)
+            out.add(record, b"%b %b" % (words, self._seal.seal(words, ask.topic_bytes, ask.group_bytes)), times + 1)
+        else:
+            assert receipt is not None
+            try:
+                message = self._message(ask, record, receipt, times)
+            except (CorruptionError, ValueError) as error:
+                _log.error("a message of topic %s cannot be given to group %s: %s", ask.topic, ask.group, error)
+                return
+            out.append(prefixed(classes.ReceiveMessageResponse(message=message).SerializeToString()))
+        if ask.renews:
+            receipt = receipt or _receipt_of(answer, record)
+            self._renewal.add((call.account, call.client_id), ask.group, ask.topic, _id_of(record), receipt, times)
 
     def _message(self, ask: _Ask, record: MessageExt, receipt: Receipt, times: int) -> Any:
         return delivered(
@@ -294,6 +327,14 @@ class Receiving:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _receipt_of(answer: PopReply, record: MessageExt | PlainRecord) -> Receipt:
+    return answer.plain_receipt(record.queue_id, record.queue_offset, record.physical_offset)
+
+
+def _id_of(record: MessageExt | PlainRecord) -> str:
+    return record.message_id.decode() if isinstance(record, PlainRecord) else message_id_of(record)
 
 
 def _filter(expression: Any) -> tuple[str, str, frozenset[str]]:

@@ -95,6 +95,13 @@ class Renewal:
         self._held[key] = self._of_client.setdefault(client, {})[key] = held
         self._schedule(held)
 
+    def present(self, client: SessionKey, group: str, message_id: str, receipt: Receipt) -> Receipt | None:
+        """The present receipt of a message; None if it is just being renewed."""
+        held = self._held.get(_key(client, group, message_id, receipt)) if self._held else None
+        if held is None:
+            return receipt
+        return held.receipt if held.under_way is None else None
+
     def end_now(self, client: SessionKey, group: str, message_id: str, receipt: Receipt) -> Receipt | None:
         """As ``end``; None, with nothing done, if the message is just being renewed."""
         held = self._held.get(_key(client, group, message_id, receipt)) if self._held else None

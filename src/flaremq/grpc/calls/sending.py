@@ -15,10 +15,10 @@ from flaremq.grpc.calls.transactions import Transactions
 from flaremq.grpc.framing import PREFIX_SIZE
 from flaremq.grpc.messages import classes
 from flaremq.grpc.messages.enums import Code, Encoding, MessageType
+from flaremq.grpc.plain.sends import read_plain_send, sent_reply
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.grpc.rules.names import topic_of
 from flaremq.grpc.rules.outgoing import Outgoing, check_body, outgoing
-from flaremq.grpc.rules.plain_send import read_plain_send, sent_reply
 from flaremq.grpc.rules.queue_choice import queue_of_group
 from flaremq.grpc.rules.recall_handles import broker_of
 from flaremq.grpc.rules.status import OK, Refused, of_error, of_many, of_reply, of_send, status
@@ -50,7 +50,7 @@ class Sending:
                 return self._send_single(self._outgoing(message, topic.name, call), topic, call)
         return self._send_many(request, call)
 
-    def send_at_once(self, request: bytes, peer: str) -> bytes | None:
+    def send_at_once(self, request: bytes, client_id: str, peer: str) -> bytes | None:
         """The reply, as it goes out, to a send that need not wait for anything; both with their length before them.
 
         None: nothing was done, it takes the ordinary way.

@@ -23,9 +23,9 @@ from flaremq.grpc.calls.telemetry import Telemetry
 from flaremq.grpc.calls.transactions import Transactions
 from flaremq.grpc.messages.enums import Code
 from flaremq.grpc.messages.methods import METHODS, Method
+from flaremq.grpc.plain.wire import IS_COMPILED
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.grpc.rules.names import client_id_of
-from flaremq.grpc.rules.plain_send import IS_COMPILED
 from flaremq.grpc.rules.receipts import ReceiptSeal
 from flaremq.grpc.rules.status import Refused, of_error
 
@@ -77,7 +77,8 @@ class MessagingService:
             **{name: self._unary(name, handler) for name, handler in unary.items()},
         }
         # Interpreted, protobuf and the ordinary way are quicker.
-        self.at_once = {"SendMessage": _at_once(sending.send_at_once)} if IS_COMPILED else {}
+        at_once = {"SendMessage": sending.send_at_once, "AckMessage": settling.ack_at_once} if IS_COMPILED else {}
+        self.at_once = {name: _at_once(handler) for name, handler in at_once.items()}
 
     def start(self) -> None:
         self.sessions.start()
@@ -119,11 +120,11 @@ class MessagingService:
         return answer
 
 
-def _at_once(handler: Callable[[bytes, str], bytes | None]) -> AtOnce:
+def _at_once(handler: AtOnce) -> AtOnce:
     def answer(request: bytes, client_id: str, peer: str) -> bytes | None:
         try:
             client_id_of(client_id)
-            return handler(request, peer)
+            return handler(request, client_id, peer)
         except Refused:  # the ordinary way says so
             return None
 

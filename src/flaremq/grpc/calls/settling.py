@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from flaremq.errors import FlareMQError, NotFoundError
 from flaremq.grpc.backends.backend import Backend
 from flaremq.grpc.backends.requests import ack_request, change_request, dead_letter_request
 from flaremq.grpc.call import Call
 from flaremq.grpc.calls.renewal import Renewal, changed_receipt
+from flaremq.grpc.framing import PREFIX_SIZE
 from flaremq.grpc.messages import classes
 from flaremq.grpc.messages.enums import Code
+from flaremq.grpc.plain.acks import PlainAck, acknowledged_reply, read_plain_ack
+from flaremq.grpc.plain.wire import varint
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.grpc.rules.names import group_of, topic_of
-from flaremq.grpc.rules.receipts import Receipt, ReceiptSeal
+from flaremq.grpc.rules.receipts import NORMAL, ORDER_REVIVE_QUEUE, Receipt, ReceiptSeal
 from flaremq.grpc.rules.status import OK, Refused, of_error, of_many, of_reply
 from flaremq.grpc.rules.times import to_ms
 from flaremq.protocol.command import RemotingCommand
+
+_NAMES_MAX: Final = 65_536  # topics and groups that are remembered
+_NORMAL: Final = NORMAL.encode()
+_STATUS: Final = OK.SerializeToString()
+_OK: Final = varint(len(_STATUS)) + _STATUS
 
 
 class Settling:
@@ -30,6 +38,7 @@ class Settling:
         self._seal = seal
         self._limits = limits
         self._seconds = limits.request_timeout_ms / 1000
+        self._names: dict[tuple[bytes, bytes], tuple[str, str]] = {}  # of topics and groups, that were looked at
 
     def ack_message(self, request: Any, call: Call) -> Any:
         """A reply or an awaitable of one: it takes no task where a single message is settled at once."""
@@ -45,6 +54,39 @@ class Settling:
         if len(entries) == 1:
             return self._ack_one(entries[0], topic, group, call)
         return self._ack_many(entries, topic, group, call)
+
+    def ack_at_once(self, request: bytes, client_id: str, peer: str) -> bytes | None:
+        """The reply, as it goes out, to an acknowledgement that need not wait for anything; both with their length
+        before them. None: nothing was done, it takes the ordinary way, which also says why something is refused."""
+        ack = read_plain_ack(request, PREFIX_SIZE)
+        if (
+            ack is None
+            or ack.revive_queue_id == ORDER_REVIVE_QUEUE
+            or not self._seal.is_own(ack.words, ack.seal, ack.topic, ack.group)
+            or ack.pop_time + ack.invisible_time <= self._backend.now_ms()
+        ):
+            return None
+        topic, group = self._names.get((ack.topic, ack.group)) or self._learned(ack.topic, ack.group)
+        renewal = self._renewal
+        if ack.kind == _NORMAL and not renewal:
+            is_settled = self._backend.settle(topic, group, ack)
+        else:
+            client, message_id, receipt = ("", client_id), ack.message_id.decode(), _receipt_of(ack)
+            is_settled = (
+                renewal.present(client, group, message_id, receipt) == receipt  # not renewed, nor about to be
+                and self._backend.settle(receipt.real_topic(topic, group), group, ack)
+            )
+            if is_settled:
+                renewal.end_now(client, group, message_id, receipt)
+        return acknowledged_reply(_OK, ack.message_id, ack.handle) if is_settled else None
+
+    def _learned(self, topic: bytes, group: bytes) -> tuple[str, str]:
+        """Names that may be acknowledged for; Refused if they may not."""
+        names = topic_of(classes.Resource(name=topic.decode())), group_of(classes.Resource(name=group.decode()))
+        if len(self._names) >= _NAMES_MAX:
+            self._names.clear()
+        self._names[topic, group] = names
+        return names
 
     def _ack_one(self, entry: Any, topic: str, group: str, call: Call) -> Any:
         try:
@@ -131,6 +173,20 @@ class Settling:
         if reply.code:
             raise of_reply(reply)
         return reply
+
+
+def _receipt_of(ack: PlainAck) -> Receipt:
+    return Receipt(
+        ack.start_offset,
+        ack.pop_time,
+        ack.invisible_time,
+        ack.revive_queue_id,
+        ack.kind.decode(),
+        ack.broker.decode(),
+        ack.queue_id,
+        ack.offset,
+        ack.physical_offset,
+    )
 
 
 def _said(reply: RemotingCommand) -> Any:

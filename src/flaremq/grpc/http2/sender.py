@@ -182,6 +182,8 @@ class Sender:
         room = min(stream.send_window, self.window)
         at, end = 0, min(len(data), max(room, 0))
         limit, number = self.frame_max, stream.id
+        if end > limit:
+            data = memoryview(data)  # its parts are not copied
         while at < end:
             part = data[at : min(at + limit, end)] if at or end - at > limit or end < len(data) else data
             size = len(part)

@@ -12,7 +12,6 @@ __all__ = [
     "limits",
     "names",
     "outgoing",
-    "plain_send",
     "pop_reply",
     "queue_choice",
     "recall_handles",

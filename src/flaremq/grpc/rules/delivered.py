@@ -32,6 +32,11 @@ _SMALLEST_RECORD: Final = 64
 
 
 def records(body: Any) -> Iterator[MessageExt]:
+    """The messages of a reply's body."""
+    return map(MessageExt, stored_records(body))
+
+
+def stored_records(body: Any) -> Iterator[memoryview]:
     """The records of a reply's body, in one piece or several."""
     parts: Sequence[Any] = [body] if isinstance(body, bytes | bytearray | memoryview) else body
     for part in parts:
@@ -40,7 +45,7 @@ def records(body: Any) -> Iterator[MessageExt]:
             size = int.from_bytes(view[at : at + 4], "big")
             if not _SMALLEST_RECORD <= size <= len(view) - at:
                 raise CorruptionError("records of a reply", offset=at, expected="a whole record", found=size)
-            yield MessageExt(view[at : at + size])
+            yield view if size == len(view) else view[at : at + size]
             at += size
 
 

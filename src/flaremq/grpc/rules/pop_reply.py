@@ -26,6 +26,7 @@ class PopReply:
         self._revive_queue_id = int(ext.get("reviveQid", 0))
         self._starts = _triples(str(ext.get("startOffsetInfo") or ""))
         self._counts = _triples(str(ext.get("orderCountInfo") or ""))
+        self._plain_words: dict[int, bytes] = {}  # of handles, by queue; for those that begin where the pop did
 
     def receipt(self, record: MessageExt) -> Receipt:
         """The receipt of a message of the reply."""
@@ -33,18 +34,37 @@ class PopReply:
         words = record.properties.get(_POP_CK, "").split(" ")
         if len(words) >= 8:
             return Receipt.parse_words([*words[:8], physical])
-        start = self._starts.get((NORMAL, str(record.queue_id)))
+        return self.plain_receipt(record.queue_id, record.queue_offset, record.physical_offset)
+
+    def plain_receipt(self, queue_id: int, queue_offset: int, physical_offset: int) -> Receipt:
+        """The receipt of a message that was read from the topic itself."""
+        start = self._starts.get((NORMAL, str(queue_id)))
         return Receipt(
-            record.queue_offset if start is None else int(start),
+            queue_offset if start is None else int(start),
             self._pop_time,
             self._invisible_time,
             self._revive_queue_id,
             NORMAL,
             self._broker,
-            record.queue_id,
-            record.queue_offset,
-            record.physical_offset,
+            queue_id,
+            queue_offset,
+            physical_offset,
         )
+
+    def plain_words(self, queue_id: int, queue_offset: int, physical_offset: int) -> bytes:
+        """The words of ``plain_receipt``, as a handle has them."""
+        words = self._plain_words.get(queue_id)
+        if words is None:
+            receipt = self.plain_receipt(queue_id, queue_offset, physical_offset)
+            words = " ".join(map(str, receipt[:-2])).encode()
+            if (NORMAL, str(queue_id)) in self._starts:
+                self._plain_words[queue_id] = words
+        return b"%b %d %d" % (words, queue_offset, physical_offset)
+
+    @property
+    def counts_deliveries(self) -> bool:
+        """Whether it says how often messages were given before."""
+        return bool(self._counts)
 
     def reconsume_times(self, record: MessageExt) -> int:
         """How often the message was given before: its own count, or that of its queue's batch in order."""

@@ -10,8 +10,9 @@ that was given to a group settles nothing for another.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
-from base64 import urlsafe_b64encode
+from binascii import b2a_base64
 from typing import Final, NamedTuple
 
 from flaremq.grpc.messages.enums import Code
@@ -25,6 +26,10 @@ ORDER_REVIVE_QUEUE: Final = 999
 _WORDS: Final = 9
 _TEXT_MAX: Final = 1024
 _SEAL_BYTES: Final = 12
+_BLOCK_BYTES: Final = 64  # of SHA-256
+_INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
+_OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
+_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
 
 class Receipt(NamedTuple):
@@ -91,17 +96,20 @@ def kind_of(topic: str) -> str:
 class ReceiptSeal:
     """Makes handles and recognizes its own."""
 
-    __slots__ = ("_key",)
+    __slots__ = ("_inner", "_outer")
 
     def __init__(self, key: bytes) -> None:
         if len(key) < 16:
             raise ValueError("the key of a seal has at least 16 bytes")
-        self._key = key
+        # HMAC-SHA256 as far as the key alone decides: to go on from here takes half the time of hmac.digest.
+        block = (hashlib.sha256(key).digest() if len(key) > _BLOCK_BYTES else key).ljust(_BLOCK_BYTES, b"\0")
+        self._inner = hashlib.sha256(block.translate(_INNER))
+        self._outer = hashlib.sha256(block.translate(_OUTER))
 
     def handle(self, receipt: Receipt, topic: str, group: str) -> str:
         """The text a client gets."""
         text = " ".join(map(str, receipt))
-        return f"{text} {self._seal(text, topic, group)}"
+        return f"{text} {self.seal(text.encode(), topic.encode(), group.encode()).decode()}"
 
     def parse(self, handle: str, topic: str, group: str) -> Receipt:
         """The words of a handle that was given for this topic to this group; Refused if it was not."""
@@ -109,12 +117,19 @@ class ReceiptSeal:
         words = text.split(" ")
         if len(handle) > _TEXT_MAX or len(words) != _WORDS or not handle.isascii():
             raise Refused(Code.INVALID_RECEIPT_HANDLE, "the receipt handle cannot be read")
-        if not hmac.compare_digest(seal, self._seal(text, topic, group)):
+        if not self.is_own(text.encode(), seal.encode(), topic.encode(), group.encode()):
             raise Refused(
                 Code.INVALID_RECEIPT_HANDLE, "the receipt handle was not given for this topic to this consumer group"
             )
         return Receipt.parse_words(words)
 
-    def _seal(self, text: str, topic: str, group: str) -> str:
-        content = f"{text}\n{topic}\n{group}".encode()
-        return urlsafe_b64encode(hmac.digest(self._key, content, "sha256")[:_SEAL_BYTES]).decode()
+    def is_own(self, text: bytes, seal: bytes, topic: bytes, group: bytes) -> bool:
+        """Whether words were given with this seal for this topic to this group."""
+        return hmac.compare_digest(seal, self.seal(text, topic, group))
+
+    def seal(self, text: bytes, topic: bytes, group: bytes) -> bytes:
+        """What follows the words of a handle for this topic and group."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(b"%b\n%b\n%b" % (text, topic, group))
+        outer.update(inner.digest())
+        return b2a_base64(outer.digest()[:_SEAL_BYTES], newline=False).translate(_URL_SAFE)

@@ -330,10 +330,10 @@ class GrpcConnection(asyncio.Protocol):
             self._schedule()
 
     def send(self, stream: Stream, message: Any) -> None:
-        """One of several replies."""
+        """One of several replies, or bytes that are some of them with their lengths."""
         if not stream.head_sent:
             self._sender.headers(stream, _HEAD)
-        self._sender.data(stream, encoded(message))
+        self._sender.data(stream, message if type(message) is bytes else encoded(message))
         if self._sender.out_bytes > _UNWRITTEN_MAX:
             self._flush()  # now, so that a handler that sends and sends hears when its client does not read
         else:

@@ -231,7 +231,8 @@ class ServerStream(Unary):
         self.work(self.entry.handler(request, self.call, self.send))
 
     async def send(self, message: Any) -> None:
-        """Send a reply, when the client has room for it. CancelledError when the call is over."""
+        """Send a reply, or bytes that are several; return when the client has room for more. CancelledError when the
+        call is over."""
         if self.is_over:
             raise asyncio.CancelledError
         self.connection.send(self.stream, message)

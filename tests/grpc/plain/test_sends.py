@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from flaremq.grpc.messages import classes
 from flaremq.grpc.messages.enums import Encoding, MessageType
+from flaremq.grpc.plain.sends import PlainSend, read_plain_send, sent_reply
 from flaremq.grpc.rules.limits import CallLimits
 from flaremq.grpc.rules.outgoing import outgoing
-from flaremq.grpc.rules.plain_send import PlainSend, read_plain_send, sent_reply
 from flaremq.grpc.rules.status import OK, Refused
 from flaremq.message.properties import parse_properties
 from tests.grpc.door_lab import message, resource

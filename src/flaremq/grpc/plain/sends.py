@@ -14,16 +14,12 @@ from flaremq.grpc.rules.outgoing import RESERVED
 
 if not cython.compiled:
     from flaremq.core.memory import View, bytes_at, bytes_view, load_u8
+    from flaremq.grpc.plain.wire import BYTES, VARINT, is_text, read_name, read_varint, varint
 
-IS_COMPILED: bool = cython.compiled  # interpreted, protobuf is faster
-
-_VARINT, _BYTES = 0, 2  # wire types
 _MESSAGE_ID_MAX = 1024
 _SECONDS_MAX = 1 << 40  # years that nobody means are for plain code
 _NANOS_MAX = 1_000_000_000
 _BAR = 0x7C
-_FIRST, _LAST = 0x20, 0x7E  # what is printed of ASCII
-_MORE = 0x80
 _HOST_MAX = 4096
 _RESERVED = frozenset(name.encode() for name in RESERVED)
 
@@ -54,10 +50,10 @@ def read_plain_send(
     view = bytes_view(data)
     end = len(data)
     send = PlainSend()
-    tag, at = _varint(view, at, end)
-    if tag != 1 << 3 | _BYTES:
+    tag, at = read_varint(view, at, end)
+    if tag != 1 << 3 | BYTES:
         return None
-    length, at = _varint(view, at, end)
+    length, at = read_varint(view, at, end)
     if at < 0 or length != end - at:  # the only message, and nothing after it
         return None
     if not _read_message(view, at, end, send):
@@ -105,39 +101,12 @@ def _properties(view: View, send: PlainSend, peer: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _varint(view: View, at: int, end: int) -> tuple[int, int]:
-    """A number and where it ends; (-1, -1) if it is cut off, longer than need be, negative or larger than 63 bits."""
-    value = shift = 0
-    while 0 <= at < end and shift < 63:
-        byte = load_u8(view, at)
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < _MORE:
-            if not byte and shift:
-                break
-            return value, at
-        shift += 7
-    return -1, -1
-
-
-def _is_text(view: View, at: int, length: int) -> bool:
-    """Whether it is printed as it stands, and has more than blanks."""
-    has_more = False
-    for place in range(at, at + length):
-        byte = load_u8(view, place)
-        if byte < _FIRST or byte > _LAST:
-            return False
-        if byte > _FIRST:
-            has_more = True
-    return has_more
-
-
 def _read_message(view: View, at: int, end: int, send: PlainSend) -> bool:
     seen = 0
     while at < end:
-        tag, at = _varint(view, at, end)
-        length, at = _varint(view, at, end)
-        if at < 0 or length > end - at or tag & 7 != _BYTES:
+        tag, at = read_varint(view, at, end)
+        length, at = read_varint(view, at, end)
+        if at < 0 or length > end - at or tag & 7 != BYTES:
             return False
         field = tag >> 3
         if field == 2:
@@ -149,7 +118,8 @@ def _read_message(view: View, at: int, end: int, send: PlainSend) -> bool:
             return False
         seen |= 1 << field
         if field == 1:
-            if not _read_topic(view, at, at + length, send):
+            send.topic_at, send.topic_length = read_name(view, at, at + length)
+            if send.topic_at < 0:
                 return False
         elif field == 3:
             if not _read_system(view, at, at + length, send):
@@ -162,28 +132,18 @@ def _read_message(view: View, at: int, end: int, send: PlainSend) -> bool:
     return True
 
 
-def _read_topic(view: View, at: int, end: int, send: PlainSend) -> bool:
-    """A resource with a name and no namespace."""
-    tag, at = _varint(view, at, end)
-    length, at = _varint(view, at, end)
-    if tag != 2 << 3 | _BYTES or at < 0 or length != end - at or not _is_text(view, at, length):
-        return False
-    send.topic_at, send.topic_length = at, length
-    return True
-
-
 def _read_user_property(view: View, at: int, end: int, send: PlainSend) -> bool:
     """A name and a value in this order, each of them there; not one of the broker's own."""
-    tag, at = _varint(view, at, end)
-    length, at = _varint(view, at, end)
-    if tag != 1 << 3 | _BYTES or at < 0 or length > end - at or not _is_text(view, at, length):
+    tag, at = read_varint(view, at, end)
+    length, at = read_varint(view, at, end)
+    if tag != 1 << 3 | BYTES or at < 0 or length > end - at or not is_text(view, at, length):
         return False
     name = bytes_at(view, at, length)
     send.text_size += length
     at += length
-    tag, at = _varint(view, at, end)
-    length, at = _varint(view, at, end)
-    if tag != 2 << 3 | _BYTES or at < 0 or length != end - at or not _is_text(view, at, length):
+    tag, at = read_varint(view, at, end)
+    length, at = read_varint(view, at, end)
+    if tag != 2 << 3 | BYTES or at < 0 or length != end - at or not is_text(view, at, length):
         return False
     if send.user_properties is None:
         send.user_properties = {}
@@ -202,8 +162,8 @@ def _steers(name: bytes) -> bool:
 def _read_system(view: View, at: int, end: int, send: PlainSend) -> bool:
     seen = 0
     while at < end:
-        tag, at = _varint(view, at, end)
-        length, at = _varint(view, at, end)
+        tag, at = read_varint(view, at, end)
+        length, at = read_varint(view, at, end)
         if at < 0:
             return False
         field = tag >> 3
@@ -211,17 +171,17 @@ def _read_system(view: View, at: int, end: int, send: PlainSend) -> bool:
             if field > 13 or seen >> field & 1:
                 return False
             seen |= 1 << field
-        if tag & 7 == _VARINT:
+        if tag & 7 == VARINT:
             # Encoding and type are what they are if nothing is said; the queue is the client's guess.
             if (field != 5 and field != 6 and field != 13) or (field < 13 and length > 1):
                 return False
             continue
-        if tag & 7 != _BYTES or length > end - at:
+        if tag & 7 != BYTES or length > end - at:
             return False
         if field == 7:
             if not _read_time(view, at, at + length, send):
                 return False
-        elif not _is_text(view, at, length):
+        elif not is_text(view, at, length):
             return False
         elif field == 3:
             send.id_at, send.id_length = at, length
@@ -253,8 +213,8 @@ def _has_bar(view: View, at: int, length: int) -> bool:
 def _read_time(view: View, at: int, end: int, send: PlainSend) -> bool:
     seconds = nanos = 0
     while at < end:
-        tag, at = _varint(view, at, end)
-        value, at = _varint(view, at, end)
+        tag, at = read_varint(view, at, end)
+        value, at = read_varint(view, at, end)
         if at < 0:
             return False
         if tag == 1 << 3 and value < _SECONDS_MAX and not seconds:
@@ -274,14 +234,3 @@ def sent_reply(status: bytes, message_id: bytes, queue_offset: int) -> bytes:
     entry = b"".join((status, b"\x12", size, message_id, b"\x1a", size, message_id, offset))
     message = b"".join((status, b"\x12", varint(len(entry)), entry))
     return b"\0" + len(message).to_bytes(4, "big") + message
-
-
-def varint(value: int) -> bytes:
-    if value < _MORE:
-        return bytes((value,))
-    out = bytearray()
-    while value >= _MORE:
-        out.append(value & 0x7F | _MORE)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
