@@ -1,7 +1,8 @@
-"""A broker for the commands that administer one."""
+"""A broker for the commands that administer one, and a terminal's Ctrl-C."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -15,3 +16,11 @@ def cluster() -> Iterator[EphemeralBroker]:
     """One broker for a whole module: tests keep apart by the names of their topics and groups."""
     with ephemeral_broker(clock=SystemClock(), flushDiskType="ASYNC_FLUSH", enablePropertyFilter=True) as broker:
         yield broker
+
+
+@pytest.fixture
+def hears_ctrl_c() -> Iterator[None]:
+    """New programs hear SIGINT, also where the tests run in the background of a shell: what begins there ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

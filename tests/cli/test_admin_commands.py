@@ -277,6 +277,7 @@ def test_print_selects_by_queue_offset_time_tag_and_number(shell: Shell) -> None
     assert shell.run("message", "print", "Nowhere").code == 1
 
 
+@pytest.mark.usefixtures("hears_ctrl_c")
 def test_tail_shows_what_comes_in_until_ctrl_c(shell: Shell) -> None:
     shell.fill("Tailed", 2)
     command = [sys.executable, "-m", "flaremq", "message", "tail", "Tailed", "-n", shell.name_server]

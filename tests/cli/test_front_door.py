@@ -175,6 +175,7 @@ def test_a_reader_that_goes_away_ends_the_dump_quietly(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("hears_ctrl_c")
 def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "flaremq", "demo", "--messages", "1000000", "--out", str(tmp_path / "demo")],
