@@ -40,7 +40,7 @@ def run_seeds(first: int, count: int) -> replica_group.Tally:
 
 def run_chunks(firsts: list[int], workers: int) -> Iterator[dict[str, object]]:
     """What happened in each chunk, as they finish."""
-    with ProcessPoolExecutor(workers, initializer=_begin_worker) as pool:
+    with ProcessPoolExecutor(workers, initializer=begin_worker, initargs=(os.getpid(),)) as pool:
         for done in as_completed([pool.submit(_run_chunk, first) for first in firsts]):
             yield done.result()
 
@@ -58,10 +58,12 @@ def chunks_done(path: Path) -> set[int]:
     return done
 
 
-def _begin_worker() -> None:
+def begin_worker(run: int) -> None:
     """Say nothing, for recoveries are told by the thousand, and die with the run: nobody else would end it."""
     logging.disable()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != run:  # it died before we asked to be told
+        raise SystemExit("the run is gone")
 
 
 def _run_chunk(first: int) -> dict[str, object]:

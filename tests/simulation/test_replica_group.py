@@ -69,6 +69,12 @@ def test_no_worker_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     until(lambda: not any(is_running(worker) for worker in workers))
 
 
+def test_a_worker_that_begins_after_its_run_was_killed_ends() -> None:
+    code = "from tests.simulation.many_groups import begin_worker; begin_worker(0); print('at work')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"the run is gone\n")
+
+
 def is_running(process: Path) -> bool:
     try:
         return process.joinpath("stat").read_text().rpartition(")")[2].split()[0] != "Z"
