@@ -18,9 +18,9 @@ from tests.simulation.many_groups import run_seeds
 from tests.simulation.replica_group_mutants import GROUP_MUTANTS, GroupMutant, hunt
 from tests.support.admin_cli import until
 
-_CHUNKS, _SOAK_CHUNKS = 10, 400
+_CHUNKS = 40
 _FIRST = int(os.environ.get("FLAREMQ_FIRST_SEED", "1"))
-_GROUPS = int(os.environ.get("FLAREMQ_GROUPS", "4000"))  # each deliberate bug below breaks one of the first 2,300
+_GROUPS = int(os.environ.get("FLAREMQ_GROUPS", "20000"))
 _SOAK_GROUPS = int(os.environ.get("FLAREMQ_GROUPS", "1000000"))
 _HISTORIES_MAX = 1500  # in which a deliberate bug may hide; most are found in the first twenty
 
@@ -41,9 +41,9 @@ def test_groups_keep_every_promise(chunk: int, record_property: Callable[[str, o
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("chunk", range(_SOAK_CHUNKS))
+@pytest.mark.parametrize("chunk", range(10 * _CHUNKS))
 def test_many_groups_keep_every_promise(chunk: int, record_property: Callable[[str, object], None]) -> None:
-    share = -(-_SOAK_GROUPS // _SOAK_CHUNKS)
+    share = -(-_SOAK_GROUPS // (10 * _CHUNKS))
     _run(1_000_000 + _FIRST + chunk * share, share, record_property)
 
 
