@@ -418,12 +418,12 @@ class Connection(asyncio.BaseProtocol):
             result = _ONEWAY if request.flag & ONEWAY_FLAG else _SUCCESS if self.is_open else _NOT_WRITTEN
             latencies.note(request.code, code, result, request.was_held, monotonic() - request.received_at)
 
-    def answered_sends(self, count: int, received_at: float, *, oneway: bool) -> None:
+    def answered_sends(self, code: int, count: int, received_at: float, *, oneway: bool) -> None:
         """``answered`` for the sends of one read that the fast path has stored."""
         latencies = self._latencies
         if latencies is not None:
             result = _ONEWAY if oneway else _SUCCESS if self.is_open else _NOT_WRITTEN
-            latencies.note_sends(result, monotonic() - received_at, count)
+            latencies.note_sends(code, result, monotonic() - received_at, count)
 
     def notify(self, command: RemotingCommand) -> None:
         """Send a request that expects no reply."""

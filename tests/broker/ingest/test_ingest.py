@@ -10,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from flaremq.broker.ingest import columns
 from flaremq.clock import ManualClock
 from flaremq.errors import UnavailableError
+from flaremq.message.batch import encode_batch_item
 from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.frame import FrameDecoder, encode_frame
 from flaremq.remoting.connection import Connection
@@ -29,6 +31,18 @@ def send(number: int, properties: str, body: bytes, kind: int, **changes: str) -
     flag = int(ext.pop("flag", "0"))
     return encode_frame(
         RemotingCommand(310, ext=ext, body=body, opaque=number, serialize_type=kind, language="JAVA", flag=flag)
+    )
+
+
+def send_batch(
+    number: int, messages: list[tuple[int, bytes, bytes]], kind: int, code: int = 320, **changes: str
+) -> bytes:
+    ext = {"a": "group", "b": "orders", "c": "TBW102", "d": "4", "e": "1", "f": "0", "g": "1700000000123", "h": "0"}
+    ext |= {"i": "WAIT\x01true\x02", "j": "0", "k": "false", "m": "true", "n": "broker-a"} | changes
+    body = b"".join(encode_batch_item(*message) for message in messages)
+    flag = int(ext.pop("flag", "0"))
+    return encode_frame(
+        RemotingCommand(code, ext=ext, body=body, opaque=number, serialize_type=kind, language="JAVA", flag=flag)
     )
 
 
@@ -138,6 +152,76 @@ def test_reads_that_end_inside_a_frame_do_not_switch_the_compiled_sends_off(tmp_
     replies, taken = compare(tmp_path, reads)
     assert len(replies) == len(frames)
     assert taken == len(stream)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.mark.parametrize("kind", [0, 1])
+def test_batches_are_taken_and_answered_alike(tmp_path: Path, kind: int, flush: str) -> None:
+    frames = [
+        send_batch(
+            number,
+            [(place, b"x" * (number + place), b"KEYS\x01k%d" % place) for place in range(number)],
+            kind,
+            code=320 if number % 3 else 310,
+            e=str(number % 4),
+            i="" if number % 2 else "WAIT\x01true\x02TAGS\x01t",
+        )
+        for number in range(1, 40)
+    ]
+    replies, taken = compare(tmp_path, [b"".join(frames[:20]), b"".join(frames[20:])], flush)
+    assert {code for code, *_ in replies.values()} == {0}
+    assert [ext["msgId"].count(",") for _, (_, ext, *_) in sorted(replies.items())] == list(range(39))
+    assert taken == sum(map(len, frames))
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_batches_among_plain_sends_are_stored_in_their_order(tmp_path: Path, kind: int) -> None:
+    batch = [(0, b"one", b""), (7, b"", b"TAGS\x01t\x02")]
+    frames = [
+        send(1, _KEY, b"x", kind),
+        send_batch(2, batch, kind),
+        send_batch(3, batch, kind, flag="2"),
+        send(4, _KEY, b"y", kind),
+        send_batch(5, batch, 1 - kind, e="2"),
+    ]
+    replies, taken = compare(tmp_path, [b"".join(frames)])
+    assert [replies[number][1]["queueOffset"] for number in (1, 2, 4)] == ["1", "2", "6"] and 3 not in replies
+    assert taken == sum(map(len, frames))
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_more_messages_in_batches_than_one_run_takes_are_several_runs(tmp_path: Path, kind: int) -> None:
+    sizes = [3000, 3000, columns.RUN_MESSAGES_MAX, columns.RUN_MESSAGES_MAX + 1, 2]
+    frames = [send_batch(number, [(0, b"", b"")] * size, kind) for number, size in enumerate(sizes, start=1)]
+    replies, taken = compare(tmp_path, [b"".join(frames)])
+    assert [replies[number][1]["msgId"].count(",") + 1 for number in range(1, 6)] == sizes
+    assert taken == sum(map(len, frames[:3]))
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize(
+    ("body", "changes"),
+    [
+        (b"", {}),
+        (encode_batch_item(0, b"x", b"")[:-1], {}),
+        (encode_batch_item(0, b"x", b"A\x01\0\x02"), {}),
+        (encode_batch_item(0, b"x", b"__CRC32#\x010123456789"), {}),
+        (encode_batch_item(0, b"x", b""), {"i": "DELAY\x011\x02"}),
+        (encode_batch_item(0, b"x", b""), {"i": _KEY}),
+        (encode_batch_item(0, b"x", b""), {"i": "__SHARDINGKEY\x01k\x02"}),
+        (encode_batch_item(0, b"x", b""), {"e": "4"}),
+    ],
+)
+def test_batches_that_need_a_decision_are_left_to_plain_code(
+    tmp_path: Path, body: bytes, changes: dict[str, str], kind: int
+) -> None:
+    good = [(0, b"good", b"")]
+    head = send_batch(2, [], kind, **changes)[4:]
+    odd = (len(head) + len(body)).to_bytes(4, "big") + head + body
+    frames = [send_batch(1, good, kind), odd, send_batch(3, good, kind)]
+    replies, taken = compare(tmp_path, [b"".join(frames)])
+    assert {1, 2, 3} == set(replies) and taken in (0, len(frames[0]))
 
 
 def test_oneway_sends_are_stored_and_not_answered(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class _NoSocket(Connection):
     def answered(self, request: RemotingCommand, code: int = 0) -> None:
         """Nothing."""
 
-    def answered_sends(self, count: int, received_at: float, *, oneway: bool) -> None:
+    def answered_sends(self, code: int, count: int, received_at: float, *, oneway: bool) -> None:
         """Nothing."""
 
     async def drain(self) -> None:

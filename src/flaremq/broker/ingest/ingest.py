@@ -1,13 +1,13 @@
-"""Ingest: plain sends of one read, from the socket to the log and back, by three calls of compiled code.
+"""Ingest: plain sends and batches of one read, from the socket to the log and back, by three calls of compiled code.
 
 It takes what it is sure of and leaves the rest of the read to the frame decoder; ``ingest/plain.py`` does the same for
-one send and gives the same bytes.
+one send, ``requests/batch_sends.py`` for one batch, and they give the same bytes.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate
 from time import monotonic
 
@@ -26,12 +26,13 @@ from flaremq.storage.log.append import TopicEntry
 from flaremq.storage.log.commit_log import CommitLog
 from flaremq.storage.status import PutMessageStatus
 
-Confirm = Callable[[Connection, RemotingCommand, int, int, int, PutMessageStatus], None]
-
+_CODE, _BATCH_CODE = RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE
+_JSON_BEGINS = frozenset(b'{"code":%d' % code for code in (_CODE, _BATCH_CODE))
+_COMPACT_BEGINS = frozenset(code.to_bytes(2, "big") for code in (_CODE, _BATCH_CODE))
 _ROWS = 512
 _SCRATCH = 1 << 20
 _PROOF_MARK = MARK.encode()
-_ACK_BYTES = 1024  # more than any reply takes
+_ACK_BYTES = 1024  # more than any reply takes, but for the ids of a batch
 
 
 class Ingest:
@@ -43,12 +44,11 @@ class Ingest:
         statistics: BrokerStatistics,
         plain_queues: dict[str, int],
         replies: SendReplies,
-        confirm: Confirm,
         handlers: HandlerTable,
     ) -> None:
         self._handlers = handlers
         self._store_loop = store_loop
-        self._confirm = confirm
+        self._replies = replies
         self._driver: StoreDriver = store_loop.driver
         self._statistics = statistics
         self._plain_queues = plain_queues
@@ -58,6 +58,7 @@ class Ingest:
         self._out = bytearray(_ROWS * _ACK_BYTES)
         self._signed = bytearray()  # what the sends of a run sign, with access control
         self._ends = array("q", bytes(8 * _ROWS))
+        self._places = array("q")  # where the messages of batches are; as long as it must be once there was a batch
         self._stamp = replies.stamp.encode()
         self._host = replies.host_text.encode()
         self._topics: dict[bytes, str] = {}
@@ -68,7 +69,7 @@ class Ingest:
     def take(self, connection: Connection, data: bytes) -> int:
         """Handle the plain sends at the start of a read; the number of bytes they were."""
         # Sends of Java, Python or Node begin like this; the check costs less than a call that finds nothing.
-        if data[8:19] != b'{"code":310' and data[8:10] != b"\x01\x36":
+        if data[8:19] not in _JSON_BEGINS and data[8:10] not in _COMPACT_BEGINS:
             return 0
         if int.from_bytes(data[:4], "big") + 4 > len(data):
             return 0  # part of a frame
@@ -107,15 +108,22 @@ class Ingest:
         queue_ids = table[columns.QUEUE_ID : used : columns.COLUMN_COUNT].tolist()
         if max(queue_ids) >= queues:
             return False
+        messages = sum(table[columns.MESSAGES : used : columns.COLUMN_COUNT])
+        if messages and not self._places:
+            self._places = array("q", bytes(8 * columns.RUN_MESSAGES_MAX))
 
         def append(log: CommitLog, entry: TopicEntry, store_host: bytes) -> None:
-            kernels.append_sends(log, entry, connection.peer_host, store_host, data, self._scratch, table, count)
+            host = connection.peer_host
+            if messages:
+                kernels.append_batches(log, entry, host, store_host, data, table, count, self._places)
+            else:
+                kernels.append_sends(log, entry, host, store_host, data, self._scratch, table, count)
 
-        end = self._driver.append_rows(topic, count, total, append)
+        end = self._driver.append_rows(topic, messages or count, total, append)
         if end is None:
             return False
         try:
-            self._acknowledge(connection, topic, count, end)
+            self._acknowledge(connection, topic, count, messages, end)
         except Exception as error:  # the messages are stored: plain code must not see them again
             for request, _ in self._requests(table[:used]):
                 connection.reply(request, error_response(error, request))
@@ -124,6 +132,8 @@ class Ingest:
     def _is_admitted(self, connection: Connection, data: bytes, topic: str, count: int) -> bool:
         """Whether all sends of the run are signed by who may send to the topic."""
         verify, table = self._handlers.verify_sends, self._table
+        if table[columns.MESSAGES]:
+            return False  # rules may be for the code of batches
         key_at, key_length = table[columns.KEY_AT], table[columns.KEY_LENGTH]
         if verify is None or key_length <= 0:
             return False
@@ -148,57 +158,73 @@ class Ingest:
                 for content in contents:
                     content.release()
 
-    def _acknowledge(self, connection: Connection, topic: str, count: int, end: int) -> None:
+    def _acknowledge(self, connection: Connection, topic: str, count: int, messages: int, end: int) -> None:
         """Answer appended sends, now or when they are durable and slaves have them."""
         table, store_loop = self._table, self._store_loop
         store_loop.dispatching.note_awaited(topic, end)
-        self._note(topic, count, end)
+        self._note(topic, count, messages or count, end)
         received_at = self._received_at
+        code = _BATCH_CODE if messages else _CODE
         size = kernels.encode_acks(
-            table, count, self._json, self._json_ends, self._compact, self._compact_ends, self._host, self._out
+            table,
+            count,
+            self._json,
+            self._json_ends,
+            self._compact,
+            self._compact_ends,
+            self._host,
+            self._places,
+            self._out,
         )
         assert size >= 0, "replies are bounded"
         acks = bytes(memoryview(self._out)[:size])
         if store_loop.durability.acknowledges_later:
             connection.begin_many(count)
-            rows = table[: count * columns.COLUMN_COUNT]
+            rows, places = table[: count * columns.COLUMN_COUNT], self._places[:messages]
 
             def confirm(status: PutMessageStatus) -> None:
-                if status is not PutMessageStatus.PUT_OK:
-                    self._confirm_each(connection, rows, status)
-                    return
                 connection.finish_many(count)
-                connection.answered_sends(count, received_at, oneway=not acks)
+                if status is not PutMessageStatus.PUT_OK:
+                    self._answer_each(connection, rows, places, status)
+                    return
+                connection.answered_sends(code, count, received_at, oneway=not acks)
                 if acks and connection.is_open:
                     connection.write([acks])
 
             store_loop.durability.when_durable(end, confirm, count)
         else:
             store_loop.durability.appended()
-            connection.answered_sends(count, received_at, oneway=not acks)
+            connection.answered_sends(code, count, received_at, oneway=not acks)
             if acks:
                 connection.write([acks])
 
-    def _note(self, topic: str, count: int, end: int) -> None:
+    def _note(self, topic: str, count: int, messages: int, end: int) -> None:
         """Count appended sends; none of them has a sharding key or a delay."""
         table, statistics = self._table, self._statistics
         size = end - table[columns.RECORD_OFFSET]
-        statistics.note_put(topic, count, size)
-        flow = statistics.traffic.compiled(topic, count, size)
-        kernels.count_sizes(table, count, end, SIZE_BOUNDS, flow.sizes.counts)
+        statistics.note_put(topic, messages, size)
+        flow = statistics.traffic.compiled(topic, count, messages, size)
+        flow.sizes.sum += kernels.count_sizes(table, count, end, SIZE_BOUNDS, flow.sizes.counts)
 
-    def _confirm_each(self, connection: Connection, rows: array[int], status: PutMessageStatus) -> None:
-        """Messages that are in the log but not known to be durable: each gets the reply the plain way gives."""
+    def _answer_each(
+        self, connection: Connection, rows: array[int], places: array[int], status: PutMessageStatus
+    ) -> None:
+        """Messages that are in the log but not known to be durable: each send gets the reply the plain way gives."""
+        host, first = self._replies.host_text, 0
         for request, row in self._requests(rows):
-            queue_id, queue_offset = row[columns.QUEUE_ID], row[columns.QUEUE_OFFSET]
-            self._confirm(connection, request, queue_id, queue_offset, row[columns.RECORD_OFFSET], status)
+            following = first + row[columns.MESSAGES]
+            offsets = places[first:following] or [row[columns.RECORD_OFFSET]]
+            message_id = ",".join(f"{host}{offset:016X}" for offset in offsets)
+            reply = self._replies.stored_at(status, row[columns.QUEUE_ID], row[columns.QUEUE_OFFSET], message_id)
+            connection.reply(request, reply)
+            first = following
 
     def _requests(self, rows: array[int]) -> Iterator[tuple[RemotingCommand, array[int]]]:
         """What is needed of parsed sends to answer them one by one, and their rows."""
         for at in range(0, len(rows), columns.COLUMN_COUNT):
             row = rows[at : at + columns.COLUMN_COUNT]
             request = RemotingCommand(
-                RequestCode.SEND_MESSAGE_V2,
+                _BATCH_CODE if row[columns.MESSAGES] else _CODE,
                 opaque=row[columns.OPAQUE],
                 flag=row[columns.FLAG],
                 serialize_type=row[columns.KIND],

@@ -1,9 +1,10 @@
 """Compiled sends: sends as they came off the wire become records and replies, no Python object per message.
 
-``parse_sends`` takes frames from the start of a read as long as they are plain: SEND_MESSAGE_V2 in either header
-encoding, one topic, ASCII header, no property that makes a message take another way. The first frame that is anything
-else ends the run, and plain code decides about it; so this module needs to know only what it is sure of.
-``append_sends`` writes the records, ``encode_acks`` the replies. Plain code gives the same bytes; tests compare them.
+``parse_sends`` takes frames from the start of a read as long as they are plain: SEND_MESSAGE_V2 or SEND_BATCH_MESSAGE
+in either header encoding, all of them batches or none, one topic, ASCII header, no property that makes a message take
+another way. The first frame that is anything else ends the run, and plain code decides about it; so this module needs
+to know only what it is sure of. ``append_sends`` or ``append_batches`` writes the records, ``encode_acks`` the replies.
+Plain code gives the same bytes; tests compare them.
 Part of the compiled core (``docs/compiled-core.md``): C types are in the ``.pxd`` beside it.
 """
 
@@ -31,6 +32,7 @@ if not cython.compiled:
         KIND,
         LETTERS,
         MESSAGE_FLAG,
+        MESSAGES,
         OPAQUE,
         PROPERTIES_AT,
         PROPERTIES_LENGTH,
@@ -38,6 +40,7 @@ if not cython.compiled:
         QUEUE_OFFSET,
         RAW_LENGTH,
         RECORD_OFFSET,
+        RUN_MESSAGES_MAX,
         SIGNATURE_AT,
         SIGNATURE_LENGTH,
         SYS_FLAG,
@@ -61,12 +64,12 @@ if not cython.compiled:
         writable_view_of,
     )
     from flaremq.core.write import Head, bare_size, write_head
-    from flaremq.storage.log.append import next_offset
+    from flaremq.storage.log.append import BATCH_ITEM_BYTES, count_batch, next_offset, write_batch_item
 
 Buffer = bytes | bytearray | memoryview
 IS_COMPILED: bool = cython.compiled  # interpreted, plain code is faster
 
-_CODE = 310
+_CODE, _BATCH_CODE = 310, 320
 _ONEWAY = 2
 _QUOTE, _COMMA, _COLON, _OPEN, _CLOSE, _ESCAPE = 0x22, 0x2C, 0x3A, 0x7B, 0x7D, 0x5C
 _NAME_END, _VALUE_END = 1, 2
@@ -86,6 +89,7 @@ _N_DELAY, _N_TRAN, _N_CLUSTER, _N_TRACE = _word(b"DELAY"), _word(b"TRAN_MSG"), _
 _N_POP, _N_WAIT, _N_TRUE, _N_KEY = _word(b"POP_CK"), _word(b"WAIT"), _word(b"true"), _word(b"UNIQ_KEY")
 _N_TIMER, _N_INNER, _N_REGION = _word(b"TIMER_"), _word(b"INNER_"), _word(b"MSG_REGI")
 _N_FALSE = _word(b"false")
+_STEERED, _BARE, _KEYED = range(3)
 _N_ACCESS, _N_SIGNATURE = _word(b"AccessKe"), _word(b"Signatur")
 
 
@@ -164,45 +168,45 @@ def _unescape(view: View, at: int, end: int, target: View, target_at: int, room:
     return _NOTHING
 
 
-def _is_plain(view: View, at: int, length: int) -> bool:
-    """Whether properties have a unique key, and none that decides where a message goes."""
+def _kind_of(view: View, at: int, length: int) -> int:
+    """Whether properties have one that decides where a message goes, or else whether they have a unique key."""
     end = at + length
-    has_key = False
+    kind = _BARE
     while at < end:
         name_end = at
         while name_end < end and load_u8(view, name_end) != _NAME_END:
             if load_u8(view, name_end) == _VALUE_END:
-                return False
+                return _STEERED
             name_end += 1
         value_end = name_end + 1
         while value_end < end and load_u8(view, value_end) != _VALUE_END:
             if load_u8(view, value_end) == _NAME_END:
-                return False
+                return _STEERED
             value_end += 1
         size = name_end - at
         value_size = value_end - name_end - 1
         if size <= 0 or value_size <= 0:
-            return False
+            return _STEERED
         first = _name(view, at, size)
         if load_u8(view, at) == 95:  # "_": reserved names, the record checksum among them
-            return False
+            return _STEERED
         if size == 8 and first == _N_KEY:
-            has_key = True
+            kind = _KEYED
         elif (size == 5 and first == _N_DELAY) or (size == 8 and (first == _N_TRAN or first == _N_TRACE)):
-            return False
+            return _STEERED
         elif (size == 7 and first == _N_CLUSTER) or (size == 6 and first == _N_POP):
-            return False
+            return _STEERED
         elif size >= 6 and (_name(view, at, 6) == _N_TIMER or _name(view, at, 6) == _N_INNER):
-            return False
+            return _STEERED
         elif size == 10 and first == _N_REGION:
-            return False
+            return _STEERED
         elif size == 4 and first == _N_WAIT and not (value_size == 4 and _name(view, name_end + 1, 4) == _N_TRUE):
-            return False
+            return _STEERED
         for place in range(at, name_end - 2):  # no name that looks like the record checksum's
             if load_u8(view, place) == 67 and load_u8(view, place + 1) == 82 and load_u8(view, place + 2) == 67:
-                return False
+                return _STEERED
         at = value_end + 1
-    return has_key
+    return kind
 
 
 def _take_field(view: View, letter: int, at: int, length: int, cells: Longs, row: int) -> bool:
@@ -235,6 +239,9 @@ def _take_field(view: View, letter: int, at: int, length: int, cells: Longs, row
             return number <= 0x7FFFFFFF
         return number == 0
     if letter == 109:  # m, batch
+        if length == 4 and _name(view, at, 4) == _N_TRUE:
+            cells.data[row + MESSAGES] = 1  # counted later
+            return True
         return length == 5 and _name(view, at, 5) == _N_FALSE
     # group, default topic and its queues, unit mode, broker name
     return letter == 97 or letter == 99 or letter == 100 or letter == 107 or letter == 110
@@ -254,9 +261,27 @@ def _take_proof(view: View, name_at: int, at: int, length: int, cells: Longs, ro
     return False
 
 
-def _same_account(view: View, cells: Longs, row: int) -> bool:
-    """Whether a send is signed by the account that signed the first one of its run."""
-    if cells.data[row + KEY_LENGTH] != cells.data[KEY_LENGTH]:
+def _is_whole(cells: Longs, row: int) -> bool:
+    """Whether a send has all the fields it needs, and no flag but that of one-way sends."""
+    return (
+        cells.data[row + TOPIC_AT] >= 0
+        and cells.data[row + QUEUE_ID] >= 0
+        and cells.data[row + SYS_FLAG] >= 0
+        and cells.data[row + BORN] >= 0
+        and cells.data[row + MESSAGE_FLAG] >= 0
+        and cells.data[row + FLAG] & ~_ONEWAY == 0
+    )
+
+
+def _is_like_first(view: View, cells: Longs, row: int) -> bool:
+    """Whether a send may be in one run with the first: kind, topic and the account that signed it are the same."""
+    length = cells.data[TOPIC_LENGTH]
+    if (
+        (cells.data[row + MESSAGES] > 0) != (cells.data[MESSAGES] > 0)
+        or cells.data[row + TOPIC_LENGTH] != length
+        or not same_bytes(view, cells.data[row + TOPIC_AT], view, cells.data[TOPIC_AT], length)
+        or cells.data[row + KEY_LENGTH] != cells.data[KEY_LENGTH]
+    ):
         return False
     return cells.data[KEY_LENGTH] < 0 or same_bytes(
         view, cells.data[row + KEY_AT], view, cells.data[KEY_AT], cells.data[KEY_LENGTH]
@@ -335,7 +360,9 @@ def _parse_json(
             if number < 0 or number > 0x7FFFFFFF:
                 return _NOTHING
             if size == 4 and name == _N_CODE:
-                has_code = number == _CODE
+                has_code = number == _CODE or number == _BATCH_CODE
+                if number == _BATCH_CODE:
+                    cells.data[row + MESSAGES] = 1
             elif size == 4 and name == _N_FLAG:
                 cells.data[row + FLAG] = number
             elif size == 6 and name == _N_OPAQUE:
@@ -364,11 +391,13 @@ def _parse_compact(
     properties = _NOTHING
     if (
         end - at < 21
-        or load_i16(view, at) != _CODE
+        or (load_i16(view, at) != _CODE and load_i16(view, at) != _BATCH_CODE)
         or load_i32(view, at + 13) != 0
         or load_i32(view, at + 17) != end - at - 21
     ):
         return _NOTHING
+    if load_i16(view, at) == _BATCH_CODE:
+        cells.data[row + MESSAGES] = 1
     cells.data[row + OPAQUE] = load_i32(view, at + 5)
     cells.data[row + FLAG] = load_i32(view, at + 9)
     at += 21
@@ -381,7 +410,7 @@ def _parse_compact(
             return _NOTHING
         letter, length = load_u8(view, name_at), load_i32(view, name_at + size)
         at += size + 6
-        if length <= 0 or length > end - at:
+        if length < 0 or length > end - at or (length == 0 and letter != 105):
             return _NOTHING
         for place in range(at, at + length):
             byte = load_u8(view, place)
@@ -406,10 +435,11 @@ def parse_sends(
 ) -> tuple[int, int, int]:
     """(sends, where the first frame that is none starts, bytes of their bodies and properties).
 
-    ``scratch`` gets the properties of each as they are stored, ``stamp`` at their end.
+    ``scratch`` gets the properties of each as they are stored, ``stamp`` at their end; for batches nothing, and their
+    messages together are at most ``RUN_MESSAGES_MAX``.
     """
     read, marks, notes, cells = view_of(data), view_of(stamp), writable_view_of(scratch), writable_longs_of(table)
-    at, used, count, total = start, 0, 0, 0
+    at, used, count, total, messages = start, 0, 0, 0, 0
     while (count + 1) * COLUMN_COUNT <= cells.size and read.size - at >= 8:
         length = load_i32(read, at)
         word = load_i32(read, at + 4)
@@ -423,6 +453,7 @@ def parse_sends(
         for column in range(COLUMN_COUNT):
             cells.data[row + column] = _NOTHING
         cells.data[row + FLAG] = 0
+        cells.data[row + MESSAGES] = 0
         cells.data[row + KIND] = kind
         room = min(notes.size - used, _PROPERTIES_MAX) - marks.size - 1
         if room <= 0:
@@ -432,34 +463,35 @@ def parse_sends(
             size = _parse_json(read, header_at, header_at + header, cells, row, notes, used, room)
         else:
             size = _parse_compact(read, header_at, header_at + header, cells, row, notes, used, room)
+        is_batch = cells.data[row + MESSAGES]
         body_length = length - 4 - header
-        if size <= 0 or body_length > body_max or not _is_plain(notes, used, size):
-            break
         if (
-            cells.data[row + TOPIC_AT] < 0
-            or cells.data[row + QUEUE_ID] < 0
-            or cells.data[row + SYS_FLAG] < 0
-            or cells.data[row + BORN] < 0
-            or cells.data[row + MESSAGE_FLAG] < 0
-            or cells.data[row + FLAG] & ~_ONEWAY != 0
+            size < 0
+            or body_length > body_max
+            or not _is_whole(cells, row)
+            or _kind_of(notes, used, size) != (_BARE if is_batch else _KEYED)
+            or (count and not _is_like_first(read, cells, row))
         ):
             break
-        topic_length = cells.data[TOPIC_LENGTH]
-        if count and (
-            cells.data[row + TOPIC_LENGTH] != topic_length
-            or not same_bytes(read, cells.data[row + TOPIC_AT], read, cells.data[TOPIC_AT], topic_length)
-            or not _same_account(read, cells, row)
-        ):
-            break
-        cells.data[row + RAW_LENGTH] = size
-        if load_u8(notes, used + size - 1) != _VALUE_END:
-            store_u8(notes, used + size, _VALUE_END)
-            size += 1
-        copy_bytes(notes, used + size, marks, 0, marks.size)
-        size += marks.size
+        header_at += header
+        if is_batch:
+            found = count_batch(read, header_at, header_at + body_length, RUN_MESSAGES_MAX - messages)
+            if found <= 0 or found > RUN_MESSAGES_MAX - messages:
+                break
+            cells.data[row + MESSAGES] = found
+            messages += found
+            total -= found * BATCH_ITEM_BYTES
+            size = 0
+        else:
+            cells.data[row + RAW_LENGTH] = size
+            if load_u8(notes, used + size - 1) != _VALUE_END:
+                store_u8(notes, used + size, _VALUE_END)
+                size += 1
+            copy_bytes(notes, used + size, marks, 0, marks.size)
+            size += marks.size
         cells.data[row + PROPERTIES_AT] = used
         cells.data[row + PROPERTIES_LENGTH] = size
-        cells.data[row + BODY_AT] = header_at + header
+        cells.data[row + BODY_AT] = header_at
         cells.data[row + BODY_LENGTH] = body_length
         used += size
         total += size + body_length
@@ -563,21 +595,85 @@ def append_sends(
     log.publish(at, now)
 
 
-def count_sizes(table: array[int], count: int, end: int, bounds: array[int], counts: array[int]) -> None:
-    """Put the sizes of appended records into the buckets of a histogram; ``end``: where the last of them ends."""
+# Eight parameters on purpose, as those of ``append_sends``.
+def append_batches(
+    log: CommitLog,
+    entry: TopicEntry,
+    born_host: bytes,
+    store_host: bytes,
+    data: Buffer,
+    table: array[int],
+    count: int,
+    places: array[int],
+) -> None:
+    """``append_sends`` of parsed batches; ``places`` gets where each of their messages begins in the log."""
+    read, cells, offsets = view_of(data), writable_longs_of(table), writable_longs_of(places)
+    extra = bare_size(len(born_host) + len(store_host), len(entry.prefix)) - BATCH_ITEM_BYTES  # over its message
+    total = done = 0
+    for number in range(count):
+        row = number * COLUMN_COUNT
+        total += cells.data[row + BODY_LENGTH] + cells.data[row + MESSAGES] * extra
+        done += cells.data[row + MESSAGES]
+    assert done <= offsets.size, "parsed batches are bounded"
+    at = log.claim(total)
+    now = log.store_time()
+    base = log.current.start  # type: ignore[union-attr]  # claimed
+    following: dict[int, int] = {}  # taken over once the records are written
+    done = 0
+    for number in range(count):
+        row = number * COLUMN_COUNT
+        queue_id = cells.data[row + QUEUE_ID]
+        found = following.get(queue_id)
+        queue_offset = next_offset(entry.queue_offsets, queue_id) if found is None else found
+        head = Head(
+            entry.magic,
+            bytes_view(entry.prefix),
+            queue_id,
+            cells.data[row + SYS_FLAG],
+            cells.data[row + BORN],
+            bytes_view(born_host),
+            now,
+            bytes_view(store_host),
+            0,
+            0,
+        )
+        cells.data[row + RECORD_OFFSET] = base + at
+        cells.data[row + QUEUE_OFFSET] = queue_offset
+        item = cells.data[row + BODY_AT]
+        for place in range(cells.data[row + MESSAGES]):
+            offsets.data[done + place] = base + at
+            end = write_batch_item(log.view, at, base, head, queue_offset + place, read, item)
+            item += end - at - extra
+            at = end
+        done += cells.data[row + MESSAGES]
+        following[queue_id] = queue_offset + cells.data[row + MESSAGES]
+    entry.queue_offsets.update(following)
+    log.publish(at, now)
+
+
+def count_sizes(table: array[int], count: int, end: int, bounds: array[int], counts: array[int]) -> int:
+    """Put the sizes of appended records into the buckets of a histogram, of a batch their mean; the sum of these.
+
+    ``end``: where the last of them ends.
+    """
     cells, limits, found = longs_of(table), longs_of(bounds), writable_longs_of(counts)
     if found.size <= limits.size or count * COLUMN_COUNT > cells.size:
-        return
+        return 0
+    total = 0
     for number in range(count):
         row = number * COLUMN_COUNT
         following = end
         if number + 1 < count:
             following = cells.data[row + COLUMN_COUNT + RECORD_OFFSET]
         size = following - cells.data[row + RECORD_OFFSET]
+        if cells.data[row + MESSAGES] > 0:
+            size //= cells.data[row + MESSAGES]
         bucket = 0
         while bucket < limits.size and size > limits.data[bucket]:
             bucket += 1
         found.data[bucket] += 1
+        total += size
+    return total
 
 
 def _write_number(target: View, at: int, number: int) -> int:
@@ -607,6 +703,55 @@ def _write_text(target: View, at: int, text: View, start: int, end: int) -> int:
     return at + end - start
 
 
+def _write_ids(target: View, at: int, host: View, cells: Longs, row: int, offsets: Longs, first: int) -> int:
+    """The id of a message, or the ids of a batch with commas between them; the place after them."""
+    at = _write_text(target, at, host, 0, host.size)
+    at = _write_hex(target, at, cells.data[row + RECORD_OFFSET])
+    for number in range(1, cells.data[row + MESSAGES]):
+        store_u8(target, at, _COMMA)
+        at = _write_text(target, at + 1, host, 0, host.size)
+        at = _write_hex(target, at, offsets.data[first + number])
+    return at
+
+
+# Nine parameters on purpose, here and below: the pieces, and what is put between them.
+def _write_json_ack(
+    target: View, at: int, text: View, ends: Longs, host: View, cells: Longs, row: int, offsets: Longs, first: int
+) -> int:
+    at = _write_text(target, at, text, 0, ends.data[0])
+    at = _write_number(target, at, cells.data[row + QUEUE_ID])
+    at = _write_text(target, at, text, ends.data[0], ends.data[1])
+    at = _write_ids(target, at, host, cells, row, offsets, first)
+    at = _write_text(target, at, text, ends.data[1], ends.data[2])
+    at = _write_number(target, at, cells.data[row + QUEUE_OFFSET])
+    at = _write_text(target, at, text, ends.data[2], ends.data[3])
+    at = _write_number(target, at, cells.data[row + OPAQUE])
+    return _write_text(target, at, text, ends.data[3], ends.data[4])
+
+
+def _write_compact_ack(
+    target: View, at: int, text: View, ends: Longs, host: View, cells: Longs, row: int, offsets: Longs, first: int
+) -> int:
+    at = _write_text(target, at, text, 0, ends.data[0])  # code, language, version
+    store_i32(target, at, cells.data[row + OPAQUE])
+    store_i32(target, at + 4, 1)
+    store_i32(target, at + 8, 0)
+    block = at + 12
+    at = _write_text(target, at + 16, text, ends.data[0], ends.data[1])
+    end = _write_number(target, at + 4, cells.data[row + QUEUE_ID])
+    store_i32(target, at, end - at - 4)
+    at = _write_text(target, end, text, ends.data[1], ends.data[2])
+    end = _write_ids(target, at + 4, host, cells, row, offsets, first)
+    store_i32(target, at, end - at - 4)
+    at = _write_text(target, end, text, ends.data[2], ends.data[3])
+    end = _write_number(target, at + 4, cells.data[row + QUEUE_OFFSET])
+    store_i32(target, at, end - at - 4)
+    at = _write_text(target, end, text, ends.data[3], ends.data[4])
+    store_i32(target, block, at - block - 4)
+    return at
+
+
+# Nine parameters on purpose: what was stored, and the pieces of both kinds of replies.
 def encode_acks(
     table: array[int],
     count: int,
@@ -615,57 +760,39 @@ def encode_acks(
     compact: Buffer,
     compact_ends: array[int],
     host: Buffer,
+    places: array[int],
     out: bytearray,
 ) -> int:
     """The replies of appended sends, frame after frame; the bytes, -1 if ``out`` may be too small.
 
     ``json`` holds the constant pieces around queue id, host + offset, queue offset and opaque, each ending at its
     entry of ``json_ends``; ``compact`` the code to version, and the pieces before the three values and behind them.
+    ``places`` is what ``append_batches`` made it.
     """
-    cells, target, store_host = longs_of(table), writable_view_of(out), view_of(host)
+    cells, target, store_host, offsets = longs_of(table), writable_view_of(out), view_of(host), longs_of(places)
     text, text_ends = view_of(json), longs_of(json_ends)
     fields, field_ends = view_of(compact), longs_of(compact_ends)
-    if target.size < count * (text.size + fields.size + store_host.size + 160) or count * COLUMN_COUNT > cells.size:
+    if count * COLUMN_COUNT > cells.size or text_ends.size != 5 or field_ends.size != 5:
         return -1
-    if text_ends.size != 5 or field_ends.size != 5:
-        return -1
-    done = 0
+    messages = 0
     for number in range(count):
-        row = number * COLUMN_COUNT
+        messages += cells.data[number * COLUMN_COUNT + MESSAGES]
+    room = count * (text.size + fields.size + store_host.size + 160) + messages * (store_host.size + 17)
+    if target.size < room or messages > offsets.size:
+        return -1
+    done = messages = 0
+    for number in range(count):
+        row, first = number * COLUMN_COUNT, messages
+        messages += cells.data[row + MESSAGES]
         if cells.data[row + FLAG] & _ONEWAY:
             continue
-        place = done + 8
+        start = done + 8
         if cells.data[row + KIND] == 0:
-            place = _write_text(target, place, text, 0, text_ends.data[0])
-            place = _write_number(target, place, cells.data[row + QUEUE_ID])
-            place = _write_text(target, place, text, text_ends.data[0], text_ends.data[1])
-            place = _write_text(target, place, store_host, 0, store_host.size)
-            place = _write_hex(target, place, cells.data[row + RECORD_OFFSET])
-            place = _write_text(target, place, text, text_ends.data[1], text_ends.data[2])
-            place = _write_number(target, place, cells.data[row + QUEUE_OFFSET])
-            place = _write_text(target, place, text, text_ends.data[2], text_ends.data[3])
-            place = _write_number(target, place, cells.data[row + OPAQUE])
-            place = _write_text(target, place, text, text_ends.data[3], text_ends.data[4])
-            store_i32(target, done + 4, place - done - 8)
+            place = _write_json_ack(target, start, text, text_ends, store_host, cells, row, offsets, first)
+            store_i32(target, done + 4, place - start)
         else:
-            place = _write_text(target, place, fields, 0, field_ends.data[0])  # code, language, version
-            store_i32(target, place, cells.data[row + OPAQUE])
-            store_i32(target, place + 4, 1)
-            store_i32(target, place + 8, 0)
-            block = place + 12
-            place = _write_text(target, place + 16, fields, field_ends.data[0], field_ends.data[1])
-            end = _write_number(target, place + 4, cells.data[row + QUEUE_ID])
-            store_i32(target, place, end - place - 4)
-            place = _write_text(target, end, fields, field_ends.data[1], field_ends.data[2])
-            store_i32(target, place, store_host.size + 16)
-            place = _write_text(target, place + 4, store_host, 0, store_host.size)
-            place = _write_hex(target, place, cells.data[row + RECORD_OFFSET])
-            place = _write_text(target, place, fields, field_ends.data[2], field_ends.data[3])
-            end = _write_number(target, place + 4, cells.data[row + QUEUE_OFFSET])
-            store_i32(target, place, end - place - 4)
-            place = _write_text(target, end, fields, field_ends.data[3], field_ends.data[4])
-            store_i32(target, block, place - block - 4)
-            store_i32(target, done + 4, 1 << 24 | place - done - 8)
+            place = _write_compact_ack(target, start, fields, field_ends, store_host, cells, row, offsets, first)
+            store_i32(target, done + 4, 1 << 24 | place - start)
         store_i32(target, done, place - done - 4)
         done = place
     return done

@@ -59,9 +59,7 @@ class PlainSends:
     def _use_ingest(self) -> None:
         """Let compiled code handle the plain sends of a read before the decoder sees them."""
         if self._table is not None and kernels.IS_COMPILED:
-            ingest = Ingest(
-                self._store_loop, self._statistics, self._plain_queues, self._replies, self.confirm, self._table
-            )
+            ingest = Ingest(self._store_loop, self._statistics, self._plain_queues, self._replies, self._table)
             self._table.fast_path = ingest.take
 
     def send(self, connection: Connection, request: RemotingCommand, ext: Any, fields: tuple[str, ...]) -> Any:
@@ -107,7 +105,7 @@ class PlainSends:
         statistics.traffic.plain(topic, "fifo" if _SHARDING_KEY in properties else "normal", size)
         if durability.acknowledges_later:
             connection.begin(request)
-            stored = partial(self.confirm, connection, request, queue_id, queue_offset, physical_offset)
+            stored = partial(self._confirm, connection, request, queue_id, queue_offset, physical_offset)
             durability.when_durable(end, stored)
             return None
         durability.appended()
@@ -142,7 +140,7 @@ class PlainSends:
         durability.appended()
         return queue_offset
 
-    def confirm(
+    def _confirm(
         self,
         connection: Connection,
         request: RemotingCommand,

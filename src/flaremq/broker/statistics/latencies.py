@@ -23,14 +23,15 @@ class RequestLatencies:
     def __init__(self, series_max: int = SERIES_MAX) -> None:
         self.table: BoundedTable[Key, Histogram] = BoundedTable(lambda: Histogram(MS_BOUNDS), series_max)
         self._strange: set[int] = set()
-        self._sends: dict[str, Histogram] = {}  # by result: those of compiled sends, which are most of all requests
+        # By code and result: those of compiled sends, which are most of all requests.
+        self._sends: dict[tuple[int, str], Histogram] = {}
 
-    def note_sends(self, result: str, seconds: float, count: int) -> None:
+    def note_sends(self, code: int, result: str, seconds: float, count: int) -> None:
         """``note`` for sends of one read that compiled code has stored."""
-        found = self._sends.get(result)
+        found = self._sends.get((code, result))
         if found is None:
-            key = (int(RequestCode.SEND_MESSAGE_V2), int(ResponseCode.SUCCESS), False, result)
-            found = self._sends[result] = self.table.made(key)
+            key = (int(code), int(ResponseCode.SUCCESS), False, result)
+            found = self._sends[code, result] = self.table.made(key)
         found.observe(seconds * 1000, count)
 
     def note(self, code: int, response_code: int, result: str, is_held: bool, seconds: float, count: int = 1) -> None:

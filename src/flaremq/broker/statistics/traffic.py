@@ -65,15 +65,14 @@ class MessageTraffic:
         self.compiled_sends = 0
         self.plain_sends = 0
 
-    def compiled(self, topic: str, count: int, size: int) -> Incoming:
-        """Sends of one read that compiled code has stored; the caller adds to the buckets of their sizes."""
-        self.compiled_sends += count
+    def compiled(self, topic: str, sends: int, messages: int, size: int) -> Incoming:
+        """Sends of one read that compiled code has stored; the caller adds their sizes to the histogram."""
+        self.compiled_sends += sends
         flow = self.incoming.get((topic, "normal"))
         if flow is None:
             flow = self.incoming.made((topic, "normal"))
-        flow.messages += count
+        flow.messages += messages
         flow.bytes += size
-        flow.sizes.sum += size
         return flow
 
     def plain(self, topic: str, kind: str, size: int, count: int = 1) -> None:

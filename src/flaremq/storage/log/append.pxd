@@ -6,7 +6,7 @@ from flaremq.core.memory cimport (
 from flaremq.core.write cimport Head, bare_size, seal_record, write_head, write_record
 from flaremq.storage.log.log_end cimport LogEnd
 
-cdef int64_t _NO_QUEUE_UNIT, _ITEM_HEAD, _PROPERTIES_MAX, _CRC_HEAD, _CRC_TAIL
+cdef int64_t BATCH_ITEM_BYTES, _NO_QUEUE_UNIT, _ITEM_HEAD, _PROPERTIES_MAX, _CRC_HEAD, _CRC_TAIL
 cdef bytes _KEYS, _TAGS
 
 cdef struct Placed:
@@ -55,11 +55,13 @@ cpdef tuple append_columns(
 )
 @cython.locals(text=View)
 cdef int64_t write_piece(View log, int64_t at, bytes name, object value) noexcept
-@cython.locals(at=int64_t, total=int64_t, length=int64_t, place=int64_t, text=int64_t, size=int64_t)
-cdef int64_t measure_batch(View body, int64_t fixed, list sizes, int64_t count_max) except? -2
+@cython.locals(at=int64_t, count=int64_t, length=int64_t, place=int64_t, text=int64_t)
+cdef int64_t count_batch(View source, int64_t start, int64_t end, int64_t count_max) noexcept
+@cython.locals(length=int64_t, text_at=int64_t, text=int64_t, flag=int64_t)
+cdef int64_t write_batch_item(View log, int64_t at, int64_t base, Head head, int64_t queue_offset, View source, int64_t item) noexcept
 @cython.locals(
-    source=View, total=int64_t, at=int64_t, now=int64_t, base=int64_t, first=int64_t, place=int64_t, taken=int64_t,
-    number=int64_t, length=int64_t, text_at=int64_t, text=int64_t, flag=int64_t, head=Head
+    source=View, count=int64_t, extra=int64_t, total=int64_t, at=int64_t, now=int64_t, base=int64_t, first=int64_t,
+    place=int64_t, item=int64_t, number=int64_t, following=int64_t, head=Head
 )
 cpdef append_batch_body(
     LogEnd log, RecordFields fields, dict queue_offsets, bytes body, int64_t size_max, int64_t count_max

@@ -37,6 +37,7 @@ Appended = tuple[int, int, int, list[int]]
 
 _NO_QUEUE_UNIT = 0x4  # prepared and rollback records have no place in a queue
 _ITEM_HEAD = 20  # a message of a batch body up to its own body: size, magic, checksum, flag, body length
+BATCH_ITEM_BYTES = 22  # what it is longer than its body and properties
 _PROPERTIES_MAX = 32767
 # Halves of the reserved name __CRC32#: a name that is one bit off it would be taken for a damaged checksum.
 _CRC_HEAD = int.from_bytes(b"__CR", "big")
@@ -306,33 +307,41 @@ def write_piece(log: View, at: int, name: bytes, value: str | None) -> int:
     return at + 6 + text.size
 
 
-def measure_batch(body: View, fixed: int, sizes: list[int], count_max: int) -> int:
-    """Bytes of the records of a batch body, each record's size added to ``sizes``; -1 if plain code must look.
+def count_batch(source: View, start: int, end: int, count_max: int) -> int:
+    """Messages of a batch body; -1 if plain code must look, more than ``count_max`` if it has more.
 
-    That is: the body is malformed, properties have a NUL (recovery tells a torn record by it) or what looks like the
-    name of the record checksum. Stops one behind ``count_max``.
+    Plain code looks at a malformed body, and at properties with a NUL (recovery tells a torn record by it) or with what
+    looks like the name of the record checksum.
     """
-    at = total = 0
-    while at < body.size:
-        if body.size - at < _ITEM_HEAD + 2:
+    at, count = start, 0
+    while at < end and count <= count_max:
+        if end - at < BATCH_ITEM_BYTES:
             return -1
-        length = load_i32(body, at + 16)
-        if length < 0 or length > body.size - at - _ITEM_HEAD - 2:
+        length = load_i32(source, at + 16)
+        if length < 0 or length > end - at - BATCH_ITEM_BYTES:
             return -1
-        place = at + _ITEM_HEAD + length
-        text = load_u16(body, place)
-        if text > _PROPERTIES_MAX or text > body.size - place - 2:
+        place = at + BATCH_ITEM_BYTES + length
+        text = load_u16(source, place - 2)
+        if text > _PROPERTIES_MAX or text > end - place or not is_storable(source, place, place + text):
             return -1
-        place += 2
-        if not is_storable(body, place, place + text):
-            return -1
-        size = fixed + length + text
-        sizes.append(size)
-        if len(sizes) > count_max:
-            return total
-        total += size
         at = place + text
-    return total
+        count += 1
+    return count
+
+
+def write_batch_item(log: View, at: int, base: int, head: Head, queue_offset: int, source: View, item: int) -> int:
+    """Write the record of the message of a batch body that begins at ``item``; the file offset after it.
+
+    The message is int32 total size, int32 magic, int32 checksum (none of the three is trusted), int32 flag, int32 body
+    length, body, int16 properties length, properties.
+    """
+    length = load_i32(source, item + 16)
+    text_at = item + BATCH_ITEM_BYTES + length
+    text = load_u16(source, text_at - 2)
+    flag = load_i32(source, item + 12)
+    at = write_head(log, at, base, head, queue_offset, flag, source, item + _ITEM_HEAD, length, text)
+    copy_bytes(log, at, source, text_at, text)
+    return at + text
 
 
 def append_batch_body(
@@ -343,36 +352,28 @@ def append_batch_body(
     size_max: int,
     count_max: int,
 ) -> Appended | None:
-    """Append the messages of a batch body as it came off the wire, under ``log.lock``; None if plain code must look.
-
-    A message of it is int32 total size, int32 magic, int32 checksum (none of the three is trusted), int32 flag, int32
-    body length, body, int16 properties length, properties.
-    """
+    """Append the messages of a batch body as it came off the wire, under ``log.lock``; None if plain code must look."""
     source = view_of(body)
-    sizes: list[int] = []
-    total = measure_batch(source, fields.fixed_size(), sizes, count_max)
-    if len(sizes) > count_max:
+    count = count_batch(source, 0, source.size, count_max)
+    if count > count_max:
         raise InvalidArgumentError(f"a batch of more than {count_max} messages")
-    if total <= 0 or total > size_max:
+    extra = fields.fixed_size() - BATCH_ITEM_BYTES  # of a record over its message
+    total = source.size + count * extra
+    if count <= 0 or total > size_max:
         return None
     at = log.claim(total)
     now = log.store_time()
     head = fields.head(now)
     base = log.current.start  # type: ignore[union-attr]  # claimed
     first = next_offset(queue_offsets, fields.queue_id)
+    sizes: list[int] = []
     place = at
-    taken = 0
-    number = 0
-    while taken < source.size:
-        length = load_i32(source, taken + 16)
-        text_at = taken + _ITEM_HEAD + length + 2
-        text = load_u16(source, text_at - 2)
-        flag = load_i32(source, taken + 12)
-        place = write_head(log.view, place, base, head, first + number, flag, source, taken + _ITEM_HEAD, length, text)
-        copy_bytes(log.view, place, source, text_at, text)
-        place += text
-        taken = text_at + text
-        number += 1
-    queue_offsets[fields.queue_id] = first + number
+    item = 0
+    for number in range(count):
+        following = write_batch_item(log.view, place, base, head, first + number, source, item)
+        sizes.append(following - place)
+        item += following - place - extra
+        place = following
+    queue_offsets[fields.queue_id] = first + count
     log.publish(place, now)
     return first, base + at, now, sizes
