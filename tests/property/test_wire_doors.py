@@ -227,6 +227,7 @@ def check_batches(root: Path, seed: int, count: int) -> None:
         "320 compact kernels": (batch(1), True),
     }
     outcome = run_doors(root, doors, items)
+    assert outcome.taken > 0
     for item, code in zip(items, outcome.codes, strict=True):
         if code in (ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL) and not item.topic.startswith("%RETRY%"):
             item.reconsume_times = 0  # a batch has none
