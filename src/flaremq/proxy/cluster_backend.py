@@ -69,6 +69,9 @@ class ClusterBackend:
     def place(self, topic: str, queue_id: int, message: PlainSend, peer: str) -> int:
         return -1
 
+    def can_settle(self) -> bool:
+        return False
+
     def settle(self, topic: str, group: str, ack: PlainAck) -> bool:
         return False
 

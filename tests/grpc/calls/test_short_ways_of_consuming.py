@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from flaremq.clock import ManualClock
+from flaremq.errors import UnavailableError
 from flaremq.grpc.calls import receiving
 from flaremq.grpc.framing import prefixed
 from flaremq.grpc.messages import classes
@@ -103,6 +104,18 @@ async def test_the_log_is_told_before_the_client_where_it_has_the_check_point(la
     before = lab.state.store_loop.driver.appended
     assert await lab.ack("T", "G", given) == Code.OK
     assert lab.state.store_loop.driver.appended > before
+
+
+@with_message
+async def test_a_store_that_closes_is_spoken_of_by_the_ordinary_way(lab: DoorLab, given: Any) -> None:
+    def closed(topic: str, queue_id: int) -> int:
+        raise UnavailableError("the store is closed")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lab.state.store_loop.store, "min_offset", closed)
+        assert at_once(lab, ack_request(given)) is None
+        assert await lab.ack("T", "G", given) == Code.INTERNAL_SERVER_ERROR
+    assert committed(lab) == 0
 
 
 def test_a_push_consumer_holds_it_no_longer() -> None:

@@ -118,6 +118,9 @@ class LocalBackend:
             return -1
         return place(topic, queue_id, message.body, message.properties, message.born_ms, host)
 
+    def can_settle(self) -> bool:
+        return self._table.settle is not None
+
     def settle(self, topic: str, group: str, ack: PlainAck) -> bool:
         settle = self._table.settle
         return (

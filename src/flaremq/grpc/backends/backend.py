@@ -107,6 +107,9 @@ class Backend(Protocol):
     def place(self, topic: str, queue_id: int, message: PlainSend, peer: str) -> int:
         """Store a plain message at once: its offset in its queue; -1: nothing was done, ``send`` it."""
 
+    def can_settle(self) -> bool:
+        """Whether acknowledgements can be taken here without waiting for anything, which ``settle`` does."""
+
     def settle(self, topic: str, group: str, ack: PlainAck) -> bool:
         """Acknowledge a message that was given from this topic, if nothing has to be waited for; False: nothing was
         done, ``ask``."""

@@ -58,7 +58,7 @@ class Settling:
     def ack_at_once(self, request: bytes, client_id: str, peer: str) -> bytes | None:
         """The reply, as it goes out, to an acknowledgement that need not wait for anything; both with their length
         before them. None: nothing was done, it takes the ordinary way, which also says why something is refused."""
-        ack = read_plain_ack(request, PREFIX_SIZE)
+        ack = read_plain_ack(request, PREFIX_SIZE) if self._backend.can_settle() else None
         if (
             ack is None
             or ack.revive_queue_id == ORDER_REVIVE_QUEUE
@@ -66,6 +66,13 @@ class Settling:
             or ack.pop_time + ack.invisible_time <= self._backend.now_ms()
         ):
             return None
+        try:
+            is_settled = self._settle(ack, client_id)
+        except FlareMQError:  # once more is as good as once
+            return None
+        return acknowledged_reply(_OK, ack.message_id, ack.handle) if is_settled else None
+
+    def _settle(self, ack: PlainAck, client_id: str) -> bool:
         topic, group = self._names.get((ack.topic, ack.group)) or self._learned(ack.topic, ack.group)
         renewal = self._renewal
         if ack.kind == _NORMAL and not renewal:
@@ -78,7 +85,7 @@ class Settling:
             )
             if is_settled:
                 renewal.end_now(client, group, message_id, receipt)
-        return acknowledged_reply(_OK, ack.message_id, ack.handle) if is_settled else None
+        return is_settled
 
     def _learned(self, topic: bytes, group: bytes) -> tuple[str, str]:
         """Names that may be acknowledged for; Refused if they may not."""
