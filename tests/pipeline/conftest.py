@@ -53,6 +53,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
         patch.setenv("PYTHONPATH", os.pathsep.join(path for path in paths if path))
+        patch.setenv("XDG_CACHE_HOME", str(ROOT / ".cache"))  # for the home of Spark, which outlives the JVM
         session = spark_session("local[2]", name="flaremq-tests", settings=settings)
     session.sparkContext.setLogLevel("ERROR")
     yield session

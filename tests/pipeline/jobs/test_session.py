@@ -40,7 +40,14 @@ class Builder:
 def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
     made = Builder()
     monkeypatch.setattr("pyspark.sql.SparkSession.builder", made)
-    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "FLAREMQ_SPARK_MASTER"):
+    for name in (
+        "PYSPARK_GATEWAY_PORT",
+        "PYSPARK_SUBMIT_ARGS",
+        "FLAREMQ_SPARK_MASTER",
+        "HADOOP_CONF_DIR",
+        "YARN_CONF_DIR",
+        "SPARK_CONF_DIR",
+    ):
         monkeypatch.delenv(name, raising=False)
     return made
 
@@ -65,6 +72,32 @@ def test_master_that_is_asked_for_comes_first(builder: Builder, monkeypatch: pyt
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "12345")
     session.spark_session("local[3]")
     assert builder.masters == ["local[3]"]
+
+
+LOG_WRITER = "spark.sql.streaming.checkpointFileManagerClass"
+
+
+@pytest.mark.parametrize(
+    ("version", "package"), [("4.0.1", ""), ("4.1.1", ".checkpointing"), ("4.3.0", ".checkpointing")]
+)
+def test_logs_of_streams_are_written_without_processes(
+    builder: Builder, monkeypatch: pytest.MonkeyPatch, version: str, package: str
+) -> None:
+    monkeypatch.setattr("pyspark.__version__", version)
+    session.spark_session("local[2]")
+    name = f"org.apache.spark.sql.execution.streaming{package}.FileSystemBasedCheckpointFileManager"
+    assert builder.settings[LOG_WRITER] == name
+
+
+def test_logs_of_streams_are_as_they_were_where_files_may_lie_elsewhere(
+    builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_ship", lambda spark: None)
+    session.spark_session("spark://head:7077")
+    assert LOG_WRITER not in builder.settings
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    session.spark_session("local[2]")
+    assert LOG_WRITER not in builder.settings
 
 
 def test_planners_run_the_python_that_runs_us(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from flaremq.errors import UnavailableError
 from flaremq.pipeline.jobs.connect import is_remote
+from flaremq.pipeline.jobs.spark_home import compiled_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,8 @@ _OWN_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",
 }
+_LOG_WRITER = "spark.sql.streaming.checkpointFileManagerClass"
+_FILES_ELSEWHERE = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR")
 
 
 def spark_session(
@@ -67,11 +70,11 @@ def spark_session(
     if chosen is not None and chosen.startswith(_LOCAL):
         # Everything is on this machine: no host name to resolve, nothing open to the network.
         merged |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        merged |= _local_sockets()
+        merged |= _local_sockets() | _local_logs()
     for key, value in {**merged, **(settings or {})}.items():
         builder = builder.config(key, value)
     try:
-        with _stderr_aside() if quiet else contextlib.nullcontext():
+        with _stderr_aside() if quiet else contextlib.nullcontext(), _home_for(chosen):
             spark = builder.getOrCreate()
     except Exception as error:
         if "JAVA_GATEWAY_EXITED" in str(error) or "JAVA_HOME" in str(error):
@@ -120,6 +123,12 @@ def is_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "").split()
 
 
+def _home_for(master: str | None) -> contextlib.AbstractContextManager[None]:
+    """Machines elsewhere have their own Spark, and a JVM that ``spark-submit`` started has its home."""
+    own_machine = master is not None and master.startswith(_LOCAL) and not is_submitted()
+    return compiled_pyspark() if own_machine else contextlib.nullcontext()
+
+
 def started(spark: AnySession) -> SparkSession:
     """The session itself."""
     return spark() if callable(spark) else spark
@@ -131,6 +140,23 @@ def _local_sockets() -> dict[str, str]:
     if len(folder) > _SOCKET_FOLDER_MAX:
         return {}
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
+
+
+def _local_logs() -> dict[str, str]:
+    """A quarter of the work for the two logs that each micro-batch of a stream writes to its checkpoint.
+
+    For each Spark starts ten processes on a local disk (``readlink`` and ``chmod``, through Hadoop's FileContext);
+    through Hadoop's FileSystem, which it takes for object stores, two. Both write a file aside and rename it. Where a
+    file system of others is set up Spark chooses: on HDFS only a FileContext can put a file in the place of another.
+    """
+    from pyspark import __version__
+
+    if any(name in os.environ for name in _FILES_ELSEWHERE):
+        return {}
+    package = "org.apache.spark.sql.execution.streaming"
+    if not __version__.startswith("4.0."):
+        package += ".checkpointing"
+    return {_LOG_WRITER: f"{package}.FileSystemBasedCheckpointFileManager"}
 
 
 @contextlib.contextmanager
