@@ -8,9 +8,10 @@ from typing import Any, cast
 import pytest
 
 from flaremq.client.routes import RouteTable, TopicRoute
-from flaremq.errors import RemoteProtocolError
+from flaremq.errors import InvalidArgumentError, RemoteProtocolError
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from flaremq.protocol.codes import ResponseCode
 from flaremq.protocol.command import RemotingCommand
 
 
@@ -97,3 +98,15 @@ def test_absurd_route_of_one_topic_leaves_the_others_up_to_date() -> None:
             await routes.refresh("bad")
 
     asyncio.run(scenario())
+
+
+def test_broker_that_is_asked_as_a_name_server_is_told_to_be_none() -> None:
+    class Transport:
+        name_servers = ("h:10911",)
+
+        async def ask_name_server(self, *_: object, accept: tuple[int, ...], **__: object) -> RemotingCommand:
+            assert ResponseCode.REQUEST_CODE_NOT_SUPPORTED in accept
+            return RemotingCommand.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "request type 105 not supported")
+
+    with pytest.raises(InvalidArgumentError, match=r"h:10911 is no name server, .* a broker's address\?"):
+        asyncio.run(RouteTable(cast(Any, Transport())).find("T"))

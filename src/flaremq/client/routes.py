@@ -14,7 +14,7 @@ from typing import Final
 
 from flaremq.client.arguments import check_text
 from flaremq.client.transport import Transport
-from flaremq.errors import NotFoundError, RemoteProtocolError, UnavailableError
+from flaremq.errors import InvalidArgumentError, NotFoundError, RemoteProtocolError, UnavailableError
 from flaremq.protocol.bodies.queue import MessageQueue
 from flaremq.protocol.bodies.route import QueueData, TopicRouteData, check_queue_count
 from flaremq.protocol.codes import RequestCode, ResponseCode
@@ -200,9 +200,12 @@ class RouteTable:
         reply = await self._transport.ask_name_server(
             RequestCode.GET_ROUTEINFO_BY_TOPIC,
             {"topic": topic, "acceptStandardJsonOnly": "true"},
-            accept=(ResponseCode.TOPIC_NOT_EXIST,),
+            accept=(ResponseCode.TOPIC_NOT_EXIST, ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
             what=f"the route of topic {topic!r}",
         )
+        if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            asked = ";".join(self._transport.name_servers)
+            raise InvalidArgumentError(f"{asked} is no name server, it knows no routes: is this a broker's address?")
         return None if reply.code == ResponseCode.TOPIC_NOT_EXIST else TopicRouteData.from_json(reply.body_bytes)
 
     def _keep(self, route: TopicRoute) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import ssl
-from typing import Any
+from typing import Any, Final
 
 from flaremq.digits import whole_number
 from flaremq.errors import InvalidArgumentError
+
+_NO_HOST: Final = re.compile(r"[\s/]")  # as in http://host:9876
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -16,7 +19,7 @@ def parse_address(text: str) -> tuple[str, int]:
     host, colon, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     number = whole_number(port)
-    if not colon or not host or number is None or number > 65535:
+    if not colon or not host or number is None or number > 65535 or _NO_HOST.search(host):
         raise InvalidArgumentError(f"{text!r} is not an address like 127.0.0.1:9876")
     return host, number
 

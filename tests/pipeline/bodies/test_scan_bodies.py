@@ -79,7 +79,8 @@ def test_names_of_fields_and_of_columns_do_not_meet(put_bodies: PutBodies) -> No
     [
         ({"bodyFormat": "jsn"}, "one of raw, json, avro, protobuf"),
         ({"bodySchema": ""}, "needs bodySchema"),
-        ({"bodySchema": "id strin"}, "strin is no type"),
+        ({"bodySchema": "id strin"}, r"strin is no type of a body \(there are .*, array, map and struct\)$"),
+        ({"bodySchema": "id strin, a int"}, r"struct\) at ', a int'$"),
         ({"bodySchema": "id"}, "ends where a type"),
         ({"bodySchema": "id string, id int"}, "twice"),
         ({"bodyMode": "LAX"}, "bodyMode"),

@@ -188,6 +188,12 @@ def test_places_that_are_no_store_are_refused(tmp_path: Path) -> None:
     sink_store.check_store(options_for(tmp_path / "new"))
 
 
+def test_store_that_could_not_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != str(tmp_path))  # root may write anywhere
+    with pytest.raises(InvalidArgumentError, match=f"the store {tmp_path}/new cannot be made: {tmp_path} cannot be"):
+        sink_store.check_store(options_for(tmp_path / "new"))
+
+
 def test_a_damaged_or_absent_staged_file_is_told(tmp_path: Path) -> None:
     options = options_for(tmp_path / "store")
     file = stage(options, 0, 0, bodies(numbered(0, 30)))

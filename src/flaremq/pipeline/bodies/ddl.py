@@ -170,7 +170,7 @@ def _type(tokens: _Tokens) -> pa.DataType:
         return pa.string()
     if word not in _SIMPLE:
         known = ", ".join(dict.fromkeys(_NAMES.values()))
-        raise tokens.refused(f"{word} is no type of a body; there are {known}, decimal, array, map and struct,")
+        raise tokens.refused(f"{word} is no type of a body (there are {known}, decimal, array, map and struct)")
     return _SIMPLE[word]
 
 

@@ -59,6 +59,8 @@ def check_store(options: SinkOptions) -> SinkOptions:
         parent = os.path.dirname(path)
         if not os.path.isdir(parent):
             raise InvalidArgumentError(f"neither {path} nor {parent} exists: create the directory of the store")
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise InvalidArgumentError(f"the store {path} cannot be made: {parent} cannot be written to")
         return _fitting(options)
     if not os.path.isdir(path):
         raise InvalidArgumentError(f"{path} is a file, not the directory of a store")
