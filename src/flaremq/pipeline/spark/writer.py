@@ -195,7 +195,14 @@ def _checked(options: Mapping[str, str], schema: StructType, overwrite: bool) ->
     check_schema(schema, has_topic=bool(parsed.topic), encoder=parsed.encoder)
     if parsed.topic:
         check_topic(parsed.topic)
-    if OF_SOURCE.intersection(schema.fieldNames()) and "reservedproperties" not in map(str.lower, options):
+    names = schema.fieldNames()
+    were_read = not OF_SOURCE.isdisjoint(names)
+    if were_read and parsed.topic and "topic" in names:  # where each was read from: a stream would feed itself
+        raise InvalidArgumentError(
+            f"the rows' column topic says where each of them goes, back to where it was read, and the option names "
+            f"topic {parsed.topic!r} for rows without one: drop('topic', 'queueId') sends all of them there"
+        )
+    if were_read and "reservedproperties" not in map(str.lower, options):
         parsed = replace(parsed, reserved_properties="drop")  # rows as they were read: a message gets its own
     if not parsed.name_server:
         return check_store(parsed)

@@ -1,0 +1,38 @@
+"""Where rows go that were read from messages: told before a job. No JVM is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flaremq.errors import InvalidArgumentError
+
+pytest.importorskip("pyspark")
+from pyspark.sql.types import StructType
+
+from flaremq.pipeline.spark.writer import make_stream_writer, make_writer
+
+_READ = "body binary, topic string, queueId int, msgId string"
+_OWN = "body binary, topic string"
+
+
+def schema(ddl: str) -> StructType:
+    names = {"binary": "binary", "string": "string", "int": "integer"}
+    fields = [each.split() for each in ddl.split(", ")]
+    return StructType.fromJson(
+        {"fields": [{"name": name, "type": names[kind], "nullable": True, "metadata": {}} for name, kind in fields]}
+    )
+
+
+@pytest.mark.parametrize("make", [make_writer, make_stream_writer])
+def test_rows_of_a_topic_are_not_sent_back_to_it_where_another_is_named(make: type, tmp_path: Path) -> None:
+    place = {"path": str(tmp_path / "store")}
+    with pytest.raises(InvalidArgumentError, match=r"topic 'copy' .* drop\('topic', 'queueId'\)"):
+        make({**place, "topic": "copy"}, schema(_READ), False)
+    make(place, schema(_READ), False)
+    make({**place, "topic": "copy"}, schema(_READ.replace("topic string, ", "")), False)
+
+
+def test_rows_without_a_topic_of_their_own_go_to_the_one_that_is_named(tmp_path: Path) -> None:
+    make_writer({"path": str(tmp_path / "store"), "topic": "copy"}, schema(_OWN), False)
