@@ -34,5 +34,12 @@ def test_rows_of_a_topic_are_not_sent_back_to_it_where_another_is_named(make: ty
     make({**place, "topic": "copy"}, schema(_READ.replace("topic string, ", "")), False)
 
 
+def test_insert_into_a_table_says_that_its_options_do_not_come_along() -> None:
+    with pytest.raises(
+        InvalidArgumentError, match=r"no options came with this write.* INSERT INTO .*df\.write\.format"
+    ):
+        make_writer({}, schema(_OWN), False)
+
+
 def test_rows_without_a_topic_of_their_own_go_to_the_one_that_is_named(tmp_path: Path) -> None:
     make_writer({"path": str(tmp_path / "store"), "topic": "copy"}, schema(_OWN), False)

@@ -187,6 +187,11 @@ def make_stream_writer(options: Mapping[str, str], schema: StructType, overwrite
 
 
 def _checked(options: Mapping[str, str], schema: StructType, overwrite: bool) -> SinkOptions:
+    if not options:
+        raise InvalidArgumentError(
+            "no options came with this write: it needs nameServer or path, and where rows have none a topic. INSERT "
+            'INTO a table of a catalog hands none over: use df.write.format("flaremq").options(…).mode("append").save()'
+        )
     parsed = parse_sink_options(options)
     if overwrite:
         raise InvalidArgumentError(
