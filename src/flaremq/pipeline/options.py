@@ -37,7 +37,6 @@ from flaremq.pipeline.model.object_settings import is_object_secret, is_object_s
 from flaremq.pipeline.model.source import ReadRequest, TopicSelector, WireOptions
 from flaremq.storage.arrow.bodies import AS_NULL, BAD_BODIES, BodyRule
 from flaremq.storage.at_rest.indexes import IndexGeometry
-from flaremq.storage.options import StoreOptions
 from flaremq.times import UNITS_MS, parse_moment
 
 if TYPE_CHECKING:
@@ -327,6 +326,8 @@ class ScanOptions:
 
 def parse_options(given: Mapping[str, str]) -> ScanOptions:
     """The options of a reader as Spark hands them over."""
+    from flaremq.storage.options import StoreOptions  # takes 10 ms to load, and tasks get their options parsed
+
     own, of_client, of_store = rows_by_key(ScanOptions), rows_by_key(ClientOptions), rows_by_key(StoreOptions)
     values: dict[str, Any] = {}
     geometry: dict[str, str] = {}
@@ -389,6 +390,8 @@ def index_geometry(given: Mapping[str, str]) -> IndexGeometry | None:
     sizes = {name: given[name] for name in ("maxHashSlotNum", "maxIndexNum") if name in given}
     if not sizes:
         return None
+    from flaremq.storage.options import StoreOptions
+
     options = StoreOptions.from_properties(sizes)
     return IndexGeometry(options.max_hash_slot_num, options.max_index_num)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 
@@ -19,6 +20,27 @@ reader = source.reader(StructType().add("queueOffset", LongType(), False).add("b
 rows = sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
 print(rows, *[name for name in {modules!r} if name in sys.modules])
 """
+
+
+_TASK = """
+import pickle, sys
+reader, part = pickle.loads(bytes.fromhex({pickled!r}))
+rows = sum(batch.num_rows for batch in reader.read(part))
+print(rows, *[name for name in {modules!r} if name in sys.modules])
+"""
+
+
+def test_a_task_does_not_load_what_reads_options(orders_store: FilledStore) -> None:
+    from pyspark.sql.types import LongType, StructType
+
+    from flaremq.pipeline.spark.datasource import FlareMQDataSource
+
+    source = FlareMQDataSource({"path": orders_store.options["path"]})
+    reader = source.reader(StructType().add("queueOffset", LongType(), False))
+    (part,) = reader.partitions()
+    script = _TASK.format(pickled=pickle.dumps((reader, part)).hex(), modules=(*_NOT_NEEDED, "flaremq.storage.options"))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["600"], done.stdout + done.stderr
 
 
 def test_a_scan_of_files_loads_what_it_needs(orders_store: FilledStore) -> None:
