@@ -14,8 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # More workers than cores: some tests wait. Not many more: each one collects all tests.
 # tests/conftest.py shares out the work: all tests with Spark to one worker and one JVM, the longest first.
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 3 ? n + 1 : 4)))
-# Temporary folders lie in memory (tests/conftest.py): only what failed stays.
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) -o tmp_path_retention_policy=failed
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 PIP_TOOLS := pip-tools==7.6.2
 
 .PHONY: help setup core checked wheel java demo test tests interpreted quick check lint types format bench interop spark-versions wire soak coverage docs screenshots lock clean
