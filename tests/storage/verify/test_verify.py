@@ -198,6 +198,24 @@ def test_a_changed_level_table_is_no_damage_however_few_messages_wait(lab: Store
         assert {(finding.kind, finding.severity) for finding in found} == {("delay-level-differs", Severity.NOTE)}
 
 
+@pytest.mark.parametrize("folder", ["commitlog", f"consumequeue/{TOPIC}/0"])
+def test_a_file_whose_name_is_no_offset_that_can_be_is_foreign(filled: StoreLab, folder: str) -> None:
+    (filled.root / folder / f"{1 << 63:020d}").write_bytes(next((filled.root / folder).iterdir()).read_bytes())
+    (finding,) = findings_of(filled)
+    assert (finding.kind, finding.severity) == ("foreign-file", Severity.WARNING)
+    filled.open()
+    assert filled.store.is_writable
+
+
+def test_a_queue_file_far_behind_the_others_costs_no_memory_and_hides_nothing(filled: StoreLab) -> None:
+    folder = filled.root / "consumequeue" / TOPIC / "0"
+    data = (folder / f"{0:020d}").read_bytes()
+    far = len(data) << 44
+    (folder / f"{far:020d}").write_bytes(data)
+    found = [(finding.kind, Path(finding.path).name) for finding in findings_of(filled)]
+    assert {kind for kind, _ in found} == {"file-missing", "unit-wrong"}
+
+
 def test_a_foreign_file_is_a_warning(filled: StoreLab) -> None:
     (filled.root / "commitlog" / "core.1234").write_bytes(b"x")
     (finding,) = findings_of(filled)

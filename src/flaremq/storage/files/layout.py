@@ -30,6 +30,7 @@ LEASES = "flaremq.leases"  # folder for those who read the log from outside: see
 BROKER_NOTE = "flaremq.broker"  # who served this store last: see config/broker_note.py
 
 _FILE_NAME = re.compile(r"\d{20}\Z")
+_FILE_NAME_END = f"{1 << 62:020d}"
 _INDEX_NAME = re.compile(r"\d{17}\Z")
 
 
@@ -128,7 +129,8 @@ def file_name(start_offset: int) -> str:
 
 
 def is_file_name(name: str) -> bool:
-    return _FILE_NAME.match(name) is not None
+    """Twenty digits, and no more than an offset can be: what lies in the file has offsets, too."""
+    return _FILE_NAME.match(name) is not None and name < _FILE_NAME_END
 
 
 def is_index_name(name: str) -> bool:

@@ -44,7 +44,7 @@ class QueueState:
         "_chunk",
         "_chunk_first",
         "_claimed",
-        "_claimed_batches",
+        "_claimed_others",
         "_first",
         "next_offset",
         "place",
@@ -60,9 +60,8 @@ class QueueState:
         self.remarks: list[_Remark] = []
         self.restarts = 0
         self._first = 0 if queue is None else queue.run.start // queue.unit_size
-        units = 0 if queue is None else (queue.run.end - queue.run.start) // queue.unit_size
-        self._claimed = bytearray(0 if queue is None or queue.is_batch else units)
-        self._claimed_batches: set[int] = set()  # batch units are not found by position
+        self._claimed = bytearray(0 if queue is None or queue.is_batch else _table_length(queue))
+        self._claimed_others: set[int] = set()  # batch units, not found by position, and those behind a wide gap
         self._chunk: dict[int, StoredUnit] = {}
         self._chunk_first = -1
 
@@ -86,21 +85,24 @@ class QueueState:
         if 0 <= at < len(self._claimed):
             self._claimed[at] = 1
         else:
-            self._claimed_batches.add(number)
+            self._claimed_others.add(number)
 
     def claim_range(self, first: int, end: int) -> None:
-        self._claimed[first - self._first : end - self._first] = b"\1" * (end - first)
+        if end - self._first <= len(self._claimed):
+            self._claimed[first - self._first : end - self._first] = b"\1" * (end - first)
+        else:
+            self._claimed_others.update(range(first, end))
 
     def is_claimed(self, number: int) -> bool:
         at = number - self._first
-        return (0 <= at < len(self._claimed) and self._claimed[at] == 1) or number in self._claimed_batches
+        return (0 <= at < len(self._claimed) and self._claimed[at] == 1) or number in self._claimed_others
 
     def restart(self) -> None:
         """The topic was made anew: forget what was said about its earlier life."""
         self.restarts += 1
         self.remarks.clear()
         self._claimed = bytearray(len(self._claimed))
-        self._claimed_batches.clear()
+        self._claimed_others.clear()
 
     def remark(self, kind: str, severity: Severity, number: int, count: int, detail: str) -> None:
         last = self.remarks[-1] if self.remarks else None
@@ -108,6 +110,12 @@ class QueueState:
             last.end = number + count
         else:
             self.remarks.append(_Remark(kind, severity, number, number + count, detail))
+
+
+def _table_length(queue: StoredQueue) -> int:
+    """Units from the first on, but no more than twice what is there: a stray file may lie anywhere behind."""
+    there = sum(file.size for file in queue.run.files)
+    return min(queue.run.end - queue.run.start, 2 * there) // queue.unit_size
 
 
 class QueueChecker:
