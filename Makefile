@@ -17,7 +17,7 @@ WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 3 ? n + 1 : 4
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help setup core checked wheel java demo test tests interpreted quick check lint types format bench interop spark-versions wire soak coverage docs screenshots lock clean
+.PHONY: help setup core checked wheel java demo test tests beside-tests interpreted quick check lint types format bench interop spark-versions wire soak coverage docs screenshots lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,7 +36,7 @@ core: $(VENV)/.installed ## compile the core (part of setup), or go back to it f
 
 # Built apart, run, and back again: what stays is the fast build.
 checked: setup ## the core tests with bounds checks that abort, then under AddressSanitizer
-	.ci/checked $(BIN)/python $(INTERPRETED:%=tests/%)
+	.ci/checked $(BIN)/python $(ON_CORE:%=tests/%) tests/golden
 
 wheel: setup ## a wheel for all Linux machines of this kind with glibc 2.17 or newer, in dist/, and a trial of it
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/compiler.txt
@@ -51,8 +51,11 @@ demo: setup java ## the whole product in one go
 	$(BIN)/flaremq demo
 
 test: java lint ## lint, types and all tests but interop and soak
-	@$(MAKE) --no-print-directory -j2 types tests  # side by side; either fails it
-	@$(MAKE) --no-print-directory interpreted
+	@$(MAKE) --no-print-directory -j2 tests beside-tests  # side by side; either fails it
+
+beside-tests: types
+	@said=$$($(MAKE) --no-print-directory interpreted 2>&1) || { echo "$$said"; exit 1; }; \
+		echo "interpreted: $$(tail -1 <<<"$$said")"
 
 tests: setup
 	.ci/etcd .cache/etcd
@@ -61,11 +64,14 @@ tests: setup
 	.ci/manifests $(BIN)/python .cache/manifests
 	PATH="$(CURDIR)/.cache/etcd/usr/bin:$(CURDIR)/.cache/promtool/usr/bin:$$PATH" $(PYTEST) -m "not interop and not soak"
 
-# What stands on the core, with the same sources run by the interpreter.
-INTERPRETED := core golden message property/test_codec_properties.py storage/put storage/get storage/log \
+# What stands on the core. Interpreted, of the golden stores only what a store does with them: that loads all of the core.
+ON_CORE := core message property/test_codec_properties.py storage/put storage/get storage/log \
 	storage/dispatch storage/queue storage/index storage/engine
+GOLDEN_ON_CORE := message_store rebuild records replica_log
+# In one process: each more would collect them all again, and in `make test` the cores have enough to do.
 interpreted: setup ## the tests of the core without its machine code (part of test)
-	FLAREMQ_INTERPRETED=1 $(PYTEST) -q -m "not slow and not spark and not interop and not soak" $(INTERPRETED:%=tests/%)
+	FLAREMQ_INTERPRETED=1 $(PYTEST) -n 0 -q -m "not slow and not spark and not interop and not soak" \
+		$(ON_CORE:%=tests/%) $(GOLDEN_ON_CORE:%=tests/golden/test_golden_%.py)
 
 # What most changes can break. No Spark, no clusters, no simulation, no processes of its own, nothing that is marked slow
 # (pyproject.toml), and of broker and store not what stands on the rest and is seldom touched.
