@@ -62,7 +62,8 @@ tests: setup
 	.ci/chromium
 	.ci/promtool .cache/promtool
 	.ci/manifests $(BIN)/python .cache/manifests
-	PATH="$(CURDIR)/.cache/etcd/usr/bin:$(CURDIR)/.cache/promtool/usr/bin:$$PATH" $(PYTEST) -m "not interop and not soak"
+	JAVA_HOME="$$(.ci/spark-java $(BIN)/python .cache/spark-java)" \
+		PATH="$(CURDIR)/.cache/etcd/usr/bin:$(CURDIR)/.cache/promtool/usr/bin:$$PATH" $(PYTEST) -m "not interop and not soak"
 
 # What stands on the core. Interpreted, of the golden stores only what a store does with them: that loads all of the core.
 ON_CORE := core message property/test_codec_properties.py storage/put storage/get storage/log \
