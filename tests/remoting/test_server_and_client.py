@@ -419,3 +419,39 @@ def test_a_lone_call_is_written_at_once_and_those_beside_it_together() -> None:
         assert all(isinstance(call.exception(), UnavailableError) for call in calls)
 
     asyncio.run(main())
+
+
+def test_what_is_written_alone_goes_out_at_once_and_behind_what_waits_already() -> None:
+    opened: list[Connection] = []
+    sizes: list[int] = []
+
+    def answer(connection: Connection, request: RemotingCommand) -> None:
+        opened.append(connection)
+
+    def frame(number: int, size: int = 3) -> bytes:
+        return encode_frame(RemotingCommand.response(ext={"n": str(number)}, body=bytes(size)))
+
+    async def scenario(server: RemotingServer, client: RemotingClient, address: str) -> None:
+        host, port = address.split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(encode_frame(RemotingCommand(SILENT)))
+        while not opened:
+            await asyncio.sleep(0.001)
+        (connection,) = opened
+        await asyncio.sleep(0)
+        connection.write_alone([frame(1)])
+        sizes.append(len(connection._out))
+        connection.write([frame(2)])
+        connection.write_alone([frame(3)])
+        sizes.append(len(connection._out))
+        await asyncio.sleep(0)
+        connection.write_alone([frame(4, 4 << 20)])  # more than a socket takes: the rest follows
+        connection.write_alone([frame(5)])
+        expected = b"".join((frame(1), frame(2), frame(3), frame(4, 4 << 20), frame(5)))
+        assert await reader.readexactly(len(expected)) == expected
+        writer.close()
+
+    handlers = HandlerTable()
+    handlers.register(SILENT, answer)
+    run(scenario, handlers=handlers)
+    assert sizes == [0, 2]

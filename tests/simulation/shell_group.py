@@ -433,6 +433,7 @@ def simulated(loop: SimLoop, threads: SimThreading) -> Iterator[None]:
         for module in (ha_client, ha_connection, ha_server, master_link, durability):
             stack.enter_context(mock.patch.object(module, "monotonic", loop.time))
         stack.enter_context(mock.patch.object(durability, "threading", threads))
+        stack.enter_context(mock.patch.object(durability, "ALONE_APPENDS", 2))  # faults come sooner than eight messages
         stack.enter_context(mock.patch.object(listener.socket, "create_server", loop.listen))
         stack.enter_context(mock.patch.object(master_link, "LARGE_BYTES", 600))  # threads append what is larger
         yield

@@ -13,6 +13,7 @@ from flaremq.broker.replication.master_link import MasterLink
 from flaremq.broker.replication.replica_log import ReplicaLog
 from flaremq.broker.replication.sendable_log import SendableLog
 from flaremq.broker.store_loop.durability import Durability
+from flaremq.storage.status import PutMessageStatus
 from tests.simulation.shell_group import Tally, run_history
 
 _FIRST = int(os.environ.get("FLAREMQ_FIRST_SEED", "1"))
@@ -66,6 +67,11 @@ def _waits_for_nobody(self: Durability) -> int:
     return self._own()
 
 
+def _answers_when_it_sends(self: Durability, end_offset: int, group: object) -> None:
+    self._progressed()
+    self._next_waiting()(PutMessageStatus.PUT_OK)
+
+
 def _tells_nobody(self: HAServer) -> None:
     pass
 
@@ -93,6 +99,7 @@ MUTANTS: dict[str, tuple[type, str, object]] = {
     "a slave that connects again has not synced": (ReplicaLog, "sync", _no_sync),
     "a master sends what it may lose": (SendableLog, "end_offset", property(_sends_what_is_not_durable)),
     "answered without slaves": (Durability, "_acknowledged", _waits_for_nobody),
+    "who sends alone waits for no report": (Durability, "_grew_alone", _answers_when_it_sends),
     "reports wake nobody": (HAServer, "_acknowledged", _tells_nobody),
     "pieces overtake each other": (MasterLink, "_take", _appends_out_of_order),
     "reading held for a piece is never resumed": (MasterLink, "_release", _never_reads_again),

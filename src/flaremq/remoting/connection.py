@@ -441,6 +441,17 @@ class Connection(asyncio.BaseProtocol):
             self._corked = True
             self._loop.call_soon(self._uncork)
 
+    def write_alone(self, parts: list[Body]) -> None:
+        """``write``, for what nothing else in this turn of the loop will join: it goes out now."""
+        transport = self._transport
+        if self._corked or self._descriptor < 0 or transport is None or not self.is_open:
+            self.write(parts)
+            return
+        self.last_activity = self._loop.time()
+        left = write_now(transport, self._descriptor, parts)
+        if left:
+            self.write(left)
+
     def _uncork(self) -> None:
         self._corked = False
         if self._out:
@@ -471,20 +482,9 @@ class Connection(asyncio.BaseProtocol):
             future.set_exception(UnavailableError(f"the connection to {self.peer} is closed"))
             return future
         self._calls[command.opaque] = (future, self._loop.time() + timeout)
-        parts = encode_parts(command)
-        if len(self._calls) == 1 and not self._corked and self._descriptor >= 0:
-            self._write_alone(parts)
-        else:
-            self.write(parts)
+        # Who makes one call at a time waits for no turn of the loop.
+        (self.write_alone if len(self._calls) == 1 else self.write)(encode_parts(command))
         return future
-
-    def _write_alone(self, parts: list[Body]) -> None:
-        """A call that nothing else is under way with: who makes one at a time waits for no turn of the loop."""
-        assert self._transport is not None
-        self.last_activity = self._loop.time()
-        left = write_now(self._transport, self._descriptor, parts)
-        if left:
-            self.write(left)
 
     async def request(self, command: RemotingCommand, timeout: float = 3.0) -> RemotingCommand:
         """Send a request and wait for its reply."""

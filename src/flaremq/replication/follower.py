@@ -156,6 +156,10 @@ class Follower:
                     self._take(view[at : at + part], steps)
                     self._left -= part
                     at += part
+                elif self.epochs is None and not self._head and len(view) - at >= DATA.size:
+                    offset, n = DATA.unpack_from(view, at)  # as nearly always: whole
+                    self._open_frame(offset, n, DATA.size, steps)
+                    at += DATA.size
                 else:
                     at += self._take_head(view[at:], steps)
         except FlareMQError as error:
@@ -380,7 +384,7 @@ class Follower:
                 self._meet_epoch(earlier, here, steps)
         own = self.epochs
         assert own is not None
-        last = own.entries[-1] if own.entries else None
+        last = own.entries[len(own.entries) - 1] if own.entries else None  # compiled, there are no negative places
         if last is not None and entry.epoch <= last.epoch:
             if entry not in own.entries:
                 raise RemoteProtocolError(f"the master's epoch {tuple(entry)} contradicts ours {own}")

@@ -177,8 +177,11 @@ class Replicas:
             return False
         if not self._links:
             return True
-        best = max((link.acknowledged for link in self._counting()), default=0)
-        return record_end - max(best, 0) >= self.rules.gap_max
+        best = 0
+        for link in self._links.values():
+            if link.acknowledged > best and link.counts:
+                best = link.acknowledged
+        return record_end - best >= self.rules.gap_max
 
     def lines(self, own_end: int) -> list[ReplicaLine]:
         return [

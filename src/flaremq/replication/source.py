@@ -101,6 +101,9 @@ class Source:
     def receive(self, data: bytes | bytearray | memoryview, now: float) -> bytes:
         """Take reports and handshakes; what to answer. ``RemoteProtocolError``: close the connection."""
         self._last_read = now
+        if len(data) == REPORT.size and self._epochs is None and not self._buffer:
+            self._take_report(REPORT.unpack(data)[0])  # as nearly always: one report, whole
+            return b""
         if self._buffer:
             data = self._buffer + data
         view = memoryview(data)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flaremq.broker.store_loop.durability import ALONE_APPENDS
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.storage.status import PutMessageStatus
 from tests.broker.store_loop.test_store_loop import TOPIC, form, held_syncs, run
@@ -152,5 +153,102 @@ def test_growth_is_told_once_a_turn(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         assert told == [store_loop.driver.appended]
         store_loop.durability.on_progress = None
+
+    run(scenario, tmp_path, flush_disk_type="ASYNC_FLUSH")
+
+
+def append(store_loop: StoreLoop, outcomes: list[PutMessageStatus]) -> None:
+    """Append one message and wait for it as the short ways of sends do."""
+    result = store_loop.driver.append_form(form())
+    store_loop.durability.when_durable(result.physical_offset + result.size, outcomes.append)
+
+
+async def send_alone(store_loop: StoreLoop, group: FakeGroup) -> None:
+    """So many messages, one after the other, that the next one is expected to be alone too."""
+    for _ in range(ALONE_APPENDS):
+        outcomes: list[PutMessageStatus] = []
+        append(store_loop, outcomes)
+        await asyncio.sleep(0)
+        has_all(store_loop, group)
+        assert outcomes == [OK]
+
+
+def test_slaves_get_at_once_what_is_sent_alone_and_others_gathered(tmp_path: Path) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
+        group, told, outcomes = join(store_loop), list[int](), list[PutMessageStatus]()
+        await send_alone(store_loop, group)
+        store_loop.durability.on_progress = lambda: told.append(store_loop.driver.appended)
+        append(store_loop, outcomes)
+        assert told == [store_loop.driver.appended] and not outcomes
+        append(store_loop, outcomes)
+        append(store_loop, outcomes)
+        assert len(told) == 1
+        await asyncio.sleep(0)
+        assert told[1:] == [store_loop.driver.appended] and not outcomes
+        has_all(store_loop, group)
+        assert outcomes == [OK] * 3
+        append(store_loop, outcomes)  # those before it were not alone
+        assert len(told) == 2
+        has_all(store_loop, group)
+        store_loop.durability.on_progress = None
+
+    run(scenario, tmp_path, flush_disk_type="ASYNC_FLUSH")
+
+
+def test_who_sends_alone_is_answered_when_the_slaves_have_gone(tmp_path: Path) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
+        group, outcomes = join(store_loop), list[PutMessageStatus]()
+        await send_alone(store_loop, group)
+        group.is_away = True
+        append(store_loop, outcomes)
+        assert not outcomes
+        await asyncio.sleep(0)
+        assert outcomes == [PutMessageStatus.SLAVE_NOT_AVAILABLE]
+
+    run(scenario, tmp_path, flush_disk_type="ASYNC_FLUSH")
+
+
+def test_who_sends_alone_is_answered_when_no_slave_is_needed_any_more(tmp_path: Path) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
+        group, outcomes = join(store_loop), list[PutMessageStatus]()
+        await send_alone(store_loop, group)
+        group.acknowledged = 1 << 40
+        append(store_loop, outcomes)
+        await asyncio.sleep(0)
+        assert outcomes == [OK]
+
+    run(scenario, tmp_path, flush_disk_type="ASYNC_FLUSH")
+
+
+def test_message_that_could_not_be_told_to_slaves_still_waits_for_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("while writing to a slave")
+
+    async def scenario(store_loop: StoreLoop) -> None:
+        group, outcomes = join(store_loop), list[PutMessageStatus]()
+        await send_alone(store_loop, group)
+        store_loop.durability.on_progress = fail
+        append(store_loop, outcomes)
+        store_loop.durability.on_progress = None
+        assert not outcomes
+        has_all(store_loop, group)
+        assert outcomes == [OK]
+
+    run(scenario, tmp_path, flush_disk_type="ASYNC_FLUSH")
+    assert "while writing to a slave" in caplog.text
+
+
+def test_callback_knows_whether_others_are_let_go_with_it(tmp_path: Path) -> None:
+    async def scenario(store_loop: StoreLoop) -> None:
+        group, alone = join(store_loop), list[bool]()
+        durability = store_loop.durability
+        for count in (1, 3, 1):
+            for _ in range(count):
+                end = (result := store_loop.driver.append_form(form())).physical_offset + result.size
+                durability.when_durable(end, lambda _: alone.append(durability.answers_alone))
+            has_all(store_loop, group)
+        assert alone == [True, False, False, False, True] and not durability.answers_alone
 
     run(scenario, tmp_path, flush_disk_type="ASYNC_FLUSH")

@@ -179,6 +179,7 @@ class Ingest:
         assert size >= 0, "replies are bounded"
         acks = bytes(memoryview(self._out)[:size])
         if store_loop.durability.acknowledges_later:
+            durability = store_loop.durability
             connection.begin_many(count)
             rows, places = table[: count * columns.COLUMN_COUNT], self._places[:messages]
 
@@ -189,9 +190,9 @@ class Ingest:
                     return
                 connection.answered_sends(code, count, received_at, oneway=not acks)
                 if acks and connection.is_open:
-                    connection.write([acks])
+                    (connection.write_alone if durability.answers_alone else connection.write)([acks])
 
-            store_loop.durability.when_durable(end, confirm, count)
+            durability.when_durable(end, confirm, count)
         else:
             store_loop.durability.appended()
             connection.answered_sends(code, count, received_at, oneway=not acks)

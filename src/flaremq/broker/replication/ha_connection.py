@@ -264,27 +264,28 @@ class HAConnection(asyncio.Protocol):
         source = self._source
         if source is None or not self.is_open:
             return
-        if source.next_offset == self._stream.log.end_offset and not heartbeat and self._catch_up is None:
+        end = self._stream.log.end_offset
+        if source.next_offset == end and not heartbeat and self._catch_up is None:
             return
         try:
             if self._catch_up is not None:
                 self._feed(source, self._catch_up)
             elif not self._is_blocked:
-                if source.next_offset >= 0 and self._stream.log.end_offset - source.next_offset > FAR_BYTES:
+                if source.next_offset >= 0 and end - source.next_offset > FAR_BYTES:
                     self._begin_catch_up(source)
                 else:
-                    self._write_tail(source)
+                    self._write_tail(source, end)
         except FlareMQError as error:
             self.close(str(error))
 
-    def _write_tail(self, source: Source) -> None:
+    def _write_tail(self, source: Source, end: int) -> None:
         stream, now = self._stream, monotonic()
         if not self._may_send(now):
             return
         confirm_offset = stream.confirm_offset() if stream.epochs is not None else 0
         out: list[Body] = []
         size = 0
-        while size < WRITE_MAX and (not out or source.next_offset < stream.log.end_offset):
+        while size < WRITE_MAX and (not out or source.next_offset < end):
             span = source.next_span(now, confirm_offset)
             if span is None:
                 break
@@ -363,7 +364,7 @@ class HAConnection(asyncio.Protocol):
             catch_up.send(pieces)
         if not catch_up.queued and self._flow_timer is None:
             self._end_catch_up()
-            self._write_tail(source)
+            self._write_tail(source, stream.log.end_offset)
 
     def _sent(self, pieces: list[Piece]) -> None:
         """The thread is done with a batch."""

@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
 _EXPIRY_SECONDS = 0.1  # between two looks for who waits too long
 _SHORT_SECONDS = 0.001  # a sync that the loop may wait for
 _SHORT_SYNCS = 8  # in a row, with nothing else to do, before the loop syncs by itself
+ALONE_APPENDS = 8  # in a row that had nothing to share a frame with, before slaves get the next one at once
 _SYNC_BYTES_MAX = 256 << 10  # more takes a disk longer
 SYNC_BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 GROUP_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
@@ -79,6 +80,8 @@ class Durability:
         # (end of record, since, callback, messages)
         self._waiting: deque[tuple[int, float, DurableCallback, int]] = deque()
         self.unacknowledged = 0  # messages that wait for a sync
+        self._alone = 0  # appends in a row of which each found that nothing else waited
+        self.answers_alone = False  # for a callback: nobody else is let go with it, whose answers could join its own
         self._flush_type_lock = asyncio.Lock()  # one change at a time
         self._failure: StoreIOError | None = None
         self._is_closed = False
@@ -103,10 +106,18 @@ class Durability:
         if self._failure is not None:
             callback(PutMessageStatus.SERVICE_NOT_AVAILABLE)
             return
-        self._waiting.append((end_offset, self._loop.time(), callback, count))
+        waiting, group = self._waiting, self._group
+        waiting.append((end_offset, self._loop.time(), callback, count))
         self.unacknowledged += count
         if self._expiry is None:
             self._expiry = self._loop.call_later(_EXPIRY_SECONDS, self._expire)
+        if len(waiting) > 1:
+            self._alone = 0
+        elif group is not None and not self.waits_for_sync:
+            self._alone += 1
+            if self._alone > ALONE_APPENDS:
+                self._grew_alone(end_offset, group)
+                return
         self._grew()
 
     async def until_durable(self, end_offset: int) -> PutMessageStatus:
@@ -139,6 +150,20 @@ class Durability:
             self._loop.call_soon(self._begin_sync)
         if self.on_progress is not None:
             self._tell_progress()
+
+    def _grew_alone(self, end_offset: int, group: ReplicaGroup) -> None:
+        """Slaves get the append at once, and only they can let it go on: who sends one message after the other does
+        not wait for turns of the loop in which nothing else is gathered."""
+        self._appends += 1
+        if self.on_progress is not None and not self._is_progress_scheduled:
+            try:
+                self.on_progress()
+            except Exception:  # the message is stored; whoever appended it must not hear that it is not
+                _log.exception("while slaves were told of an append")
+        is_settled = self._acknowledged() >= end_offset or group.is_unavailable(end_offset)
+        if is_settled and not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._begin_sync)
 
     def _tell_progress(self) -> None:
         """Let the slaves have what is new, all appends of this turn at once."""
@@ -294,8 +319,10 @@ class Durability:
         ok = PutMessageStatus.PUT_OK
         if waiting and waiting[0][0] <= acknowledged:
             before, since = self.unacknowledged, waiting[0][1]
+            self.answers_alone = len(waiting) == 1
             while waiting and waiting[0][0] <= acknowledged:
                 self._next_waiting()(ok)
+            self.answers_alone = False
             # One look at the clock for all that were let go: none of them waited longer than the first.
             self.put_seconds.observe(self._loop.time() - since, before - self.unacknowledged)
         group = self._group

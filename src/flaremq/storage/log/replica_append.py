@@ -119,6 +119,9 @@ class ReplicaAppender:
         """Where the piece goes, with space for all of it; the file behind a file that gets full comes last."""
         log = self._log
         file = log.current
+        if file is not None and file.wrote + len(piece) < file.size:  # as nearly always
+            file.reserve_to(file.wrote + len(piece), log.reserve_step)
+            return [_Stretch(file, file.wrote, piece)]
         taken: list[MappedFile] = []
         stretches: list[_Stretch] = []
         done = 0
