@@ -191,6 +191,21 @@ def test_batches_among_plain_sends_are_stored_in_their_order(tmp_path: Path, kin
 
 
 @pytest.mark.parametrize("kind", [0, 1])
+def test_a_batch_with_a_key_of_its_own_as_java_sends_it_is_answered_with_it(tmp_path: Path, kind: int) -> None:
+    batch = [(0, b"one", b""), (7, b"", b"TAGS\x01t\x02")]
+    frames = [
+        send_batch(number, batch, kind, i=text)
+        for number, text in enumerate(["WAIT\x01true\x02" + _KEY, "UNIQ_KEY\x01last", "TAGS\x01t\x02"])
+    ]
+    for flush in ("ASYNC_FLUSH", "SYNC_FLUSH"):
+        (tmp_path / flush).mkdir()
+        replies, taken = compare(tmp_path / flush, [b"".join(frames)], flush)
+        assert taken == sum(map(len, frames))
+        ids = [replies[number][1].get("transactionId") for number in range(3)]
+        assert ids == [_KEY[9:-1], "last", None]
+
+
+@pytest.mark.parametrize("kind", [0, 1])
 def test_more_messages_in_batches_than_one_run_takes_are_several_runs(tmp_path: Path, kind: int) -> None:
     sizes = [3000, 3000, columns.RUN_MESSAGES_MAX, columns.RUN_MESSAGES_MAX + 1, 2]
     frames = [send_batch(number, [(0, b"", b"")] * size, kind) for number, size in enumerate(sizes, start=1)]
@@ -208,7 +223,8 @@ def test_more_messages_in_batches_than_one_run_takes_are_several_runs(tmp_path: 
         (encode_batch_item(0, b"x", b"A\x01\0\x02"), {}),
         (encode_batch_item(0, b"x", b"__CRC32#\x010123456789"), {}),
         (encode_batch_item(0, b"x", b""), {"i": "DELAY\x011\x02"}),
-        (encode_batch_item(0, b"x", b""), {"i": _KEY}),
+        (encode_batch_item(0, b"x", b""), {"i": 'UNIQ_KEY\x01a"b\x02'}),
+        (encode_batch_item(0, b"x", b""), {"i": "UNIQ_KEY\x01" + 65 * "a"}),
         (encode_batch_item(0, b"x", b""), {"i": "__SHARDINGKEY\x01k\x02"}),
         (encode_batch_item(0, b"x", b""), {"e": "4"}),
     ],

@@ -63,8 +63,10 @@ class Ingest:
         self._host = replies.host_text.encode()
         self._topics: dict[bytes, str] = {}
         self._received_at = 0.0  # of the read that is taken apart
-        self._json, self._json_ends = _joined(*(piece.encode() for piece in replies.json_pieces))
-        self._compact, self._compact_ends = _joined(b"\0\0\3" + VERSION.to_bytes(2, "big"), *replies.compact_pieces)
+        json_pieces = *replies.json_pieces, '","transactionId":"'
+        self._json, self._json_ends = _joined(*(piece.encode() for piece in json_pieces))
+        compact_begin = b"\0\0\3" + VERSION.to_bytes(2, "big")
+        self._compact, self._compact_ends = _joined(compact_begin, *replies.compact_pieces, b"\0\x0dtransactionId")
 
     def take(self, connection: Connection, data: bytes) -> int:
         """Handle the plain sends at the start of a read; the number of bytes they were."""
@@ -168,6 +170,7 @@ class Ingest:
         size = kernels.encode_acks(
             table,
             count,
+            self._scratch,
             self._json,
             self._json_ends,
             self._compact,

@@ -52,6 +52,7 @@ if not cython.compiled:
         View,
         bytes_view,
         copy_bytes,
+        find_byte,
         load_i16,
         load_i32,
         load_u8,
@@ -75,6 +76,7 @@ _QUOTE, _COMMA, _COLON, _OPEN, _CLOSE, _ESCAPE = 0x22, 0x2C, 0x3A, 0x7B, 0x7D, 0
 _NAME_END, _VALUE_END = 1, 2
 _FRAME_MAX = 16 << 20
 _PROPERTIES_MAX = 32767
+_KEY_MAX = 64  # bytes of a batch's unique key, so that replies are bounded; clients make 32
 _NOTHING = -1
 
 
@@ -207,6 +209,23 @@ def _kind_of(view: View, at: int, length: int) -> int:
                 return _STEERED
         at = value_end + 1
     return kind
+
+
+def _note_key(view: View, at: int, length: int, cells: Longs, row: int) -> bool:
+    """Put into a batch's row where the value of its unique key is; False if it cannot stand in a reply as it is."""
+    end = at + length
+    while at < end:
+        stop = find_byte(view, at, end, _VALUE_END)
+        if stop - at > 9 and _name(view, at, 8) == _N_KEY and load_u8(view, at + 8) == _NAME_END:
+            cells.data[row + PROPERTIES_AT] = at + 9
+            cells.data[row + PROPERTIES_LENGTH] = stop - at - 9
+            for place in range(at + 9, stop):
+                byte = load_u8(view, place)
+                if byte == _QUOTE or byte == _ESCAPE or byte < 32 or byte > 126:
+                    return False
+            return stop - at - 9 <= _KEY_MAX
+        at = stop + 1
+    return True
 
 
 def _take_field(view: View, letter: int, at: int, length: int, cells: Longs, row: int) -> bool:
@@ -435,8 +454,8 @@ def parse_sends(
 ) -> tuple[int, int, int]:
     """(sends, where the first frame that is none starts, bytes of their bodies and properties).
 
-    ``scratch`` gets the properties of each as they are stored, ``stamp`` at their end; for batches nothing, and their
-    messages together are at most ``RUN_MESSAGES_MAX``.
+    ``scratch`` gets the properties of each as they are stored, ``stamp`` at their end. Of a batch, which stores none,
+    the row has the place of their unique key instead; batches have at most ``RUN_MESSAGES_MAX`` messages together.
     """
     read, marks, notes, cells = view_of(data), view_of(stamp), writable_view_of(scratch), writable_longs_of(table)
     at, used, count, total, messages = start, 0, 0, 0, 0
@@ -469,19 +488,20 @@ def parse_sends(
             size < 0
             or body_length > body_max
             or not _is_whole(cells, row)
-            or _kind_of(notes, used, size) != (_BARE if is_batch else _KEYED)
+            or _kind_of(notes, used, size) < (_BARE if is_batch else _KEYED)
             or (count and not _is_like_first(read, cells, row))
         ):
             break
         header_at += header
+        cells.data[row + PROPERTIES_AT] = used
         if is_batch:
+            cells.data[row + PROPERTIES_LENGTH] = 0
             found = count_batch(read, header_at, header_at + body_length, RUN_MESSAGES_MAX - messages)
-            if found <= 0 or found > RUN_MESSAGES_MAX - messages:
+            if found <= 0 or found > RUN_MESSAGES_MAX - messages or not _note_key(notes, used, size, cells, row):
                 break
             cells.data[row + MESSAGES] = found
             messages += found
             total -= found * BATCH_ITEM_BYTES
-            size = 0
         else:
             cells.data[row + RAW_LENGTH] = size
             if load_u8(notes, used + size - 1) != _VALUE_END:
@@ -489,12 +509,12 @@ def parse_sends(
                 size += 1
             copy_bytes(notes, used + size, marks, 0, marks.size)
             size += marks.size
-        cells.data[row + PROPERTIES_AT] = used
-        cells.data[row + PROPERTIES_LENGTH] = size
+            cells.data[row + PROPERTIES_LENGTH] = size
+            total += size
         cells.data[row + BODY_AT] = header_at
         cells.data[row + BODY_LENGTH] = body_length
         used += size
-        total += size + body_length
+        total += body_length
         count += 1
         at += 4 + length
     return count, at, total
@@ -714,9 +734,18 @@ def _write_ids(target: View, at: int, host: View, cells: Longs, row: int, offset
     return at
 
 
-# Nine parameters on purpose, here and below: the pieces, and what is put between them.
+# Ten parameters on purpose, here and below: the pieces, and what is put between them.
 def _write_json_ack(
-    target: View, at: int, text: View, ends: Longs, host: View, cells: Longs, row: int, offsets: Longs, first: int
+    target: View,
+    at: int,
+    text: View,
+    ends: Longs,
+    host: View,
+    notes: View,
+    cells: Longs,
+    row: int,
+    offsets: Longs,
+    first: int,
 ) -> int:
     at = _write_text(target, at, text, 0, ends.data[0])
     at = _write_number(target, at, cells.data[row + QUEUE_ID])
@@ -724,13 +753,26 @@ def _write_json_ack(
     at = _write_ids(target, at, host, cells, row, offsets, first)
     at = _write_text(target, at, text, ends.data[1], ends.data[2])
     at = _write_number(target, at, cells.data[row + QUEUE_OFFSET])
+    if cells.data[row + MESSAGES] and cells.data[row + PROPERTIES_LENGTH]:
+        at = _write_text(target, at, text, ends.data[4], ends.data[5])
+        copy_bytes(target, at, notes, cells.data[row + PROPERTIES_AT], cells.data[row + PROPERTIES_LENGTH])
+        at += cells.data[row + PROPERTIES_LENGTH]
     at = _write_text(target, at, text, ends.data[2], ends.data[3])
     at = _write_number(target, at, cells.data[row + OPAQUE])
     return _write_text(target, at, text, ends.data[3], ends.data[4])
 
 
 def _write_compact_ack(
-    target: View, at: int, text: View, ends: Longs, host: View, cells: Longs, row: int, offsets: Longs, first: int
+    target: View,
+    at: int,
+    text: View,
+    ends: Longs,
+    host: View,
+    notes: View,
+    cells: Longs,
+    row: int,
+    offsets: Longs,
+    first: int,
 ) -> int:
     at = _write_text(target, at, text, 0, ends.data[0])  # code, language, version
     store_i32(target, at, cells.data[row + OPAQUE])
@@ -747,14 +789,20 @@ def _write_compact_ack(
     end = _write_number(target, at + 4, cells.data[row + QUEUE_OFFSET])
     store_i32(target, at, end - at - 4)
     at = _write_text(target, end, text, ends.data[3], ends.data[4])
+    if cells.data[row + MESSAGES] and cells.data[row + PROPERTIES_LENGTH]:
+        at = _write_text(target, at, text, ends.data[4], ends.data[5])
+        store_i32(target, at, cells.data[row + PROPERTIES_LENGTH])
+        copy_bytes(target, at + 4, notes, cells.data[row + PROPERTIES_AT], cells.data[row + PROPERTIES_LENGTH])
+        at += 4 + cells.data[row + PROPERTIES_LENGTH]
     store_i32(target, block, at - block - 4)
     return at
 
 
-# Nine parameters on purpose: what was stored, and the pieces of both kinds of replies.
+# Ten parameters on purpose: what was stored, and the pieces of both kinds of replies.
 def encode_acks(
     table: array[int],
     count: int,
+    scratch: Buffer,
     json: Buffer,
     json_ends: array[int],
     compact: Buffer,
@@ -766,18 +814,18 @@ def encode_acks(
     """The replies of appended sends, frame after frame; the bytes, -1 if ``out`` may be too small.
 
     ``json`` holds the constant pieces around queue id, host + offset, queue offset and opaque, each ending at its
-    entry of ``json_ends``; ``compact`` the code to version, and the pieces before the three values and behind them.
-    ``places`` is what ``append_batches`` made it.
+    entry of ``json_ends``; ``compact`` the code to version, and the pieces before the three values and behind them;
+    both end with what is before the transaction id of a batch. ``places`` is what ``append_batches`` made it.
     """
     cells, target, store_host, offsets = longs_of(table), writable_view_of(out), view_of(host), longs_of(places)
-    text, text_ends = view_of(json), longs_of(json_ends)
+    text, text_ends, notes = view_of(json), longs_of(json_ends), view_of(scratch)
     fields, field_ends = view_of(compact), longs_of(compact_ends)
-    if count * COLUMN_COUNT > cells.size or text_ends.size != 5 or field_ends.size != 5:
+    if count * COLUMN_COUNT > cells.size or text_ends.size != 6 or field_ends.size != 6:
         return -1
     messages = 0
     for number in range(count):
         messages += cells.data[number * COLUMN_COUNT + MESSAGES]
-    room = count * (text.size + fields.size + store_host.size + 160) + messages * (store_host.size + 17)
+    room = count * (text.size + fields.size + store_host.size + 160 + _KEY_MAX) + messages * (store_host.size + 17)
     if target.size < room or messages > offsets.size:
         return -1
     done = messages = 0
@@ -788,10 +836,10 @@ def encode_acks(
             continue
         start = done + 8
         if cells.data[row + KIND] == 0:
-            place = _write_json_ack(target, start, text, text_ends, store_host, cells, row, offsets, first)
+            place = _write_json_ack(target, start, text, text_ends, store_host, notes, cells, row, offsets, first)
             store_i32(target, done + 4, place - start)
         else:
-            place = _write_compact_ack(target, start, fields, field_ends, store_host, cells, row, offsets, first)
+            place = _write_compact_ack(target, start, fields, field_ends, store_host, notes, cells, row, offsets, first)
             store_i32(target, done + 4, 1 << 24 | place - start)
         store_i32(target, done, place - done - 4)
         done = place
