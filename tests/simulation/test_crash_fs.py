@@ -69,6 +69,31 @@ def test_each_dirty_page_is_chosen_on_its_own() -> None:
     assert len(seen) == 8
 
 
+def test_a_sync_of_a_mapping_makes_its_pages_durable_and_no_other() -> None:
+    d = disk()
+    write(d, "/d/a", b"o" * (3 * PAGE), sync=True)
+    d.sync_directory("/d")
+    mapping = d.open("/d/a").map(3 * PAGE)
+    mapping.buffer[:] = b"n" * (3 * PAGE)
+    mapping.sync(PAGE + 5, 10)
+    assert d.crash(LOST(0)).files()["/d/a"] == b"o" * PAGE + b"n" * PAGE + b"o" * PAGE
+
+
+def test_a_page_that_a_failed_sync_dropped_stays_lost_for_a_sync_of_a_mapping() -> None:
+    d = disk(Fault(kind="eio", at=1, operations=frozenset({"sync"})))
+    handle = d.open("/d/a", create=True)
+    handle.resize(PAGE)
+    handle.reserve(0, PAGE)
+    d._inode("open", "/d/a").persist()
+    d.sync_directory("/d")
+    mapping = handle.map(PAGE)
+    mapping.buffer[:1] = b"n"
+    with pytest.raises(StoreIOError):
+        mapping.sync(0, PAGE)
+    mapping.sync(0, PAGE)
+    assert d.crash(LOST(0)).files()["/d/a"] == bytes(PAGE)
+
+
 def test_a_torn_or_garbled_page_keeps_the_bytes_nobody_was_changing() -> None:
     d = disk()
     write(d, "/d/a", b"s" * 1000 + bytes(PAGE - 1000), sync=True)

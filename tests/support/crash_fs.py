@@ -104,6 +104,17 @@ class _Inode:
         pages = (max(len(self.memory), len(self.durable)) + PAGE - 1) // PAGE
         return [number for number in range(pages) if self.page(number) != self.durable_page(number)]
 
+    def persist_pages(self, pages: range) -> None:
+        """What a successful sync of some pages does; the length was durable before."""
+        durable = bytearray(self.durable)
+        for number in pages:
+            page = self.page(number)[: len(durable) - number * PAGE]
+            if self.lost.get(number) != self.page(number):
+                self.lost.pop(number, None)
+                durable[number * PAGE : number * PAGE + len(page)] = page
+        self.durable = bytes(durable)
+        self.durable_allocated = frozenset(self.allocated)
+
     def persist(self) -> None:
         """What a successful sync does."""
         content = bytes(self.memory)
@@ -430,6 +441,16 @@ class CrashFS:
             raise StoreIOError(operation, path, OSError(number, os.strerror(number)))
         return None
 
+    def _begin_sync(self, path: str, node: _Inode) -> None:
+        self._audit(path, node)
+        try:
+            self._begin("sync", path)
+        except StoreIOError:
+            node.lose()
+            if any(node.memory):  # a file that was only being made holds nothing to lose
+                self.failed_syncs.append(path)
+            raise
+
     def _write_back(self) -> None:
         """What the kernel does unasked: some page, or the journal, reaches the disk early."""
         if self._queued and self.chance.random() < 0.3:
@@ -533,17 +554,10 @@ class CrashFile:
         if self._read_only and not read_only:
             raise StoreIOError("map", self.path, OSError(errno.EACCES, os.strerror(errno.EACCES)))
         view = memoryview(self._node.memory)[:length]
-        return CrashMapping(view.toreadonly() if read_only else view)
+        return CrashMapping(self._filesystem, self.path, self._node, view.toreadonly() if read_only else view)
 
     def sync(self) -> None:
-        self._filesystem._audit(self.path, self._node)
-        try:
-            self._filesystem._begin("sync", self.path)
-        except StoreIOError:
-            self._node.lose()
-            if any(self._node.memory):  # a file that was only being made holds nothing to lose
-                self._filesystem.failed_syncs.append(self.path)
-            raise
+        self._filesystem._begin_sync(self.path, self._node)
         self._node.persist()
 
     def start_writing(self, offset: int, length: int) -> None:
@@ -595,10 +609,19 @@ class CrashFile:
 class CrashMapping:
     """A mapping: a view of the volatile image."""
 
-    __slots__ = ("buffer",)
+    __slots__ = ("_filesystem", "_node", "_path", "buffer")
 
-    def __init__(self, buffer: memoryview) -> None:
+    def __init__(self, filesystem: CrashFS, path: str, node: _Inode, buffer: memoryview) -> None:
+        self._filesystem = filesystem
+        self._path = path
+        self._node = node
         self.buffer = buffer
+
+    def sync(self, offset: int, length: int) -> None:
+        node = self._node
+        self._filesystem._begin_sync(self._path, node)
+        assert len(node.memory) == len(node.durable), "the length is not durable"
+        node.persist_pages(range(offset // PAGE, -(-(offset + length) // PAGE)))
 
     def advise(self, advice: int, offset: int, length: int) -> None:
         return

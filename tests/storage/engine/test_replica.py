@@ -19,6 +19,7 @@ from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.runtime.health import RunningFlag
 from flaremq.storage.status import PutMessageStatus
+from tests.support.crash_choices import SubsetChooser
 from tests.support.crash_fs import CrashFS, Fault
 from tests.support.driven_store import DrivenStore, open_driven, show
 from tests.support.golden import golden_names, open_golden
@@ -289,6 +290,27 @@ def test_no_space_leaves_the_log_as_it_was(master: StoreLab) -> None:
         assert driver.appended == log.end
         store.close()
     raise AssertionError("the piece needed more than thirty calls")
+
+
+def test_what_a_failed_write_left_behind_the_end_does_not_come_back_after_a_power_cut(master: StoreLab) -> None:
+    log = filled(master, files=1)
+    filesystem = CrashFS()
+    options = replace(SMALL, broker_role="SLAVE")
+    store = MessageStore.open("/s", options, filesystem=filesystem, clock=ManualClock(), threads=False, driven=True)
+    driver = store.driver()
+    driver.append_replica(0, log.piece(0, log.ends()[0]))
+    driver.sync()
+    failed = max(end for end in log.ends() if end < LOG_FILE)
+    filesystem.faults = [Fault(kind="eio", at=filesystem.calls + 1, operations=frozenset({"write"}))]
+    with pytest.raises(StoreIOError):
+        driver.append_replica(driver.appended, log.piece(driver.appended, failed))
+    path = f"/s/commitlog/{0:020d}"
+    node = filesystem._inode("open", path)
+    node.durable = node.durable[: failed - 8] + b"a record" + node.durable[failed:]  # it got there nevertheless
+    driver.append_replica(driver.appended, log.piece(driver.appended, log.ends()[1]))
+    driver.sync()
+    assert filesystem.crash(SubsetChooser(0)).files()[path][failed - 8 : failed] == bytes(8)
+    store.close()
 
 
 def test_a_full_disk_stops_a_replica(lab: StoreLab, master: StoreLab) -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from flaremq.errors import CorruptionError, StoreIOError
+from flaremq.storage.files import filesystem
 from flaremq.storage.files.filesystem import LocalFileSystem
 from flaremq.storage.files.mapped_file import MappedFile
 from flaremq.storage.files.mapped_file_queue import MappedFileQueue
+from tests.support.crash_choices import SubsetChooser
 from tests.support.crash_fs import CrashFS, Fault
 
 SIZE = 8192
@@ -42,6 +44,57 @@ def test_loaded_file_counts_as_full_until_recovery_says_otherwise(tmp_path: Path
     assert (file.wrote, file.committed, file.flushed) == (SIZE, SIZE, SIZE)
     file.set_positions(100)
     assert (file.wrote, file.committed, file.flushed) == (100, 100, 100)
+
+
+def appended(file: MappedFile, at: int, text: bytes) -> None:
+    file.buffer[at : at + len(text)] = text
+    file.wrote = file.committed = at + len(text)
+
+
+def on_disk_after_a_power_cut(disk: CrashFS) -> bytes:
+    (content,) = disk.crash(SubsetChooser(0)).files().values()
+    return content
+
+
+def test_sync_makes_all_that_was_appended_durable_and_leaves_alone_what_was_made_ahead() -> None:
+    disk = CrashFS()
+    disk.make_directories("/log")
+    file = MappedFile.create(disk, f"/log/{0:020d}", SIZE, reserve=SIZE)
+    appended(file, 0, b"first")
+    assert file.sync() == 5
+    appended(file, 5, b"second")
+    file.buffer[SIZE - 1 :] = b"x"
+    assert file.sync() == 11
+    assert on_disk_after_a_power_cut(disk) == b"firstsecond".ljust(SIZE, b"\0")
+
+
+def test_sync_of_a_file_that_is_in_doubt_takes_all_of_it_once() -> None:
+    disk = CrashFS()
+    disk.make_directories("/log")
+    file = MappedFile.create(disk, f"/log/{0:020d}", SIZE, reserve=SIZE)
+    appended(file, 0, b"first")
+    file.buffer[SIZE - 1 :] = b"x"  # nobody knows what stood there before the first sync
+    file.sync()
+    assert on_disk_after_a_power_cut(disk)[SIZE - 1 :] == b"x"
+    file.buffer[SIZE - 1 :] = b"y"
+    file.is_doubtful = True
+    appended(file, 5, b"second")
+    file.sync()
+    assert on_disk_after_a_power_cut(disk)[SIZE - 1 :] == b"y"
+    assert not file.is_doubtful
+
+
+def test_sync_that_fails_moves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = create(tmp_path)
+    appended(file, 0, b"first")
+    file.sync()
+    appended(file, 5, b"second")
+    monkeypatch.setattr(filesystem, "_msync", lambda: lambda address, length, flags: -1)
+    with pytest.raises(StoreIOError, match="sync"):
+        file.sync()
+    assert file.flushed == 5
+    monkeypatch.undo()
+    assert file.sync() == 11
 
 
 def test_space_is_reserved_in_whole_steps_and_never_beyond_the_file(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Production uses :class:`LocalFileSystem`; crash and fault tests put a simulated 
 small on purpose, and says which calls make what durable:
 
 * ``File.sync`` makes the file's bytes (written or stored through a mapping) and its length durable;
+* ``Mapping.sync`` does so for some of the bytes of a file whose length is durable;
 * ``sync_directory`` makes names in that directory durable: a created, renamed or removed name counts only then;
 * nothing else makes anything durable.
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import functools
 import mmap
 import os
 from collections.abc import Callable, Iterator
@@ -38,6 +40,9 @@ class Mapping(Protocol):
 
     def advise(self, advice: int, offset: int, length: int) -> None:
         """madvise; a hint, never an error."""
+
+    def sync(self, offset: int, length: int) -> None:
+        """Make these bytes of the file durable, however they were written; not those in other pages."""
 
     def lock(self, offset: int, length: int) -> bool:
         """mlock; False when the system does not allow it."""
@@ -294,7 +299,7 @@ class LocalFile:
         if self._descriptor < 0:  # would map fresh memory instead of the file
             raise StoreIOError("map", self.path, OSError(errno.EBADF, os.strerror(errno.EBADF)))
         try:
-            return LocalMapping(mmap.mmap(self._descriptor, length, access=access))
+            return LocalMapping(self.path, mmap.mmap(self._descriptor, length, access=access))
         except OSError as error:
             raise StoreIOError("map", self.path, error) from error
         except ValueError as error:  # file shorter than the length asked for
@@ -342,28 +347,39 @@ class LocalFile:
 
 _PAGE = mmap.PAGESIZE
 _SYNC_FILE_RANGE_WRITE = 2
+_MS_SYNC = 4
 
 
 class LocalMapping:
     """An ``mmap`` and the one exported view of it."""
 
-    __slots__ = ("_locked", "_map", "buffer")
+    __slots__ = ("_address", "_locked", "_map", "_path", "buffer")
 
-    def __init__(self, mapping: mmap.mmap) -> None:
+    def __init__(self, path: str, mapping: mmap.mmap) -> None:
+        self._path = path
         self._map = mapping
         self._locked = (0, 0)
         self.buffer: memoryview = memoryview(mapping)
+        self._address = _buffer_address(self.buffer)
 
     def advise(self, advice: int, offset: int, length: int) -> None:
         start = offset // _PAGE * _PAGE
         length = min(length + offset - start, len(self.buffer) - start)
         # Not by mmap's own method: that keeps the GIL, for milliseconds where pages are made.
-        _libc().madvise(ctypes.c_void_p(_buffer_address(self.buffer) + start), ctypes.c_size_t(length), advice)
+        _libc().madvise(ctypes.c_void_p(self._address + start), ctypes.c_size_t(length), advice)
+
+    def sync(self, offset: int, length: int) -> None:
+        start = offset // _PAGE * _PAGE
+        length = min(length + offset - start, len(self.buffer) - start)
+        # As fdatasync of that range. Not by mmap's own method: that keeps the GIL.
+        if _msync()(self._address + start, length, _MS_SYNC) != 0:
+            number = ctypes.get_errno()
+            raise StoreIOError("sync", self._path, OSError(number, os.strerror(number)))
 
     def lock(self, offset: int, length: int) -> bool:
         if not lock_memory(self.buffer[offset : offset + length]):
             return False
-        self._locked = (_buffer_address(self.buffer) + offset, length)
+        self._locked = (self._address + offset, length)
         return True
 
     def unlock(self) -> None:
@@ -376,7 +392,7 @@ class LocalMapping:
         start = offset // _PAGE * _PAGE
         pages = (offset + length - start + _PAGE - 1) // _PAGE
         vector = ctypes.create_string_buffer(pages)
-        address = ctypes.c_void_p(_buffer_address(self.buffer) + start)
+        address = ctypes.c_void_p(self._address + start)
         if _libc().mincore(address, ctypes.c_size_t(offset + length - start), vector) != 0:
             number = ctypes.get_errno()
             raise StoreIOError("mincore", "mapping", OSError(number, os.strerror(number)))
@@ -387,6 +403,13 @@ def lock_memory(view: memoryview) -> bool:
     """Keep this memory from being paged out (mlock); False when the system does not allow it."""
     address = ctypes.c_void_p(_buffer_address(view))
     return int(_libc().mlock(address, ctypes.c_size_t(view.nbytes))) == 0
+
+
+@functools.cache
+def _msync() -> Callable[[int, int, int], int]:
+    call: Callable[[int, int, int], int] = _libc().msync
+    call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)  # type: ignore[attr-defined]
+    return call
 
 
 def _libc() -> ctypes.CDLL:

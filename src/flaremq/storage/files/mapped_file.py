@@ -37,6 +37,7 @@ class MappedFile:
         "committed",
         "end",
         "flushed",
+        "is_doubtful",
         "path",
         "pool_buffer",
         "random_access",
@@ -62,6 +63,7 @@ class MappedFile:
         self.available = True
         self.random_access = False
         self.singly = False  # what is not written yet gets its pages one by one
+        self.is_doubtful = True  # other bytes than those behind ``flushed`` may wait to be synced, too
         # A loaded file counts as full until recovery says otherwise.
         self.wrote = self.committed = self.flushed = self.reserved = size
 
@@ -194,9 +196,17 @@ class MappedFile:
         self.committed = wrote
 
     def sync(self) -> int:
-        """Make everything committed durable; the new flushed position. Raises and moves nothing on failure."""
-        target = self.committed
-        self.file().sync()
+        """Make everything committed durable; the new flushed position. Raises and moves nothing on failure.
+
+        Only pages with new bytes: those behind them, which were made ahead, would be written twice.
+        """
+        target, start = self.committed, self.flushed
+        mapping = self._mapping
+        if mapping is None or self.is_doubtful or start >= target:
+            self.is_doubtful = False  # for what is written while the sync is under way it may become true again
+            self.file().sync()
+        else:
+            mapping.sync(start, target - start)
         self.flushed = target
         return target
 
