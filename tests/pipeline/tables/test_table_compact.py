@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any
 
 import pyarrow as pa
@@ -63,6 +64,16 @@ def test_what_is_large_or_alone_is_left_as_it_is(lab: TableLab) -> None:
     lab.run()
     assert merged(lab, target_bytes=10).commits == 0
     assert set(before) < set(live(lab))
+
+
+def test_merge_takes_its_room_where_the_table_is(lab: TableLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.put()
+    lab.run()
+    lab.put()
+    lab.run()
+    monkeypatch.setattr(tempfile, "tempdir", str(lab.lake / "no such folder"))
+    assert compact(None, lab.target()).files_after == 1
+    assert lab.offsets() == lab.expected_offsets()
 
 
 def test_partitions_are_kept_apart(lab: TableLab) -> None:

@@ -8,18 +8,19 @@ of them in memory.
 from __future__ import annotations
 
 import mmap
+import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import IO, Final
 
 import numpy as np
 import pyarrow as pa
 
 from flaremq.core.arrays import Integers
 from flaremq.errors import CorruptionError
-from flaremq.pipeline.archive.root import ArchiveRoot
+from flaremq.pipeline.archive.root import METADATA, ArchiveRoot
 from flaremq.pipeline.model.columns import SCHEMA
 from flaremq.pipeline.tables.files import PartitionedWriter
 from flaremq.pipeline.tables.model.lake_table import FileLayout
@@ -47,7 +48,7 @@ def run_merge_task(task: MergeTask) -> tuple[StagedFile, ...]:
     schema = _with_place(task.layout.schema)
     order = _Order()
     with (
-        tempfile.TemporaryFile(prefix="flaremq-merge-") as spilled,
+        _spill(root) as spilled,
         PartitionedWriter(task.layout, f"{task.run}-{task.number:05d}", target_bytes=task.target_bytes) as writer,
     ):
         with pa.ipc.new_file(spilled, schema) as copy:
@@ -63,6 +64,15 @@ def run_merge_task(task: MergeTask) -> tuple[StagedFile, ...]:
     if before != after:
         raise CorruptionError("merged files do not hold the rows of the files before", expected=before, found=after)
     return tuple(files)
+
+
+def _spill(root: ArchiveRoot) -> IO[bytes]:
+    """A file without a name, which goes with the process. Where the table is there is room for its rows; ``/tmp`` may
+    be small or in memory. Only before an object store there is nothing else."""
+    folder = root.full_path(METADATA) if root.is_local else None
+    if folder is not None:
+        os.makedirs(folder, exist_ok=True)
+    return tempfile.TemporaryFile(prefix="flaremq-merge-", dir=folder)
 
 
 def _in_order(mapped: mmap.mmap, order: _Order) -> Iterator[pa.RecordBatch]:
