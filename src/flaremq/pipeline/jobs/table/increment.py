@@ -50,19 +50,20 @@ class TableLossError(UnavailableError):
 
 
 class DeadLetters:
-    """The table for rows that do not fit; it is made when the first one turns up."""
+    """The table for rows that do not fit; it is made when the first one turns up. An increment looks for it once: what
+    it plans, marks and commits is all about the same ``table``."""
 
     def __init__(self, target: TableTarget) -> None:
+        self.table: LakeTable | None = None
         self._target = target
-        self._table: LakeTable | None = None
 
     def find(self) -> LakeTable | None:
-        if self._table is None:
-            self._table = find_table(self._target)
-        return self._table
+        if self.table is None:
+            self.table = find_table(self._target)
+        return self.table
 
     def make(self) -> None:
-        self._table = create_table(self._target, DEAD_LETTER_SCHEMA, DEFAULT_PARTITIONS)
+        self.table = create_table(self._target, DEAD_LETTER_SCHEMA, DEFAULT_PARTITIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def add_increment(runner: TaskRunner, work: TableWork, source: Source) -> Increm
             return None
         run = new_run()
         with ExitStack() as opened:
-            tables = [table for table in (work.table, work.dead.find()) if table is not None]
+            tables = [table for table in (work.table, work.dead.table) if table is not None]
             marks = [opened.enter_context(leased(table.root, run)) for table in tables]
             results = _written(runner, work, source, missing, run)
             if any(result.lacks_dead_letters for result in results):
@@ -220,14 +221,14 @@ def _written(runner: TaskRunner, work: TableWork, source: Source, missing: Missi
     try:
         return runner.run([partial(run_table_task, task) for task in tasks], "table")
     except Exception:
-        for table in (work.table, work.dead.find()):
+        for table in (work.table, work.dead.table):
             if table is not None:
                 remove_files_of(table, run)
         raise
 
 
 def _tasks(work: TableWork, source: Source, missing: Missing, run: str) -> list[TableTask]:
-    dead, letters = work.dead.find(), missing.letters
+    dead, letters = work.dead.table, missing.letters
     layout, dead_layout = work.table.layout(), None if dead is None else dead.layout()
     pieces = plan_pieces(source, work.spec, missing.spans, work.options, ReadRequest(work.columns.schema))
     return [
@@ -249,7 +250,7 @@ def _tasks(work: TableWork, source: Source, missing: Missing, run: str) -> list[
 
 def _commit(work: TableWork, missing: Missing, run: str, results: Sequence[TaskResult]) -> bool:
     letters = [file for result in results for file in result.dead_files]
-    dead = work.dead.find()
+    dead = work.dead.table
     if letters and dead is not None:
         # From where the tasks were told to begin: letters that another run has committed since would be there twice.
         before = missing.letters

@@ -27,7 +27,7 @@ from flaremq.pipeline.tables.model.staged import LiveFile, StagedFile, TableComm
 from flaremq.pipeline.tables.model.target import TableTarget
 
 with lakehouse_needed("A Delta table"):
-    from deltalake import CommitProperties, DeltaTable, Transaction
+    from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
     from deltalake.exceptions import CommitFailedError, DeltaError
     from deltalake.schema import Field
     from deltalake.schema import Schema as DeltaSchema
@@ -39,6 +39,7 @@ _TRIES: Final = 20
 _PARTITIONS: Final = "flaremq.partitionBy"  # of the table: which column a day is of
 _RUN: Final = "flaremq.run"
 _HISTORY: Final = 20
+_CHECKPOINT: Final = 20  # commits: each reads the log since the last one, and a checkpoint writes down all files
 _HOUR_MS: Final = 3_600_000
 _MINUTE_MS: Final = 60_000  # whole hours are what delta-rs takes; one that has just begun is not counted
 
@@ -81,7 +82,7 @@ class DeltaLakeTable:
                 schema=with_day(schema, partitions),
                 mode="ignore",
                 partition_by=[field.name for field in partitions] or None,
-                configuration={"delta.checkpointInterval": "50", _PARTITIONS: text, **properties},
+                configuration={"delta.checkpointInterval": str(_CHECKPOINT), _PARTITIONS: text, **properties},
                 storage_options=options,
                 raise_if_key_not_exists=False,
             )
@@ -121,7 +122,7 @@ class DeltaLakeTable:
     def commit(self, commit: TableCommit) -> bool:
         partitions = self._partitions()
         actions = [add_action(file, partitions) for file in commit.files]
-        for _ in self._tries():
+        for _ in self._tries(is_known=True):
             is_new = self._covered([*commit.before, *commit.after]) == dict(commit.before)
             if not (is_new and commit.after != commit.before) and self._has(commit.run):
                 return True  # the answer to an earlier try was lost, not the commit
@@ -171,7 +172,7 @@ class DeltaLakeTable:
         yield from self._table.to_pyarrow_dataset().to_batches(columns=list(columns))
 
     def trim(self, keep: int) -> int:
-        """Delta's log keeps itself short: a checkpoint every 50 commits, and what is older than a month removed."""
+        """Delta's log keeps itself short: a checkpoint every 20 commits, and what is older than a month removed."""
         return 0
 
     def expire(self, older_than_ms: int, keep: int) -> Mapping[str, int]:
@@ -206,19 +207,28 @@ class DeltaLakeTable:
                 commit_properties=CommitProperties(
                     custom_metadata=notes, max_commit_retries=0, app_transactions=list(marks)
                 ),
+                # What is old goes behind a checkpoint; looking for it means listing the whole log.
+                post_commithook_properties=PostCommitHookProperties(
+                    cleanup_expired_logs=None if (self._table.version() + 1) % _CHECKPOINT == 0 else False
+                ),
             )
         except CommitFailedError:
             return False
         self._refresh()
         return True
 
-    def _tries(self) -> Iterator[int]:
-        """The state is fresh at each try. Whoever lost waits a moment, each another one."""
+    def _tries(self, *, is_known: bool = False) -> Iterator[int]:
+        """The state is fresh at each try. Whoever lost waits a moment, each another one.
+
+        With ``is_known`` the first try is made on the state that was read last: if that is an older one, the version
+        that the commit names exists.
+        """
         for attempt in range(_TRIES):
             if attempt:
                 _log.info("another commit to %s was faster; trying again", self.name)
                 time.sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
-            self._refresh()
+            if attempt or not is_known:
+                self._refresh()
             yield attempt
 
     def _refresh(self) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.update.snapshot import ExpireSnapshots
 
-from flaremq.pipeline.tables.iceberg.asking import UNSURE, refresh
+from flaremq.pipeline.tables.iceberg.asking import UNSURE
+from flaremq.pipeline.tables.iceberg.transaction import TableTransaction
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _SLACK: Final = 4  # a quarter more than wanted may gather before some are forgotten at once
+_Lists: TypeAlias = dict[str, frozenset[str]]  # the manifests that each list of manifests names
 _READER_MS: Final = 60_000  # a reader that began with a snapshot has its manifests after so long
 
 
@@ -30,23 +33,24 @@ class Trimmer:
 
     def __init__(self) -> None:
         self._later: list[tuple[int, set[str]]] = []  # files, and from when on nobody reads them
+        self._read: _Lists = {}  # of the snapshots that were there when some were forgotten last
 
     def trim(self, table: Table, keep: int) -> int:
-        """Forget the oldest but about ``keep``; many at once, for it reads the lists of all that stay."""
+        """Forget the oldest but about ``keep``; many at once, for it reads the list of each snapshot that is new."""
         now_ms = int(time.time() * 1000)
         while self._later and self._later[0][0] <= now_ms:
             _remove(table, self._later.pop(0)[1])
         held = table.metadata.snapshots
         if len(held) <= keep + keep // _SLACK:
             return 0
-        count, files = _forget(table, held[: len(held) - keep], now_ms)
+        count, files = _forget(table, held[: len(held) - keep], now_ms, self._read)
         self._later.append((now_ms + _READER_MS, files))
         return count
 
 
 def expire(table: Table, older_than_ms: int, keep: int) -> int:
     held = sorted(table.metadata.snapshots, key=lambda snapshot: snapshot.timestamp_ms)
-    count, files = _forget(table, held[: max(0, len(held) - max(keep, 1))], older_than_ms)
+    count, files = _forget(table, held[: max(0, len(held) - max(keep, 1))], older_than_ms, {})
     _remove(table, files)
     return count
 
@@ -66,7 +70,7 @@ def referenced(table: Table) -> set[str]:
     return found | seen
 
 
-def _forget(table: Table, candidates: Sequence[Snapshot], older_than_ms: int) -> tuple[int, set[str]]:
+def _forget(table: Table, candidates: Sequence[Snapshot], older_than_ms: int, read: _Lists) -> tuple[int, set[str]]:
     """How many were forgotten, and the files that only they had."""
     protected = {ref.snapshot_id for ref in table.metadata.refs.values()}
     old = [
@@ -76,13 +80,17 @@ def _forget(table: Table, candidates: Sequence[Snapshot], older_than_ms: int) ->
     ]
     if not old:
         return 0, set()
-    theirs = _metadata_files(table, old)
+    theirs = _metadata_files(table, old, read)
     try:
-        table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()
+        transaction = TableTransaction(table)
+        ExpireSnapshots(transaction).by_ids([snapshot.snapshot_id for snapshot in old]).commit()
+        transaction.commit_transaction()
     except (CommitFailedException, *UNSURE):
         return 0, set()  # somebody commits at this moment, or nobody answers; there is another time
-    refresh(table)
-    return len(old), theirs - _metadata_files(table, table.metadata.snapshots)
+    kept = _metadata_files(table, table.metadata.snapshots, read)
+    for path in read.keys() - kept:
+        del read[path]
+    return len(old), theirs - kept
 
 
 def _remove(table: Table, files: Iterable[str]) -> None:
@@ -93,9 +101,14 @@ def _remove(table: Table, files: Iterable[str]) -> None:
             _log.warning("cannot remove %s: %s", path, error)
 
 
-def _metadata_files(table: Table, snapshots: Iterable[Snapshot]) -> set[str]:
+def _metadata_files(table: Table, snapshots: Iterable[Snapshot], read: _Lists) -> set[str]:
+    """Lists and manifests of the snapshots. A list never changes, so what was ``read`` once is known."""
     found = set()
     for snapshot in snapshots:
+        manifests = read.get(snapshot.manifest_list)
+        if manifests is None:
+            manifests = frozenset(manifest.manifest_path for manifest in snapshot.manifests(table.io))
+            read[snapshot.manifest_list] = manifests
         found.add(snapshot.manifest_list)
-        found |= {manifest.manifest_path for manifest in snapshot.manifests(table.io)}
+        found |= manifests
     return found

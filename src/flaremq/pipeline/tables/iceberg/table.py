@@ -39,6 +39,7 @@ from flaremq.pipeline.archive.root import ArchiveRoot
 from flaremq.pipeline.model.object_settings import settings_of_table
 from flaremq.pipeline.model.spans import QueueRef
 from flaremq.pipeline.tables.iceberg import snapshots
+from flaremq.pipeline.tables.iceberg.append import Append
 from flaremq.pipeline.tables.iceberg.asking import UNSURE, asked, refresh, refusal
 from flaremq.pipeline.tables.iceberg.catalog import open_catalog
 from flaremq.pipeline.tables.iceberg.data_files import data_file, live_file, partition_fields
@@ -62,7 +63,7 @@ _SORTED_BY: Final = ("topic", "brokerName", "queueId", "queueOffset")
 _PROPERTIES: Final = {
     "format-version": "2",
     "commit.manifest-merge.enabled": "true",
-    "commit.manifest.min-count-to-merge": "32",
+    "commit.manifest.min-count-to-merge": "16",
     "commit.manifest.target-size-bytes": str(1 << 20),
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
@@ -154,7 +155,7 @@ class IcebergTable:
 
     def commit(self, commit: TableCommit) -> bool:
         queues = [*commit.before, *commit.after]
-        for _ in self._tries():
+        for _ in self._tries(is_known=True):
             covered = self._all_covered()
             if self._has(commit.run):
                 return True  # the answer to an earlier try was lost, not the commit
@@ -215,7 +216,7 @@ class IcebergTable:
         def send() -> None:
             transaction = self._transaction()
             transaction.set_properties({OFFSETS: text})
-            with transaction.update_snapshot(snapshot_properties=summary).merge_append() as append:
+            with Append.of(transaction, self._table.io, summary) as append:
                 for file in files:
                     append.append_data_file(file)
             transaction.commit_transaction()
@@ -252,13 +253,18 @@ class IcebergTable:
         self._table.metadata.properties["commit.retry.num-retries"] = "0"  # in this copy only, see above
         return TableTransaction(self._table)
 
-    def _tries(self) -> Iterator[int]:
-        """The state is fresh at each try. Whoever lost waits a moment, each another one."""
+    def _tries(self, *, is_known: bool = False) -> Iterator[int]:
+        """The state is fresh at each try. Whoever lost waits a moment, each another one.
+
+        With ``is_known`` the first try is made on the state that was read last: an append names the snapshot it comes
+        after, so on an older one the catalog refuses it.
+        """
         for attempt in range(_TRIES):
             if attempt:
                 _log.info("a commit to %s is tried again; %s", self.name, self._failure)
                 time.sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
-            refresh(self._table)
+            if attempt or not is_known:
+                refresh(self._table)
             yield attempt
 
     def _all_covered(self) -> dict[QueueRef, Covered]:
