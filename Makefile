@@ -62,7 +62,7 @@ tests: setup
 	.ci/chromium
 	.ci/promtool .cache/promtool
 	.ci/manifests $(BIN)/python .cache/manifests
-	JAVA_HOME="$$(.ci/spark-java $(BIN)/python .cache/spark-java)" \
+	home=$$(.ci/spark-java $(BIN)/python .cache/spark-java) || home=$${JAVA_HOME:-}; JAVA_HOME=$$home \
 		PATH="$(CURDIR)/.cache/etcd/usr/bin:$(CURDIR)/.cache/promtool/usr/bin:$$PATH" $(PYTEST) -m "not interop and not soak"
 
 # What stands on the core. Interpreted, of the golden stores only what a store does with them: that loads all of the core.
