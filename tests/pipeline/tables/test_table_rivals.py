@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from flaremq.pipeline.jobs.table import increment, table
 from tests.pipeline.tables.lab import TableLab
@@ -69,6 +71,58 @@ def test_runs_of_different_topics_do_not_hinder_each_other(lab: TableLab, monkey
     result = lab.run("both", "orders")
     assert (result.rows, result.commits) == (4, 1)
     assert len(lab.rows("both", "topic")) == 24
+
+
+def _two_topics_in_iceberg(place: Path) -> TableLab:
+    lab = TableLab(place, "iceberg")
+    lab.put(8, topic="orders")
+    lab.put(12, topic="users")
+    lab.run("both", "orders")
+    lab.put(4, topic="orders")
+    return lab
+
+
+def test_state_that_was_planned_from_may_be_removed_before_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = _two_topics_in_iceberg(tmp_path)
+
+    def rival() -> None:
+        lab.run("both", "users")
+        lab.open("both").expire(1 << 62, keep=1)
+
+    interrupted_once(monkeypatch, rival)
+    assert lab.run("both", "orders").rows == 4
+    assert len(lab.rows("both", "topic")) == 24
+
+
+def test_others_may_write_to_another_branch_before_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = _two_topics_in_iceberg(tmp_path)
+
+    def rival() -> None:
+        catalog = SqlCatalog("lake", uri=f"sqlite:///{lab.lake}/catalog.db", warehouse=f"file://{lab.lake}")
+        opened = catalog.load_table("sales.both")
+        opened.manage_snapshots().create_branch(opened.metadata.snapshots[-1].snapshot_id, "audit").commit()
+        files = [task.file for task in opened.scan().plan_files()]
+        with opened.transaction() as transaction, transaction.update_snapshot(branch="audit").fast_append() as append:
+            append.append_data_file(files[0])
+
+    interrupted_once(monkeypatch, rival)
+    assert lab.run("both", "orders").rows == 4
+    assert len(lab.rows("both", "topic")) == 12
+
+
+def test_commit_that_cannot_be_written_fails_with_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = _two_topics_in_iceberg(tmp_path)
+
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("flaremq.pipeline.tables.iceberg.append.Append.append_data_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        lab.run("both", "orders")
 
 
 def test_commit_whose_answer_was_lost_is_not_made_again(lab: TableLab, monkeypatch: pytest.MonkeyPatch) -> None:

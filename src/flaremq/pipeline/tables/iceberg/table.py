@@ -155,15 +155,21 @@ class IcebergTable:
 
     def commit(self, commit: TableCommit) -> bool:
         queues = [*commit.before, *commit.after]
-        for _ in self._tries(is_known=True):
+        for attempt in self._tries(is_known=True):
             covered = self._all_covered()
             if self._has(commit.run):
                 return True  # the answer to an earlier try was lost, not the commit
             if restricted(covered, queues) != dict(commit.before):
                 return False
             files = [data_file(self._table, self._location(file), file) for file in commit.files]
-            if self._append(files, commit, {**covered, **commit.after}):
-                return True
+            try:
+                if self._append(files, commit, {**covered, **commit.after}):
+                    return True
+            except (OSError, ValueError) as error:
+                if attempt:
+                    raise
+                # Minutes may have passed: the lists of that state removed, another branch with higher numbers.
+                self._failure = f"what it was planned from is gone: {error}"
         raise self._in_vain()
 
     def discard(self, files: Iterable[StagedFile]) -> None:
