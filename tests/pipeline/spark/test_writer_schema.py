@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from flaremq.pipeline.spark.writer import make_stream_writer, make_writer
 
-_READ = "body binary, topic string, queueId int, msgId string"
+_READ = "body binary, topic string, brokerName string, queueId int, queueOffset int, msgId string"
 _OWN = "body binary, topic string"
 
 
@@ -28,10 +28,17 @@ def schema(ddl: str) -> StructType:
 @pytest.mark.parametrize("make", [make_writer, make_stream_writer])
 def test_rows_of_a_topic_are_not_sent_back_to_it_where_another_is_named(make: type, tmp_path: Path) -> None:
     place = {"path": str(tmp_path / "store")}
-    with pytest.raises(InvalidArgumentError, match=r"topic 'copy' .* drop\('topic', 'queueId'\)"):
+    ways_out = r"topic 'copy' .* drop\('topic', 'queueId'\) .* drop\('brokerName', 'queueOffset'\)"
+    with pytest.raises(InvalidArgumentError, match=ways_out):
         make({**place, "topic": "copy"}, schema(_READ), False)
     make(place, schema(_READ), False)
     make({**place, "topic": "copy"}, schema(_READ.replace("topic string, ", "")), False)
+
+
+@pytest.mark.parametrize("missing", ["brokerName string, ", "queueOffset int, "])
+def test_topic_made_for_rows_that_were_read_stands_beside_the_one_that_is_named(missing: str, tmp_path: Path) -> None:
+    rows = schema(_READ.replace(missing, ""))
+    make_writer({"path": str(tmp_path / "store"), "topic": "copy"}, rows, False)
 
 
 def test_insert_into_a_table_says_that_its_options_do_not_come_along() -> None:

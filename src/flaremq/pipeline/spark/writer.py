@@ -48,6 +48,8 @@ _log = logging.getLogger(__name__)
 # Local properties that Spark sets on the jobs of a micro-batch; the Python API hands neither to write().
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
+# With both of these and its topic a row is still as it was read.
+_PLACE = ("brokerName", "queueOffset")
 
 
 @dataclass
@@ -202,10 +204,11 @@ def _checked(options: Mapping[str, str], schema: StructType, overwrite: bool) ->
         check_topic(parsed.topic)
     names = schema.fieldNames()
     were_read = not OF_SOURCE.isdisjoint(names)
-    if were_read and parsed.topic and "topic" in names:  # where each was read from: a stream would feed itself
+    if parsed.topic and {"topic", *_PLACE}.issubset(names):  # a stream would feed itself
         raise InvalidArgumentError(
-            f"the rows' column topic says where each of them goes, back to where it was read, and the option names "
-            f"topic {parsed.topic!r} for rows without one: drop('topic', 'queueId') sends all of them there"
+            f"the option names topic {parsed.topic!r} for rows without one, but the rows' column topic says where each "
+            f"of them goes, back to where it was read: drop('topic', 'queueId') sends all of them there. If the column "
+            f"is of your making, drop{_PLACE!r} says so"
         )
     if were_read and "reservedproperties" not in map(str.lower, options):
         parsed = replace(parsed, reserved_properties="drop")  # rows as they were read: a message gets its own
