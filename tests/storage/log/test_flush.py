@@ -167,7 +167,7 @@ def test_those_whom_the_last_sync_served_are_waited_for_and_the_last_one_leads()
     runners = []
     for number, offset in enumerate((10, 20)):
         runners.append(wait_in_thread(commit, offset))
-        eventually(lambda number=number: len(commit._waiting) == number + 1, "a waiter in line")
+        eventually(lambda number=number: len(commit._waiting) == number + 1, "a waiter in line")  # type: ignore[misc]
     assert sync.calls == 0
     sync.reach = 30
     assert commit.wait(30) is True
@@ -187,18 +187,59 @@ def test_those_who_do_not_come_are_not_waited_for_longer_than_the_pause_nor_by_t
         sync.reach += 10
 
 
-def test_gatherer_who_gives_up_leaves_the_gathering_to_the_next_one() -> None:
+def test_gatherer_whose_time_is_over_before_the_pause_syncs_for_those_who_are_there() -> None:
     commit, sync = gathering(3, pause=60)
-    impatient = wait_in_thread(commit, 10, timeout=0.05)
+    sync.reach = 20
+    impatient = wait_in_thread(commit, 10, timeout=1)
     eventually(lambda: len(commit._waiting) == 1, "one waiter in line")
     patient = wait_in_thread(commit, 20)
-    assert impatient.value() is False
-    eventually(lambda: len(commit._waiting) == 1 and commit._gatherer is commit._waiting[0], "the other one gathers")
-    third = wait_in_thread(commit, 30)
-    eventually(lambda: len(commit._waiting) == 2, "two waiters in line")
-    sync.reach = 40
-    assert commit.wait(40) is True
-    assert [patient.value(), third.value(), sync.calls] == [True, True, 1]
+    assert [impatient.value(), patient.value(), sync.calls] == [True, True, 1]
+
+
+class InterruptedQueue(list[Any]):
+    """A list of waiters; Ctrl-C comes once, just after one was taken out."""
+
+    def remove(self, waiter: Any) -> None:
+        super().remove(waiter)
+        raise KeyboardInterrupt
+
+
+class InterruptedMutex:
+    """A lock; Ctrl-C comes once, just after it was left."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_over = False
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        if not self._is_over:
+            self._is_over = True
+            raise KeyboardInterrupt
+
+
+def interrupted(commit: GroupCommit, offset: int) -> bool:
+    with pytest.raises(KeyboardInterrupt):
+        commit.wait(offset)
+    return commit.wait(offset)
+
+
+def test_ctrl_c_just_after_a_gatherer_left_the_queue_to_lead_leaves_nobody_waiting() -> None:
+    commit = GroupCommit(lambda: 10, durable=0)
+    commit._crowd, commit._pause, commit._waiting = 3, 0.001, InterruptedQueue()
+    assert Runner(lambda: interrupted(commit, 10)).value() is True
+    assert (commit._leading, commit._waiting) == (False, [])
+
+
+@pytest.mark.parametrize("crowd", [1, 3])
+def test_ctrl_c_just_after_a_waiter_got_its_place_leaves_nobody_waiting(crowd: int) -> None:
+    commit = GroupCommit(lambda: 10, durable=0)
+    commit._crowd, commit._pause, commit._mutex = crowd, 0.001, InterruptedMutex()  # type: ignore[assignment]
+    assert Runner(lambda: interrupted(commit, 10)).value() is True
+    assert (commit._leading, commit._waiting, commit._gatherer) == (False, [], None)
 
 
 def test_threads_that_do_nothing_but_put_share_most_syncs() -> None:

@@ -34,11 +34,12 @@ class _Waiter:
     be put to sleep again by the GIL and woken twice.
     """
 
-    __slots__ = ("following", "gate", "is_woken", "leads", "offset")
+    __slots__ = ("following", "gate", "is_queued", "is_woken", "leads", "offset")
 
     def __init__(self, offset: int) -> None:
         self.offset = offset
         self.leads = False
+        self.is_queued = False  # it waits for others, whether they took it out of the queue by now or not
         self.is_woken = False
         self.following: _Waiter | None = None  # to be woken by this one
         self.gate = threading.Lock()
@@ -89,33 +90,29 @@ class GroupCommit:
 
     def wait(self, offset: int, timeout: float = -1) -> bool:
         """True once durable up to ``offset``; False after ``timeout`` seconds or a failed sync."""
-        with self._mutex:
-            if self.durable >= offset:
-                return True
-            if self.failure is not None:
-                return False
-            waiter = None
-            if self._leading or len(self._waiting) + 1 < self._crowd:
-                waiter = _Waiter(offset)
-                self._waiting.append(waiter)
-                if not self._leading and self._gatherer is None:
-                    self._gatherer = waiter
-            else:
-                if self._crowd > 1:
-                    self._doubts = 0
-                self._leading = True
-                self._gatherer = None
-        if waiter is None:
-            self._lead()
-            return self.durable >= offset
+        waiter = _Waiter(offset)
         try:
-            has_left = self._stay(waiter, timeout)
+            with self._mutex:
+                if self.durable >= offset:
+                    return True
+                if self.failure is not None:
+                    return False
+                if self._leading or len(self._waiting) + 1 < self._crowd:
+                    if not self._leading and self._gatherer is None:
+                        self._gatherer = waiter
+                    waiter.is_queued = True
+                    self._waiting.append(waiter)
+                else:
+                    if self._crowd > 1:
+                        self._doubts = 0
+                    self._gatherer = None
+                    self._leading = waiter.leads = True
+            if waiter.leads or not self._stay(waiter, timeout):
+                self._take_turn(waiter)
         except BaseException:  # Ctrl-C: leave the queue, or do the duty that was just handed over
-            if not self._leave(waiter):
+            if waiter.leads or (waiter.is_queued and not self._leave(waiter)):
                 self._take_turn(waiter)
             raise
-        if not has_left:
-            self._take_turn(waiter)
         return self.durable >= offset
 
     def _stay(self, waiter: _Waiter, timeout: float) -> bool:
@@ -123,8 +120,10 @@ class GroupCommit:
         deadline = time.monotonic() + timeout
         while not waiter.is_woken:
             left = max(deadline - time.monotonic(), 0.0) if timeout >= 0 else -1.0
-            gathers = self._gatherer is waiter and not 0 <= left < self._pause
-            if waiter.gate.acquire(timeout=self._pause if gathers else left):
+            gathers = self._gatherer is waiter
+            if gathers:
+                left = self._pause if left < 0 else min(left, self._pause)
+            if waiter.gate.acquire(timeout=left):
                 continue  # served, or told to gather
             if not gathers:
                 return self._leave(waiter)
@@ -133,22 +132,23 @@ class GroupCommit:
         return False
 
     def _take_lead(self, waiter: _Waiter) -> bool:
-        """The pause is over: those who are there will do. False if another one leads."""
+        """The pause is over, or its own time: those who are there will do. False if another one leads."""
         with self._mutex:
             if self._gatherer is not waiter:
                 return False
             if len(self._waiting) < self._crowd:
                 self._doubts = min(self._doubts + 1, _DOUBTS_MAX)
                 self._spared = 1 << self._doubts
-            self._waiting.remove(waiter)
             self._gatherer = None
+            waiter.is_queued = False
             self._leading = waiter.leads = True
+            self._waiting.remove(waiter)  # the only place for Ctrl-C: it leads by then
             return True
 
     def _take_turn(self, waiter: _Waiter) -> None:
         """What a waiter owes to the others once it is taken out of the queue: wake the next one, or lead."""
         if waiter.leads:
-            self._lead()
+            self._lead(waiter)
             return
         while not waiter.is_woken:  # it gave up just before its turn
             waiter.gate.acquire()
@@ -160,6 +160,7 @@ class GroupCommit:
         with self._mutex:
             if waiter not in self._waiting:
                 return False
+            waiter.is_queued = False
             self._waiting.remove(waiter)
             if self._gatherer is waiter:
                 self._let_gather()
@@ -171,25 +172,25 @@ class GroupCommit:
         if self._gatherer is not None:
             self._gatherer.open_gate()
 
-    def _lead(self) -> None:
-        reached, failure = -1, None
+    def _lead(self, leader: _Waiter) -> None:
+        reached = -1
         begin = time.monotonic()
         try:
-            reached = self._sync()
+            if self.failure is None:  # else Ctrl-C came between a failed sync and those who wait for it
+                reached = self._sync()
         except StoreIOError as error:
-            failure = error
+            self.failure = error
         finally:
             took = time.monotonic() - begin
             with self._mutex:
                 self.durable = max(self.durable, reached)
-                self.failure = self.failure or failure
                 if self.failure is not None:
                     done, rest = self._waiting, []
                 else:
                     done = [waiter for waiter in self._waiting if waiter.offset <= self.durable]
                     rest = [waiter for waiter in self._waiting if waiter.offset > self.durable]
                 self._waiting = rest
-                self._leading = False
+                self._leading = leader.leads = False
                 self._expect(len(done) + len(rest) + 1, took)
                 self._let_gather()
             for waiter, following in pairwise(done):
