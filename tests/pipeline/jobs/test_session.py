@@ -6,6 +6,7 @@ import importlib
 import logging
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,8 +38,9 @@ class Builder:
 
 
 @pytest.fixture
-def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
+def builder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Builder:
     made = Builder()
+    monkeypatch.setenv("FLAREMQ_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr("pyspark.sql.SparkSession.builder", made)
     for name in (
         "PYSPARK_GATEWAY_PORT",
@@ -47,6 +49,7 @@ def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
         "HADOOP_CONF_DIR",
         "YARN_CONF_DIR",
         "SPARK_CONF_DIR",
+        "SPARK_HOME",
     ):
         monkeypatch.delenv(name, raising=False)
     return made
@@ -97,6 +100,33 @@ def test_logs_of_streams_are_as_they_were_where_files_may_lie_elsewhere(
     assert LOG_WRITER not in builder.settings
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
     session.spark_session("local[2]")
+    assert LOG_WRITER not in builder.settings
+
+
+@pytest.mark.parametrize("name", ["spark.hadoop.fs.defaultFS", "spark.hadoop.fs.s3a.endpoint"])
+def test_logs_of_streams_are_as_they_were_where_settings_name_another_file_system(builder: Builder, name: str) -> None:
+    session.spark_session("local[2]", settings={name: "hdfs://head:8020"})
+    assert LOG_WRITER not in builder.settings
+
+
+def test_how_logs_of_streams_are_written_is_the_users_to_say(builder: Builder) -> None:
+    session.spark_session("local[2]", settings={LOG_WRITER: "org.example.Manager"})
+    assert builder.settings[LOG_WRITER] == "org.example.Manager"
+
+
+def test_logs_of_streams_are_as_they_were_in_a_spark_of_the_user(
+    builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    session.spark_session("local[2]")
+    assert LOG_WRITER not in builder.settings
+
+
+def test_logs_of_streams_are_as_they_were_in_a_session_that_runs_already(
+    builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", object())
+    session.spark_session()
     assert LOG_WRITER not in builder.settings
 
 

@@ -36,7 +36,8 @@ _OWN_SETTINGS = {
     "spark.sql.shuffle.partitions": "8",
 }
 _LOG_WRITER = "spark.sql.streaming.checkpointFileManagerClass"
-_FILES_ELSEWHERE = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR")
+_FILES_ELSEWHERE = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR", "SPARK_HOME")  # or another Spark altogether
+_FILE_SYSTEMS = "spark.hadoop.fs."
 
 
 def spark_session(
@@ -70,7 +71,7 @@ def spark_session(
     if chosen is not None and chosen.startswith(_LOCAL):
         # Everything is on this machine: no host name to resolve, nothing open to the network.
         merged |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        merged |= _local_sockets() | _local_logs()
+        merged |= _local_sockets() | _local_logs(settings or {})
     for key, value in {**merged, **(settings or {})}.items():
         builder = builder.config(key, value)
     try:
@@ -142,16 +143,19 @@ def _local_sockets() -> dict[str, str]:
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
 
 
-def _local_logs() -> dict[str, str]:
+def _local_logs(settings: Mapping[str, str]) -> dict[str, str]:
     """A quarter of the work for the two logs that each micro-batch of a stream writes to its checkpoint.
 
     For each Spark starts ten processes on a local disk (``readlink`` and ``chmod``, through Hadoop's FileContext);
     through Hadoop's FileSystem, which it takes for object stores, two. Both write a file aside and rename it. Where a
     file system of others is set up Spark chooses: on HDFS only a FileContext can put a file in the place of another.
+    So it does in a session that runs already, which is somebody's own (of another thread too), or has it from us.
     """
-    from pyspark import __version__
+    from pyspark import SparkContext, __version__
 
-    if any(name in os.environ for name in _FILES_ELSEWHERE):
+    if any(name in os.environ for name in _FILES_ELSEWHERE) or SparkContext._active_spark_context is not None:
+        return {}
+    if any(name.startswith(_FILE_SYSTEMS) for name in settings):
         return {}
     package = "org.apache.spark.sql.execution.streaming"
     if not __version__.startswith("4.0."):
