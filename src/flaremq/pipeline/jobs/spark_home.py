@@ -16,6 +16,10 @@ import contextlib
 import hashlib
 import importlib.util
 import os
+import re
+import shutil
+import stat
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -24,6 +28,8 @@ _VARIABLE: Final = "SPARK_HOME"
 _ZIP: Final = "pyspark.zip"
 _PARTS: Final = ("bin", "conf", "data", "examples", "jars", "licenses", "sbin")  # all of Spark's that is not Python
 _OTHER_DISTRIBUTION: Final = "spark-distribution"  # one that PySpark downloaded, which it prefers to itself
+_PREFIX: Final = "spark-"
+_NAME: Final = re.compile(_PREFIX + r"[0-9a-f]{24}")
 
 
 @contextlib.contextmanager
@@ -37,7 +43,7 @@ def compiled_pyspark() -> Iterator[None]:
     try:
         yield
     finally:
-        del os.environ[_VARIABLE]
+        os.environ.pop(_VARIABLE, None)  # a session that another thread started may have been faster
 
 
 def _linked_home() -> Path | None:
@@ -48,12 +54,19 @@ def _linked_home() -> Path | None:
     if (installed / _OTHER_DISTRIBUTION).exists() or not (installed / "python" / "lib" / _ZIP).is_file():
         return None
     try:
-        return _made(installed, _cache_folder() / f"spark-{_digest(installed)}")
+        return _made(installed, _cache_folder() / f"{_PREFIX}{_digest(installed)}")
     except (OSError, RuntimeError):  # no place to write to, no home of this user
         return None
 
 
 def _made(installed: Path, home: Path) -> Path:
+    if not home.exists():
+        _remove_forsaken(home.parent)
+    home.parent.mkdir(parents=True, exist_ok=True)
+    home.mkdir(mode=0o700, exist_ok=True)
+    status = home.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise PermissionError(f"{home} is not a folder of this user alone")
     package = home / "python" / "lib" / _ZIP
     package.mkdir(parents=True, exist_ok=True)
     _link(installed, package / "pyspark")
@@ -68,9 +81,23 @@ def _made(installed: Path, home: Path) -> Path:
 
 
 def _link(target: Path, link: Path) -> None:
-    if not link.is_symlink():
-        with contextlib.suppress(FileExistsError):  # another session was faster
-            link.symlink_to(target)
+    if link.is_symlink() and link.readlink() == target:
+        return
+    aside = link.with_name(f"{link.name}.{uuid.uuid4().hex}")
+    aside.symlink_to(target)
+    try:
+        aside.replace(link)  # at once: another session may load from here
+    except OSError:
+        aside.unlink()
+        raise
+
+
+def _remove_forsaken(folder: Path) -> None:
+    """Homes whose installation was removed."""
+    for home in folder.glob(f"{_PREFIX}*"):
+        jars = home / "jars"
+        if _NAME.fullmatch(home.name) and jars.is_symlink() and not jars.exists():
+            shutil.rmtree(home, ignore_errors=True)
 
 
 def _digest(installed: Path) -> str:
