@@ -117,7 +117,9 @@ def test_units_of_a_slot_are_chained_backwards_over_several_files() -> None:
     content = lab.disk.files()[f"{ROOT}/timerlog/{0:020d}"]
     assert unpack_from(">iqi", content, 3 * UNIT.size) == (16 + 5, 0, -875286124)
     found = files.waiting(TimerCheck(21_000, log_end, 8))
-    assert found is not None and list(found) == [101, 103, 105, 107]
+    assert found is not None and list(found) == [(101, True), (103, True), (105, True), (107, True)]
+    over = files.waiting(TimerCheck(22_000, log_end, 8))
+    assert over is not None and list(over) == [(107, False)]
 
 
 @pytest.mark.slow
@@ -226,6 +228,30 @@ def test_no_flipped_bit_of_rocketmqs_check_file_costs_a_message(bit: int) -> Non
         after.clock.advance(lab.clock.now_ms() - after.clock.now_ms() + 60_000)
         assert run(again.run_due()) == 4
         assert sorted(after.bodies()) == [b"0", b"1", b"2", b"3"]
+
+
+# Of the queue offset, which is 4: to 5, 6, 0, far behind all records, negative.
+@pytest.mark.parametrize("bit", [191, 190, 189, 150, 128])
+def test_no_flipped_bit_of_the_queue_offset_passes_over_what_rocketmq_has_not_read(bit: int) -> None:
+    lab = WaitingLab()
+    service = timer(lab)
+    for number in range(4):
+        lab.send(b"%d" % number, TIMER_DELAY_SEC=str(10 + 10 * number))
+    run(service.run_due())
+    lab = stop(lab, service)
+    for number in range(4, 7):
+        lab.send(b"%d" % number, TIMER_DELAY_SEC="10")
+    content = bytearray(lab.disk.files()[CHECK_FILE])
+    content[bit // 8] ^= 0x80 >> bit % 8
+    lab.disk.overwrite(CHECK_FILE, bytes(content))
+    for is_ours_lost in (False, True):
+        after = WaitingLab(disk=lab.disk.kill())
+        if is_ours_lost:
+            forget_ours(after)
+        again = timer(after)
+        after.clock.advance(lab.clock.now_ms() - after.clock.now_ms() + 60_000)
+        assert run(again.run_due()) == 7
+        assert sorted(after.bodies()) == [b"%d" % number for number in range(7)]
 
 
 @pytest.mark.parametrize("size", [0, 40, 16 + UNIT.size - 1])

@@ -124,7 +124,7 @@ class TimerService:
         try:
             check = self._news_of_rocketmq(notes)
             if check is not None:
-                self._take_over(check)
+                self._take_over(check, high)
             self._cursor = min(max(self._cursor, low), high)
             if notes is not None and "logEnd" in notes and check is None:
                 self._log_end = notes["logEnd"]
@@ -162,22 +162,33 @@ class TimerService:
         is_ours = check.hex() in notes["timerChecks"] if "timerChecks" in notes else found.read_ms <= notes["savedMs"]
         return None if is_ours else found
 
-    def _take_over(self, check: TimerCheck) -> None:
-        """Start from what RocketMQ has read and not delivered."""
+    def _take_over(self, check: TimerCheck, high: int) -> None:
+        """Start from what RocketMQ has read and not delivered; the topic ends at ``high``.
+
+        As it does itself, we go on behind the last unit of its log. The queue offset in ``check`` counts if it is
+        smaller, or alone: too great by a flipped bit, it would pass over what nobody has read.
+        """
         self._index.clear()
         self.figures.clear()
         self._cancelled.clear()
         waiting = self._wheel.waiting(check)
         if waiting is None:
-            self._cursor, self._delivered = 0, check
+            self._cursor, self._delivered = 0, check._replace(queue_offset=min(check.queue_offset, high))
             return
-        for physical_offset in waiting:
+        read_end = 0
+        for physical_offset, is_waiting in waiting:
             record = self._store_loop.store.read(physical_offset)
-            if record is not None and record.topic == TIMER_TOPIC and record.queue_offset < check.queue_offset:
+            if record is None or record.topic != TIMER_TOPIC:
+                continue
+            read_end = max(read_end, record.queue_offset + 1)
+            if is_waiting and record.queue_offset < check.queue_offset:
                 self._note(record)
             if self._index.memory_count >= _MEMORY_ENTRIES_MAX:
                 self._index.save(self._notes() | {"timerChecks": []})  # from the beginning again, after a crash
-        self._cursor = check.queue_offset
+        if read_end:
+            self._cursor = min(check.queue_offset, read_end)
+        else:
+            self._cursor = check.queue_offset if check.queue_offset <= high else 0
 
     def _drop_delivered(self) -> None:
         """Forget what was delivered behind the place that was saved last, before a crash."""

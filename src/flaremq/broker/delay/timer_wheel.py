@@ -109,12 +109,14 @@ class TimerWheelFiles:
         _log.warning("%s is damaged (%s): what RocketMQ delivered since is not known", self._check_path, found)
         return None
 
-    def waiting(self, check: TimerCheck) -> Iterator[int] | None:
-        """Physical offsets of the records RocketMQ has read and not delivered; None if its log is not there."""
+    def waiting(self, check: TimerCheck) -> Iterator[tuple[int, bool]] | None:
+        """Physical offsets of the records RocketMQ has read and not delivered, each with True; None if its log is not
+        there. The last record read, if it is none of them, comes last, with False."""
         names = [name for name in self._filesystem.list_directory(self._log_folder) if layout.is_file_name(name)]
         return self._units(sorted(names), check) if names else None
 
-    def _units(self, names: list[str], check: TimerCheck) -> Iterator[int]:
+    def _units(self, names: list[str], check: TimerCheck) -> Iterator[tuple[int, bool]]:
+        over = -1  # where the record of the last unit is, if that does not wait
         for name in names:
             file = self._filesystem.open(os.path.join(self._log_folder, name), read_only=True)
             try:
@@ -128,11 +130,16 @@ class TimerWheelFiles:
                             is_over = True  # a filler, or never written
                             break
                         if unit[3] + unit[4] >= check.read_ms:
-                            yield unit[5]
+                            yield unit[5], True
+                            over = -1
+                        else:
+                            over = unit[5]
                     at += whole
                     is_over = is_over or not whole
             finally:
                 file.close()
+        if over >= 0:
+            yield over, False
 
     # Handing over
 
