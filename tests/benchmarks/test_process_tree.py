@@ -15,11 +15,18 @@ _HOLDING = f"held = b'x' * {_HELD}; print(flush=True); input()"
 
 
 def resident_beside(interpreter: str) -> int:
-    """The largest worker while this one holds 100 MB."""
-    with subprocess.Popen([interpreter, "-c", _HOLDING], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    """The largest worker of a tree of its own, while this one holds 100 MB: other tests may have left workers to us."""
+    command = [
+        "sh",
+        "-c",
+        '"$0" -c "$1"; exit $?',
+        interpreter,
+        _HOLDING,
+    ]  # the shell stays its parent
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None
         assert process.stdout.readline() == b"\n"
-        found = largest_worker(os.getpid())[0]
+        found = largest_worker(process.pid)[0]
         process.stdin.write(b"\n")
         process.stdin.close()
     return found

@@ -42,7 +42,7 @@ def send(options: ProducerOptions) -> None:
     ],
 )
 def test_server_is_talked_to_over_tls(options: ProducerOptions) -> None:
-    with pytest.raises(Exception, match="REQUEST_CODE_NOT_SUPPORTED"):  # it answered, which is all it can do
+    with pytest.raises(Exception, match="is no name server"):  # it answered, which is all it can do
         send(options)
 
 
