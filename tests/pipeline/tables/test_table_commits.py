@@ -78,6 +78,21 @@ def test_manifests_are_merged_with_their_like_so_files_are_written_down_anew_a_f
     assert iceberg.offsets() == iceberg.expected_offsets()
 
 
+def test_manifests_that_are_too_large_together_are_merged_as_far_as_they_fit(iceberg: TableLab) -> None:
+    _follow(iceberg, 1)
+    (first,) = _opened(iceberg).current_snapshot().manifests(_opened(iceberg).io)  # type: ignore[union-attr]
+    target = first.manifest_length * 7 // 2
+    sizes = {"commit.manifest.min-count-to-merge": "4", "commit.manifest.target-size-bytes": str(target)}
+    with _opened(iceberg).transaction() as transaction:
+        transaction.set_properties(sizes)
+    _follow(iceberg, 20)
+    manifests = _opened(iceberg).current_snapshot().manifests(_opened(iceberg).io)  # type: ignore[union-attr]
+    assert len(manifests) <= 10
+    assert all(each.manifest_length <= target for each in manifests)
+    assert sum((each.added_files_count or 0) + (each.existing_files_count or 0) for each in manifests) == 21
+    assert iceberg.offsets() == iceberg.expected_offsets()
+
+
 def test_catalog_is_asked_as_often_for_a_late_commit_as_for_an_early_one(
     iceberg: TableLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

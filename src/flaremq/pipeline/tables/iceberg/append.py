@@ -3,12 +3,13 @@
 PyIceberg's own way merges all manifests into one that grows to the size wanted: each merge writes everything anew, the
 more often the nearer it comes to that size. Here manifests of about the same size are merged, as many as the table's
 properties say (``commit.manifest.min-count-to-merge``), so what is known of a file is written anew once for each time
-that the table has grown by that factor.
+that the table has grown by that factor, until a manifest has half the size wanted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Self
 
 from pyiceberg.io import FileIO
@@ -35,11 +36,21 @@ class Append(_MergeAppendFiles):
             else:
                 alike.setdefault((manifest.partition_spec_id, _level(manifest, count)), []).append(manifest)
         for (spec_id, _), group in alike.items():
-            size = sum(manifest.manifest_length for manifest in group)
-            if self._merge_enabled and len(group) >= count and size <= self._target_size_bytes:
-                group = [self._merged(spec_id, group)]
-            kept += group
+            few = self._to_merge(group, count) if self._merge_enabled else []
+            kept += [manifest for manifest in group if manifest not in few]
+            if few:
+                kept.append(self._merged(spec_id, few))
         return kept
+
+    def _to_merge(self, group: list[ManifestFile], count: int) -> list[ManifestFile]:
+        """The oldest, as many as fit the size wanted: two or more, as what has half of that size stays as it is. What
+        comes of them has about half of it too, or the group is shorter by ``count``."""
+        few = [manifest for manifest in group if 2 * manifest.manifest_length <= self._target_size_bytes]
+        if len(few) < count:
+            return []
+        few.reverse()  # PyIceberg has the newest first
+        sizes = accumulate(manifest.manifest_length for manifest in few)
+        return [manifest for manifest, size in zip(few, sizes, strict=True) if size <= self._target_size_bytes]
 
     def _merged(self, spec_id: int, manifests: Iterable[ManifestFile]) -> ManifestFile:
         """One manifest of the files that are still there; none of them comes with this commit."""
