@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
+import os
 import tempfile
 from typing import Any
 
@@ -73,6 +76,33 @@ def test_merge_takes_its_room_where_the_table_is(lab: TableLab, monkeypatch: pyt
     lab.run()
     monkeypatch.setattr(tempfile, "tempdir", str(lab.lake / "no such folder"))
     assert compact(None, lab.target()).files_after == 1
+
+
+@pytest.mark.parametrize("lacking", ["files without a name", "maps"])
+def test_merge_takes_its_room_elsewhere_where_the_tables_file_system_cannot(
+    lab: TableLab, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    filled(lab)
+    theirs: list[int] = []
+    real_file, real_map = tempfile.TemporaryFile, mmap.mmap
+
+    def file(*arguments: Any, dir: str | None = None, **named: Any) -> Any:
+        if dir is not None and lacking != "maps":
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+        made = real_file(*arguments, dir=dir, **named)
+        if dir is not None:
+            theirs.append(os.fstat(made.fileno()).st_ino)
+        return made
+
+    def mapped(descriptor: int, *arguments: Any, **named: Any) -> Any:
+        if os.fstat(descriptor).st_ino in theirs:
+            raise OSError(errno.ENODEV, "No such device")
+        return real_map(descriptor, *arguments, **named)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", file)
+    monkeypatch.setattr(mmap, "mmap", mapped)
+    assert merged(lab).files_after == 1
+    assert lab.offsets() == lab.expected_offsets()
     assert lab.offsets() == lab.expected_offsets()
 
 

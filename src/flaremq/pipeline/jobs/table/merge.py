@@ -7,6 +7,8 @@ of them in memory.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import mmap
 import os
 import tempfile
@@ -27,6 +29,7 @@ from flaremq.pipeline.tables.model.lake_table import FileLayout
 from flaremq.pipeline.tables.model.staged import LiveFile, StagedFile
 from flaremq.pipeline.tables.reading import read_live
 
+_log = logging.getLogger(__name__)
 _PLACE: Final = ("topic", "brokerName", "queueId", "queueOffset")
 
 
@@ -68,11 +71,26 @@ def run_merge_task(task: MergeTask) -> tuple[StagedFile, ...]:
 
 def _spill(root: ArchiveRoot) -> IO[bytes]:
     """A file without a name, which goes with the process. Where the table is there is room for its rows; ``/tmp`` may
-    be small or in memory. Only before an object store there is nothing else."""
+    be small or in memory. Only before an object store, or if the table's file system has no such files that can be
+    mapped (FUSE), there is nothing else."""
     folder = root.full_path(METADATA) if root.is_local else None
     if folder is not None:
-        os.makedirs(folder, exist_ok=True)
-    return tempfile.TemporaryFile(prefix="flaremq-merge-", dir=folder)
+        try:
+            os.makedirs(folder, exist_ok=True)
+            return _mappable(folder)
+        except OSError as error:
+            _log.warning("a merge takes its room in %s: %s", tempfile.gettempdir(), error)
+    return _mappable(None)
+
+
+def _mappable(folder: str | None) -> IO[bytes]:
+    with contextlib.ExitStack() as undo:
+        made = undo.enter_context(tempfile.TemporaryFile(prefix="flaremq-merge-", dir=folder))
+        made.truncate(1)
+        mmap.mmap(made.fileno(), 1, access=mmap.ACCESS_READ).close()
+        made.truncate(0)
+        undo.pop_all()
+    return made
 
 
 def _in_order(mapped: mmap.mmap, order: _Order) -> Iterator[pa.RecordBatch]:
