@@ -163,11 +163,7 @@ class TimerService:
         return None if is_ours else found
 
     def _take_over(self, check: TimerCheck, high: int) -> None:
-        """Start from what RocketMQ has read and not delivered; the topic ends at ``high``.
-
-        As it does itself, we go on behind the last unit of its log. The queue offset in ``check`` counts if it is
-        smaller, or alone: too great by a flipped bit, it would pass over what nobody has read.
-        """
+        """Start from what RocketMQ has read and not delivered, by the end of its log or ``check``: what says less."""
         self._index.clear()
         self.figures.clear()
         self._cancelled.clear()
@@ -178,17 +174,13 @@ class TimerService:
         read_end = 0
         for physical_offset, is_waiting in waiting:
             record = self._store_loop.store.read(physical_offset)
-            if record is None or record.topic != TIMER_TOPIC:
-                continue
-            read_end = max(read_end, record.queue_offset + 1)
-            if is_waiting and record.queue_offset < check.queue_offset:
-                self._note(record)
+            if record is not None and record.topic == TIMER_TOPIC:
+                read_end = max(read_end, record.queue_offset + 1)
+                if is_waiting and record.queue_offset < check.queue_offset:
+                    self._note(record)
             if self._index.memory_count >= _MEMORY_ENTRIES_MAX:
                 self._index.save(self._notes() | {"timerChecks": []})  # from the beginning again, after a crash
-        if read_end:
-            self._cursor = min(check.queue_offset, read_end)
-        else:
-            self._cursor = check.queue_offset if check.queue_offset <= high else 0
+        self._cursor = min(check.queue_offset, read_end) or (check.queue_offset if check.queue_offset <= high else 0)
 
     def _drop_delivered(self) -> None:
         """Forget what was delivered behind the place that was saved last, before a crash."""
@@ -284,12 +276,8 @@ class TimerService:
             self.malformed_count += 1
             _log.warning("%s in %s has no time and is left alone", record.message_id, TIMER_TOPIC)
             return
-        delivered = self._delivered
-        if (
-            delivered is not None
-            and record.queue_offset < delivered.queue_offset
-            and (rules_of.out_ms(record) or 0) < delivered.read_ms
-        ):
+        out_ms = rules_of.out_ms(record) or 0
+        if self._delivered is not None and self._delivered.is_past(record.queue_offset, out_ms):
             return
         roll_after_ms = self._roll_after_ms
         self._least_roll_ms = min(self._least_roll_ms, roll_after_ms)

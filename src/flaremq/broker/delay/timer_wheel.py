@@ -23,7 +23,8 @@ time in units of the precision (8), the position of its first and last unit (8, 
 lies at that time modulo the number of slots.
 
 RocketMQ goes by the last unit of the log rather than by ``timercheck`` to find the queue offset it reads next, so the
-last unit is always that of the last record read, in a slot that is over if the record does not wait.
+last unit is always that of the last record read, in a slot that is over if the record does not wait. We take what says
+less: too great by a flipped bit, the queue offset of ``timercheck`` would pass over what nobody has read.
 """
 
 from __future__ import annotations
@@ -71,6 +72,10 @@ class TimerCheck(NamedTuple):
         flipped bit of another is, and none that is far ahead."""
         is_slot = self.read_ms % gcd(precision_ms, _LEAST_PRECISION_MS) == 0
         return is_slot and 0 <= self.read_ms <= now_ms + _AHEAD_MS and self.queue_offset >= 0
+
+    def is_past(self, queue_offset: int, out_ms: int) -> bool:
+        """Whether a record has been read and delivered."""
+        return queue_offset < self.queue_offset and out_ms < self.read_ms
 
 
 class WaitingTimer(NamedTuple):
