@@ -125,7 +125,7 @@ def test_logs_of_streams_are_as_they_were_in_a_spark_of_the_user(
 def test_logs_of_streams_are_as_they_were_in_a_session_that_runs_already(
     builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", object())
+    monkeypatch.setattr("pyspark.sql.SparkSession.active", object)
     session.spark_session()
     assert LOG_WRITER not in builder.settings
 

@@ -151,9 +151,9 @@ def _local_logs(settings: Mapping[str, str]) -> dict[str, str]:
     file system of others is set up Spark chooses: on HDFS only a FileContext can put a file in the place of another.
     So it does in a session that runs already, which is somebody's own (of another thread too), or has it from us.
     """
-    from pyspark import SparkContext, __version__
+    from pyspark import __version__
 
-    if any(name in os.environ for name in _FILES_ELSEWHERE) or SparkContext._active_spark_context is not None:
+    if any(name in os.environ for name in _FILES_ELSEWHERE) or _is_running():
         return {}
     if any(name.startswith(_FILE_SYSTEMS) for name in settings):
         return {}
@@ -161,6 +161,17 @@ def _local_logs(settings: Mapping[str, str]) -> dict[str, str]:
     if not __version__.startswith("4.0."):
         package += ".checkpointing"
     return {_LOG_WRITER: f"{package}.FileSystemBasedCheckpointFileManager"}
+
+
+def _is_running() -> bool:
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        SparkSession.active()
+    except PySparkRuntimeError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
