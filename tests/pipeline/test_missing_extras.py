@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 
 import pytest
@@ -33,6 +34,33 @@ def test_a_table_that_needs_a_package_says_what_to_install(package: str, install
     with pytest.raises(UnavailableError) as caught, lakehouse_needed("A table"):
         raise ModuleNotFoundError(f"No module named {package!r}", name=package)
     assert f": pip install {installed_by} (the extra [lakehouse] of flaremq has it)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "said"),
+    [
+        (
+            "sys.modules['pyiceberg.catalog'] = None",
+            "An Iceberg table needs the package pyiceberg, which is not installed: pip install",
+        ),
+        (
+            "import pyiceberg.table.update.snapshot as it; del it._MergeAppendFiles",
+            "An Iceberg table does not work with pyiceberg ",
+        ),
+    ],
+)
+def test_an_iceberg_table_says_which_pyiceberg_it_needs(lacking: str, said: str) -> None:
+    pytest.importorskip("pyiceberg")
+    code = (
+        f"import sys; {lacking}\n"
+        "from flaremq.errors import UnavailableError\n"
+        "from flaremq.pipeline.tables.model.target import parse_target\n"
+        "from flaremq.pipeline.tables.open import find_table\n"
+        "try: find_table(parse_target('iceberg:lake.sales.orders'))\n"
+        "except UnavailableError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said in done.stdout
 
 
 def test_a_bucket_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from flaremq.errors import NotFoundError
+from flaremq.pipeline.tables.model.extra import lakehouse_needed
 from flaremq.pipeline.tables.model.lake_table import LakeTable
 from flaremq.pipeline.tables.model.partitions import parse_partitions
 from flaremq.pipeline.tables.model.target import DELTA, TableTarget
+
+if TYPE_CHECKING:
+    from flaremq.pipeline.tables.iceberg.table import IcebergTable
 
 
 def find_table(target: TableTarget) -> LakeTable | None:
@@ -18,9 +23,7 @@ def find_table(target: TableTarget) -> LakeTable | None:
         from flaremq.pipeline.tables.delta.table import DeltaLakeTable
 
         return DeltaLakeTable.find(target)
-    from flaremq.pipeline.tables.iceberg.table import IcebergTable
-
-    return IcebergTable.find(target)
+    return _iceberg_table().find(target)
 
 
 def open_table(target: TableTarget) -> LakeTable:
@@ -45,8 +48,12 @@ def create_table(
 
             table = DeltaLakeTable.create(target, schema, partitions, properties or {})
         else:
-            from flaremq.pipeline.tables.iceberg.table import IcebergTable
-
-            table = IcebergTable.create(target, schema, partitions, properties or {})
+            table = _iceberg_table().create(target, schema, partitions, properties or {})
     table.evolve(schema)
     return table
+
+
+def _iceberg_table() -> type[IcebergTable]:
+    with lakehouse_needed("An Iceberg table"):
+        from flaremq.pipeline.tables.iceberg.table import IcebergTable
+    return IcebergTable
