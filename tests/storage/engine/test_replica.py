@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from flaremq.clock import ManualClock
 from flaremq.errors import InvalidArgumentError, StoreIOError, UnavailableError
 from flaremq.message.message import Message
+from flaremq.storage.log.replica_append import ReplicaAppender, _Stretch
 from flaremq.storage.message_store import MessageStore
 from flaremq.storage.options import StoreOptions
 from flaremq.storage.runtime.health import RunningFlag
@@ -311,6 +313,31 @@ def test_what_a_failed_write_left_behind_the_end_does_not_come_back_after_a_powe
     driver.sync()
     assert filesystem.crash(SubsetChooser(0)).files()[path][failed - 8 : failed] == bytes(8)
     store.close()
+
+
+class FileInSync:
+    """A file that cannot be written, and that a sync takes just before zeros are put where that was tried."""
+
+    def __init__(self) -> None:
+        self.is_doubtful = False
+        self.buffer = self
+
+    def file(self) -> FileInSync:
+        return self
+
+    def write_at(self, at: int, data: memoryview) -> None:
+        raise StoreIOError("write", "log", OSError(errno.EIO, "Input/output error"))
+
+    def __setitem__(self, place: slice, data: bytes) -> None:
+        self.is_doubtful = False
+
+
+def test_a_sync_during_a_failed_write_does_not_take_the_zeros_for_synced() -> None:
+    file, log = FileInSync(), Mock()
+    log.current = file
+    with pytest.raises(StoreIOError):
+        ReplicaAppender(log)._write([_Stretch(file, 0, memoryview(b"data"))])  # type: ignore[arg-type]
+    assert file.is_doubtful
 
 
 def test_a_full_disk_stops_a_replica(lab: StoreLab, master: StoreLab) -> None:

@@ -109,8 +109,8 @@ class ReplicaAppender:
         except BaseException:
             for stretch in begun:
                 if stretch.file is self._log.current:
-                    stretch.file.is_doubtful = True  # the zeros have to reach the disk, too
                     stretch.file.buffer[stretch.at : stretch.at + len(stretch.data)] = bytes(len(stretch.data))
+                    stretch.file.is_doubtful = True  # the zeros have to reach the disk, too: the next sync takes them
             self._log.allocation.discard(
                 [stretch.file for stretch in stretches if stretch.file is not self._log.current]
             )
