@@ -240,6 +240,21 @@ def test_message_that_could_not_be_told_to_slaves_still_waits_for_them(
     assert "while writing to a slave" in caplog.text
 
 
+def test_callback_that_fails_alone_leaves_the_next_ones_together(tmp_path: Path) -> None:
+    def fail(_: PutMessageStatus) -> None:
+        raise ZeroDivisionError("while answering")
+
+    async def scenario(store_loop: StoreLoop) -> None:
+        group = join(store_loop)
+        result = store_loop.driver.append_form(form())
+        store_loop.durability.when_durable(result.physical_offset + result.size, fail)
+        with pytest.raises(ZeroDivisionError):
+            has_all(store_loop, group)
+        assert not store_loop.durability.answers_alone
+
+    run(scenario, tmp_path, flush_disk_type="ASYNC_FLUSH")
+
+
 def test_callback_knows_whether_others_are_let_go_with_it(tmp_path: Path) -> None:
     async def scenario(store_loop: StoreLoop) -> None:
         group, alone = join(store_loop), list[bool]()

@@ -63,6 +63,10 @@ class _NoSocket(Connection):
     def answered_sends(self, code: int, count: int, received_at: float, *, oneway: bool) -> None:
         """Nothing."""
 
+    def write_alone(self, parts: list[Body]) -> None:
+        """There is no turn of a loop to wait for."""
+        self.write(parts)
+
     async def drain(self) -> None:
         """Nothing: who takes a reply has room for it."""
 

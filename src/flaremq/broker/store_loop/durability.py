@@ -320,9 +320,11 @@ class Durability:
         if waiting and waiting[0][0] <= acknowledged:
             before, since = self.unacknowledged, waiting[0][1]
             self.answers_alone = len(waiting) == 1
-            while waiting and waiting[0][0] <= acknowledged:
-                self._next_waiting()(ok)
-            self.answers_alone = False
+            try:
+                while waiting and waiting[0][0] <= acknowledged:
+                    self._next_waiting()(ok)
+            finally:
+                self.answers_alone = False
             # One look at the clock for all that were let go: none of them waited longer than the first.
             self.put_seconds.observe(self._loop.time() - since, before - self.unacknowledged)
         group = self._group
