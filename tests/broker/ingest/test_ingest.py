@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from flaremq.broker.ingest import columns
+from flaremq.broker.store_loop.durability import Durability, DurableCallback
 from flaremq.clock import ManualClock
 from flaremq.errors import UnavailableError
 from flaremq.message.batch import encode_batch_item
@@ -18,6 +19,7 @@ from flaremq.protocol.command import RemotingCommand
 from flaremq.protocol.frame import FrameDecoder, encode_frame
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.options import RemotingOptions
+from flaremq.storage.status import PutMessageStatus
 from flaremq.testing import ephemeral_broker
 from tests.support.ports import free_ports
 from tests.support.wire import Wire, sends_compiled
@@ -47,13 +49,13 @@ def send_batch(
 
 
 async def run(
-    path: Path, reads: list[bytes], *, compiled: bool, flush: str, port: int
+    path: Path, reads: list[bytes], *, compiled: bool, flush: str, port: int, region: str = "DefaultRegion"
 ) -> tuple[dict[int, Any], bytes, int]:
     """Replies by opaque, the log's bytes, and how many frames the kernels took."""
     clock = ManualClock()
     async with (
         sends_compiled(compiled),
-        ephemeral_broker(clock=clock, path=str(path), flushDiskType=flush, listenPort=port) as lab,
+        ephemeral_broker(clock=clock, path=str(path), flushDiskType=flush, listenPort=port, regionId=region) as lab,
     ):
         broker = lab.broker
         wire = Wire()
@@ -203,6 +205,63 @@ def test_a_batch_with_a_key_of_its_own_as_java_sends_it_is_answered_with_it(tmp_
         assert taken == sum(map(len, frames))
         ids = [replies[number][1].get("transactionId") for number in range(3)]
         assert ids == [_KEY[9:-1], "last", None]
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_a_batch_with_two_keys_is_answered_with_the_last_as_it_is_by_plain_code(tmp_path: Path, kind: int) -> None:
+    frames = [
+        send_batch(number, [(0, b"one", b"")], kind, i=text)
+        for number, text in enumerate(
+            ["UNIQ_KEY\x01first\x02UNIQ_KEY\x01last\x02", "UNIQ_KEY\x01" + 65 * "a" + "\x02" + _KEY]
+        )
+    ]
+    for compiled in (False, True):
+        path = tmp_path / str(compiled)
+        replies, _, taken = asyncio.run(
+            run(path, [b"".join(frames)], compiled=compiled, flush="ASYNC_FLUSH", port=free_ports())
+        )
+        assert [replies[number][1].get("transactionId") for number in range(2)] == ["last", _KEY[9:-1]]
+        assert taken == (sum(map(len, frames)) if compiled else 0)
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize("status", [PutMessageStatus.FLUSH_DISK_TIMEOUT, PutMessageStatus.SLAVE_NOT_AVAILABLE])
+def test_what_is_stored_but_not_as_safe_as_asked_is_answered_alike(
+    tmp_path: Path, kind: int, status: PutMessageStatus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end_badly(_: Durability, end: int, callback: DurableCallback, count: int = 1) -> None:
+        asyncio.get_running_loop().call_soon(callback, status)
+
+    monkeypatch.setattr(Durability, "when_durable", end_badly)
+    batch = [(0, b"one", b""), (7, b"", b"TAGS\x01t\x02")]
+    frames = [
+        send_batch(0, batch, kind, flag="2"),
+        send_batch(1, batch, kind, i=_KEY),
+        send_batch(2, batch, kind),
+        send_batch(3, batch, 1 - kind, i="UNIQ_KEY\x01last"),
+        send(4, _KEY, b"x", kind),
+    ]
+    found = []
+    port = free_ports()
+    for compiled in (False, True):
+        path = tmp_path / str(compiled)
+        replies, _, taken = asyncio.run(run(path, [b"".join(frames)], compiled=compiled, flush="SYNC_FLUSH", port=port))
+        found.append(replies)
+        assert taken == (sum(map(len, frames)) if compiled else 0)
+    assert found[0] == found[1]
+    assert [found[1][number][1].get("transactionId") for number in (1, 2, 3, 4)] == [_KEY[9:-1], None, "last", None]
+    assert 0 not in found[1] and all(code for code, *_ in found[1].values())
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_a_run_of_as_many_batches_and_messages_as_there_can_be_is_answered(tmp_path: Path, kind: int) -> None:
+    messages = [(0, b"", b"")] * (columns.RUN_MESSAGES_MAX // 512)
+    frames = [send_batch(number, messages, kind, i=_KEY) for number in range(1, 513)]
+    replies, _, taken = asyncio.run(
+        run(tmp_path, [b"".join(frames)], compiled=True, flush="ASYNC_FLUSH", port=free_ports(), region=127 * '"')
+    )
+    assert [replies[number][0] for number in range(1, 513)] == [0] * 512
+    assert taken == sum(map(len, frames))
 
 
 @pytest.mark.parametrize("kind", [0, 1])

@@ -7,9 +7,10 @@ one send, ``requests/batch_sends.py`` for one batch, and they give the same byte
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from time import monotonic
+from typing import Any
 
 from flaremq.broker.ingest import columns, kernels
 from flaremq.broker.ingest.replies import UNACKNOWLEDGED_MAX, SendReplies
@@ -18,6 +19,7 @@ from flaremq.broker.statistics.traffic import SIZE_BOUNDS
 from flaremq.broker.store_loop.store_loop import StoreLoop
 from flaremq.protocol.codes import VERSION, RequestCode
 from flaremq.protocol.command import RemotingCommand
+from flaremq.protocol.frame import REPLY_HEADER_SIZE_MAX, FrameDecoder
 from flaremq.protocol.signing import MARK
 from flaremq.remoting.connection import Connection
 from flaremq.remoting.handlers import HandlerTable, error_response
@@ -32,7 +34,6 @@ _COMPACT_BEGINS = frozenset(code.to_bytes(2, "big") for code in (_CODE, _BATCH_C
 _ROWS = 512
 _SCRATCH = 1 << 20
 _PROOF_MARK = MARK.encode()
-_ACK_BYTES = 1024  # more than any reply takes, but for the ids of a batch
 
 
 class Ingest:
@@ -55,7 +56,6 @@ class Ingest:
         self._body_max = store_loop.store.options.max_message_size
         self._table = array("q", bytes(8 * _ROWS * columns.COLUMN_COUNT))
         self._scratch = bytearray(_SCRATCH)
-        self._out = bytearray(_ROWS * _ACK_BYTES)
         self._signed = bytearray()  # what the sends of a run sign, with access control
         self._ends = array("q", bytes(8 * _ROWS))
         self._places = array("q")  # where the messages of batches are; as long as it must be once there was a batch
@@ -67,6 +67,8 @@ class Ingest:
         self._json, self._json_ends = _joined(*(piece.encode() for piece in json_pieces))
         compact_begin = b"\0\0\3" + VERSION.to_bytes(2, "big")
         self._compact, self._compact_ends = _joined(compact_begin, *replies.compact_pieces, b"\0\x0dtransactionId")
+        pieces = len(self._json) + len(self._compact)
+        self._out = bytearray(kernels.acks_bytes_max(_ROWS, columns.RUN_MESSAGES_MAX, pieces, len(self._host)))
 
     def take(self, connection: Connection, data: bytes) -> int:
         """Handle the plain sends at the start of a read; the number of bytes they were."""
@@ -184,12 +186,12 @@ class Ingest:
         if store_loop.durability.acknowledges_later:
             durability = store_loop.durability
             connection.begin_many(count)
-            rows, places = table[: count * columns.COLUMN_COUNT], self._places[:messages]
+            rows = table[: count * columns.COLUMN_COUNT]
 
             def confirm(status: PutMessageStatus) -> None:
                 connection.finish_many(count)
                 if status is not PutMessageStatus.PUT_OK:
-                    self._answer_each(connection, rows, places, status)
+                    self._answer_each(connection, rows, acks, status)
                     return
                 connection.answered_sends(code, count, received_at, oneway=not acks)
                 if acks and connection.is_open:
@@ -210,18 +212,16 @@ class Ingest:
         flow = statistics.traffic.compiled(topic, count, messages, size)
         flow.sizes.sum += kernels.count_sizes(table, count, end, SIZE_BOUNDS, flow.sizes.counts)
 
-    def _answer_each(
-        self, connection: Connection, rows: array[int], places: array[int], status: PutMessageStatus
-    ) -> None:
-        """Messages that are in the log but not known to be durable: each send gets the reply the plain way gives."""
-        host, first = self._replies.host_text, 0
+    def _answer_each(self, connection: Connection, rows: array[int], acks: bytes, status: PutMessageStatus) -> None:
+        """Messages that are in the log but not known to be durable: each send gets the reply the plain way gives.
+
+        Where they are stands in the acknowledgements, which nobody will see; one-way sends have none.
+        """
+        found = iter(FrameDecoder(header_limit=REPLY_HEADER_SIZE_MAX).receive(acks))
         for request, row in self._requests(rows):
-            following = first + row[columns.MESSAGES]
-            offsets = places[first:following] or [row[columns.RECORD_OFFSET]]
-            message_id = ",".join(f"{host}{offset:016X}" for offset in offsets)
-            reply = self._replies.stored_at(status, row[columns.QUEUE_ID], row[columns.QUEUE_OFFSET], message_id)
-            connection.reply(request, reply)
-            first = following
+            ext: Mapping[str, Any] = {} if request.is_oneway else next(found).ext or {}
+            places = row[columns.QUEUE_ID], row[columns.QUEUE_OFFSET], ext.get("msgId", "")
+            connection.reply(request, self._replies.stored_at(status, *places, ext.get("transactionId")))
 
     def _requests(self, rows: array[int]) -> Iterator[tuple[RemotingCommand, array[int]]]:
         """What is needed of parsed sends to answer them one by one, and their rows."""

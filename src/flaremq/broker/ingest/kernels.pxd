@@ -77,6 +77,7 @@ cdef int64_t _write_compact_ack(View target, int64_t at, View text, Longs ends, 
     cells=Longs, target=View, store_host=View, offsets=Longs, text=View, text_ends=Longs, fields=View, field_ends=Longs, notes=View,
     messages=int64_t, room=int64_t, done=int64_t, number=int64_t, row=int64_t, first=int64_t, start=int64_t, place=int64_t
 )
+cpdef int64_t acks_bytes_max(int64_t count, int64_t messages, int64_t pieces, int64_t host) except? -2
 cpdef int64_t encode_acks(
     object table, int64_t count, object scratch, object json, object json_ends, object compact, object compact_ends, object host,
     object places, object out

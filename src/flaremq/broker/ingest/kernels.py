@@ -217,15 +217,16 @@ def _note_key(view: View, at: int, length: int, cells: Longs, row: int) -> bool:
     while at < end:
         stop = find_byte(view, at, end, _VALUE_END)
         if stop - at > 9 and _name(view, at, 8) == _N_KEY and load_u8(view, at + 8) == _NAME_END:
-            cells.data[row + PROPERTIES_AT] = at + 9
+            cells.data[row + PROPERTIES_AT] = at + 9  # of two the last, as everywhere
             cells.data[row + PROPERTIES_LENGTH] = stop - at - 9
-            for place in range(at + 9, stop):
-                byte = load_u8(view, place)
-                if byte == _QUOTE or byte == _ESCAPE or byte < 32 or byte > 126:
-                    return False
-            return stop - at - 9 <= _KEY_MAX
         at = stop + 1
-    return True
+    at = cells.data[row + PROPERTIES_AT]
+    end = at + cells.data[row + PROPERTIES_LENGTH]
+    for place in range(at, end):
+        byte = load_u8(view, place)
+        if byte == _QUOTE or byte == _ESCAPE or byte < 32 or byte > 126:
+            return False
+    return end - at <= _KEY_MAX
 
 
 def _take_field(view: View, letter: int, at: int, length: int, cells: Longs, row: int) -> bool:
@@ -798,6 +799,12 @@ def _write_compact_ack(
     return at
 
 
+def acks_bytes_max(count: int, messages: int, pieces: int, host: int) -> int:
+    """The most that replies to so many sends take, batches of so many messages among them: the numbers in a reply, its
+    frame and a key, and the lengths of all constant pieces and of the host in an id."""
+    return count * (pieces + host + 160 + _KEY_MAX) + messages * (host + 17)
+
+
 # Ten parameters on purpose: what was stored, and the pieces of both kinds of replies.
 def encode_acks(
     table: array[int],
@@ -825,7 +832,7 @@ def encode_acks(
     messages = 0
     for number in range(count):
         messages += cells.data[number * COLUMN_COUNT + MESSAGES]
-    room = count * (text.size + fields.size + store_host.size + 160 + _KEY_MAX) + messages * (store_host.size + 17)
+    room = acks_bytes_max(count, messages, text.size + fields.size, store_host.size)
     if target.size < room or messages > offsets.size:
         return -1
     done = messages = 0
