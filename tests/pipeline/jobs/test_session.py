@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
 
 from flaremq.pipeline.jobs import session
 
@@ -37,11 +38,16 @@ class Builder:
         return SimpleNamespace(sparkContext=SimpleNamespace(master=self.masters[-1] if self.masters else "local[9]"))
 
 
+def no_session() -> None:
+    raise PySparkRuntimeError("there is none")
+
+
 @pytest.fixture
 def builder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Builder:
     made = Builder()
     monkeypatch.setenv("FLAREMQ_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr("pyspark.sql.SparkSession.builder", made)
+    monkeypatch.setattr("pyspark.sql.SparkSession.active", no_session)  # other tests may have one
     for name in (
         "PYSPARK_GATEWAY_PORT",
         "PYSPARK_SUBMIT_ARGS",
