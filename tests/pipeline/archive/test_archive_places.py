@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -182,15 +181,3 @@ def test_place_that_cannot_be_is_told() -> None:
         ArchiveRoot("")
     with pytest.raises(InvalidArgumentError, match="nowhere://x"):
         ArchiveRoot("nowhere://x")
-
-
-def test_a_large_file_goes_to_disk_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the sync at its end waits for all of it."""
-    begun: list[tuple[int, int]] = []
-    monkeypatch.setattr(archive_root, "_start_writing", lambda _, offset, length: begun.append((offset, length)))
-    pieces = [os.urandom(3 << 20) for _ in range(9)]
-    with ArchiveRoot(str(tmp_path)).replacing("a/large") as file:
-        for piece in pieces:
-            file.write(piece)
-    assert begun == [(0, 9 << 20), (9 << 20, 9 << 20), (18 << 20, 9 << 20)]
-    assert (tmp_path / "a" / "large").read_bytes() == b"".join(pieces)

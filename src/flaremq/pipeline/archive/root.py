@@ -7,14 +7,11 @@ rename and a sync of the folder; an object store shows an object when its upload
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
-import functools
-import io
 import os
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final
 from urllib.parse import quote
 
 from pyarrow import fs
@@ -28,8 +25,6 @@ _TEMPORARY: Final = ".tmp"
 _FAILED: Final = "AWS Error"  # begins what PyArrow tells of a request that failed; a bad page has other words
 _SET_ASIDE: Final = f"{METADATA}/replaced"
 _REPLACED: Final = ".replaced"  # behind *.parquet: no reader takes it for a file of the archive
-_EAGER_BYTES: Final = 8 << 20
-_SYNC_FILE_RANGE_WRITE: Final = 2
 
 
 class ArchiveRoot:
@@ -98,8 +93,8 @@ class ArchiveRoot:
         with self._translated("writing", path):
             self._make_folders(folder)
             try:
-                with _EagerFile(temporary, "w") as file:
-                    yield cast(IO[bytes], file)
+                with open(temporary, "wb", buffering=0) as file:
+                    yield file
                     os.fsync(file.fileno())
                 os.rename(temporary, full)
             except BaseException:
@@ -276,29 +271,3 @@ def _sync_folder(folder: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-class _EagerFile(io.FileIO):
-    """A file whose bytes go to disk while more are made: a sync at its end would have to wait for all of them."""
-
-    _started = _written = 0
-
-    def write(self, data: Any) -> int:
-        count = super().write(data)
-        self._written += count
-        if self._written - self._started >= _EAGER_BYTES:
-            _start_writing(self.fileno(), self._started, self._written - self._started)
-            self._started = self._written
-        return count
-
-
-def _start_writing(descriptor: int, offset: int, length: int) -> None:
-    """A hint that waits for nothing; what goes wrong is told by the sync."""
-    call = _sync_file_range()
-    if call is not None:
-        call(descriptor, ctypes.c_int64(offset), ctypes.c_int64(length), _SYNC_FILE_RANGE_WRITE)
-
-
-@functools.cache
-def _sync_file_range() -> Any:
-    return getattr(ctypes.CDLL(None), "sync_file_range", None)  # not every C library has it
